@@ -312,6 +312,39 @@ async fn a_layer_may_write_messages_with_an_answer() {
     assert_eq!(outcome(&out).1, "done");
 }
 
+/// Pays.
+#[tool(needs_approval)]
+async fn pay(eur: u32) -> String {
+    format!("paid {eur}")
+}
+
+graph! {
+    Careful<Filing> = Agent { tools: [pay], inbox: messages }
+}
+
+#[tokio::test]
+async fn a_new_input_gives_a_result_to_an_open_call_behind_foreign_messages() {
+    for foreign in [Message::user("one more thing"), Message::system("a new rule"), Message::assistant("I take over.")]
+    {
+        let graph = Careful::compile().checkpointer(MemorySaver::new());
+        let model = Watched {
+            script: ScriptedModel::new([call("pay", json!({"eur": 1})), Message::assistant("I did not pay.")]),
+            asked: Arc::default(),
+            graph: Arc::new(OnceLock::from(graph.clone())),
+            foreign: Some((0, foreign)),
+        };
+        let say = |text: &str| {
+            let input = Filing::update().messages(Message::user(text));
+            graph.invoke(input, Config::thread("t"), BaseContext::new(model.clone()))
+        };
+        assert!(!say("pay").await.unwrap().is_finished());
+        let out = say("never mind").await.unwrap();
+        let results = out.state().base.messages.iter().filter(|message| message.tool_call_id().is_some());
+        let results: Vec<String> = results.map(Message::text).collect();
+        assert!(results.len() == 1 && results[0].starts_with("Error: not made"), "{:?}", out.state().base.messages);
+    }
+}
+
 /// Two calls of one id are two calls: each has its result, and both count as progress.
 #[tokio::test]
 async fn calls_of_one_id_are_told_apart() {

@@ -196,6 +196,8 @@ async fn a_new_message_withdraws_an_open_approval_and_the_model_is_told() {
         calls([("pay", json!({"eur": 1})), ("look", json!({}))]),
         Message::assistant("I did not pay."),
         Message::assistant("Bye."),
+        calls([("pay", json!({"eur": 2})), ("look", json!({}))]),
+        Message::assistant("Again I did not pay."),
     ]);
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let turn = async |text: &str| {
@@ -218,6 +220,13 @@ async fn a_new_message_withdraws_an_open_approval_and_the_model_is_told() {
     assert!(error.to_string().contains("question"), "{error}");
     assert_eq!(turn("bye").await.ending(), Some(&AgentEnd::Text));
     assert_eq!(prompt(&model, 2).iter().filter(|text| text.contains("not made")).count(), 1);
+    // The conversation is in memory by now.
+    assert!(!turn("pay").await.is_finished());
+    let out = turn("never mind").await;
+    let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some()).count();
+    assert_eq!(results, 4, "each call has a result: {:?}", out.state().messages);
+    let stored = chat.state(Config::thread("t")).await.unwrap().values;
+    assert_eq!(out.state().messages, stored.messages);
 }
 
 /// A provider that gives its calls the same ids in each answer: an approval is for the call that was asked about.

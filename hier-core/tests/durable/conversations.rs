@@ -299,3 +299,42 @@ async fn what_is_in_memory_is_what_is_stored() {
     }
     assert!(recalled > 500, "only {recalled} times something was in memory");
 }
+
+graph! {
+    /// One node writes, the other one asks.
+    Beside<v1::Chat> = Graph { nodes: [write, ask], edges: [START >> [write, ask], write >> END, ask >> END] }
+}
+
+async fn write() -> v1::ChatUpdate {
+    v1::Chat::update().messages(Message::assistant("written")).notes(Messages::from("noted"))
+}
+
+async fn ask(run: &Run) -> Result<()> {
+    let _: String = run.interrupt(&"what?").await?;
+    Ok(())
+}
+
+/// The outcome of a run that asks shows the results of the other tasks, which are not part of the stored conversation yet.
+#[tokio::test]
+async fn results_beside_a_question_are_not_kept() {
+    let saver = MemorySaver::new();
+    let graph = Beside::compile().checkpointer(saver.clone());
+    let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text)), thread(), ());
+    let notes = |outcome: &Outcome<v1::Chat>| texts(&outcome.state().notes);
+    let shown = say("one").await.unwrap();
+    assert_eq!(
+        (texts(&shown.state().messages), notes(&shown)),
+        (vec!["one".into(), "written".into()], vec!["noted".into()])
+    );
+    // A new input drops what the step has done so far.
+    let shown = say("two").await.unwrap();
+    assert_eq!(texts(&shown.state().messages), ["one", "two", "written"]);
+    let shown = say("three").await.unwrap();
+    assert_eq!(texts(&shown.state().messages), ["one", "two", "three", "written"]);
+    assert_eq!(notes(&shown), ["noted"]);
+    let ended = graph.invoke(Command::resume("yes"), thread(), ()).await.unwrap();
+    assert_eq!(texts(&ended.state().messages), ["one", "two", "three", "written"]);
+    assert_eq!(notes(&ended), ["noted"], "the result is applied once");
+    let stored = graph.state(thread()).await.unwrap().values;
+    assert_eq!((&ended.state().messages, &ended.state().notes), (&stored.messages, &stored.notes));
+}

@@ -1,5 +1,6 @@
 //! Does what is to be done with a thread, and compares it with the model.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -8,30 +9,30 @@ use hier_core::checkpoint::{Claim, Prune, Strategy as Keeping, WhenRunning};
 use hier_core::prelude::*;
 use uuid::Uuid;
 
-use crate::model::{Before, Turn, UNCHANGED};
-use crate::operation::{Lives, Operation, alive};
-use crate::program_of::{First, Program, Saver, Second, View};
-use crate::world::{Item, Kind, Watched, World};
+use crate::model::{Turn, UNCHANGED, seed};
+use crate::operation::{Lives, Operation};
+use crate::processes::Stalled;
+use crate::program_of::{First, Program, Saver, View};
+use crate::threads::Line;
+use crate::watched::{Fault, Watched};
+use crate::world::{Item, Kind, World};
+use crate::zoo::Zoo;
 
-/// A thread, and what the model says of it.
+/// A thread, its copies, and what the model says of them.
 pub(crate) struct Machine {
-    pub(crate) saver: Saver,
+    /// The savers of two processes.
+    pub(crate) savers: [Saver; 2],
+    /// The process that does what is to be done.
+    pub(crate) at: usize,
     pub(crate) world: World,
-    pub(crate) program: Box<dyn Program>,
-    pub(crate) thread: String,
+    pub(crate) program: Arc<dyn Program>,
+    pub(crate) migrated: bool,
+    pub(crate) fault: Fault,
     durability: Durability,
-    turns: u32,
-    /// The turn that is open, or the last one.
-    pub(crate) turn: Option<Turn>,
-    /// The turns before it, in this line of the history.
-    past: Vec<Turn>,
-    /// The view when the last turn was finished.
-    finished: bool,
-    notes: Vec<String>,
-    answered: Option<String>,
+    pub(crate) line: Line,
+    pub(crate) left: Vec<Line>,
+    pub(crate) stalled: Vec<Stalled>,
     answers: usize,
-    /// What was added to what a subgraph keeps since the last turn.
-    visits: u32,
 }
 
 /// What did not hold.
@@ -39,7 +40,7 @@ pub(crate) type Law = Result<(), String>;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-fn new_thread() -> String {
+pub(crate) fn new_thread() -> String {
     format!("machine {}", THREADS.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -48,35 +49,32 @@ pub(crate) fn check(holds: bool, what: impl FnOnce() -> String) -> Law {
 }
 
 impl Machine {
-    pub(crate) fn new(saver: &Saver, durability: Durability) -> Self {
-        Self::on(saver, durability, false)
+    pub(crate) fn new(savers: &[Saver; 2], durability: Durability) -> Self {
+        Self::faulty(savers, durability, Fault::None)
     }
 
-    /// On a saver that loses what tasks wrote.
-    pub(crate) fn forgetful(saver: &Saver, durability: Durability) -> Self {
-        Self::on(saver, durability, true)
-    }
-
-    fn on(saver: &Saver, durability: Durability, forgets: bool) -> Self {
+    pub(crate) fn faulty(savers: &[Saver; 2], durability: Durability, fault: Fault) -> Self {
         let (world, thread) = (World::default(), new_thread());
         world.has_thread(&thread);
         world.stores_at_the_end(durability == Durability::Exit);
-        let program = Box::new(First::new(Watched { saver: saver.clone(), world: world.clone(), forgets }));
+        let watched = Watched { saver: savers[0].clone(), world: world.process(), fault };
         Self {
-            saver: saver.clone(),
+            savers: savers.clone(),
+            at: 0,
+            program: Arc::new(First::new(watched)),
             world,
-            program,
-            thread,
+            migrated: false,
+            fault,
             durability,
-            turns: 0,
-            turn: None,
-            past: Vec::new(),
-            finished: true,
-            notes: Vec::new(),
-            answered: None,
+            line: Line { thread, finished: true, ..Line::default() },
+            left: Vec::new(),
+            stalled: Vec::new(),
             answers: 0,
-            visits: 0,
         }
+    }
+
+    pub(crate) fn saver(&self) -> &Saver {
+        &self.savers[self.at]
     }
 
     pub(crate) async fn run(mut self, operations: &[Operation]) -> Law {
@@ -89,12 +87,15 @@ impl Machine {
             let done = if done.is_ok() && operation.touches_the_past() { self.read_the_past().await } else { done };
             done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
         }
-        self.end().await.map_err(|broken| format!("at the end: {broken}"))?;
-        self.read_the_past().await.map_err(|broken| format!("at the end: {broken}"))
+        self.end().await.map_err(|broken| format!("at the end: {broken}"))
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config::thread(&self.thread)
+        self.config_of(&self.line.thread)
+    }
+
+    pub(crate) fn config_of(&self, thread: &str) -> Config {
+        Config::thread(thread)
             .durability(self.durability)
             .at(self.world.now())
             .when_running(WhenRunning::Wait(Duration::from_secs(20)))
@@ -107,69 +108,66 @@ impl Machine {
     async fn apply(&mut self, operation: &Operation) -> Law {
         let view = self.view().await?;
         match operation {
-            Operation::Run(items, lives) if self.finished => self.start(items, *lives).await,
+            Operation::Run(items, lives) if self.line.finished => self.start(items, *lives).await,
             Operation::Run(_, lives) => {
-                let run = self.program.go_on(self.config());
-                let ended = alive(run, *lives).await;
-                self.settle(ended).await
+                let (program, config) = (self.program.clone(), self.config());
+                let ended = self.alive(async move { program.go_on(config).await }, *lives).await?;
+                self.settle(ended)
             }
             Operation::Answer(which, lives) if !view.questions.is_empty() => {
                 let (id, text) = view.questions[which % view.questions.len()].clone();
                 let answer = self.new_answer();
-                let run = self.program.answer_by_id(self.config(), id.clone(), answer.clone());
-                let ended = alive(run, *lives).await;
-                self.settle(ended).await?;
+                let (program, config) = (self.program.clone(), self.config());
+                let (to, with) = (id.clone(), answer.clone());
+                let ended = self.alive(async move { program.answer_by_id(config, to, with).await }, *lives).await?;
+                self.settle(ended)?;
                 self.is_answered(id, text, answer).await
             }
             Operation::AnswerPlainly(lives) if view.questions.len() == 1 => {
                 let (id, text) = view.questions[0].clone();
                 let answer = self.new_answer();
-                let ended = alive(self.program.answer(self.config(), answer.clone()), *lives).await;
-                self.settle(ended).await?;
+                let (program, config, with) = (self.program.clone(), self.config(), answer.clone());
+                let ended = self.alive(async move { program.answer(config, with).await }, *lives).await?;
+                self.settle(ended)?;
                 self.is_answered(id, text, answer).await
             }
             // With nothing asked yet in an open step it would wait for who asks first.
-            Operation::AnswerPlainly(_) if self.finished || view.questions.len() > 1 => {
+            Operation::AnswerPlainly(_) if self.line.finished || view.questions.len() > 1 => {
                 let answer = self.program.answer(self.config(), "to nobody".to_owned()).await;
                 self.is_refused(&view, "a plain answer to no one question", answer).await
             }
             Operation::AnswerTwice => {
-                let Some(id) = self.answered.clone() else { return Ok(()) };
+                let Some(id) = self.line.answered.clone() else { return Ok(()) };
                 let answer = self.program.answer_by_id(self.config(), id, "again".to_owned()).await;
                 self.is_refused(&view, "a second answer", answer).await
             }
             Operation::Prune(count) => {
-                let (threads, strategy) = (Some(vec![self.thread.clone()]), Keeping::Keep(*count));
+                let (threads, strategy) = (Some(vec![self.line.thread.clone()]), Keeping::Keep(*count));
                 let prune = Prune { threads, strategy, ..Prune::default() };
-                self.saver.prune(prune).await.map_err(|error| format!("it cannot be pruned: {error}"))?;
+                self.saver().prune(prune).await.map_err(|error| format!("it cannot be pruned: {error}"))?;
                 self.is_unchanged(&view, "pruning").await
             }
-            Operation::Fork => {
-                let copy = new_thread();
-                let copied = self.saver.copy_thread(&self.thread, &copy).await;
-                copied.map_err(|error| format!("it cannot be copied: {error}"))?;
-                self.world.has_thread(&copy);
-                self.thread = copy;
-                self.is_unchanged(&view, "copying").await
+            Operation::Fork => self.fork(&view).await,
+            Operation::Return(which) => {
+                self.go_back_to(*which);
+                Ok(())
             }
-            Operation::Update if self.finished && self.turn.is_some() => {
+            Operation::Update(talk) if self.line.finished && self.line.turn.is_some() => {
                 let note = format!("note {}", self.new_answer());
-                self.notes.push(note.clone());
-                let updated = self.program.note(self.config(), note).await;
+                self.line.notes.push(note.clone());
+                self.line.talk.push((*talk, note.clone()));
+                let updated = self.program.note(self.config(), note.clone(), talk.messages(&note)).await;
                 updated.map_err(|error| format!("a finished thread cannot be updated: {error}"))
             }
             Operation::Migrate => {
-                self.program = Box::new(Second::new(Watched {
-                    saver: self.saver.clone(),
-                    world: self.world.clone(),
-                    forgets: false,
-                }));
+                self.migrated = true;
+                self.program = self.compile(self.at);
                 self.is_unchanged(&view, "migrating").await
             }
-            Operation::Replay(turns) if self.finished => {
+            Operation::Replay(turns) if self.line.finished => {
                 let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
                 let run = self.program.go_on(self.config().checkpoint(input)).await;
-                self.settle(Some(run)).await
+                self.settle(Some(run))
             }
             Operation::GoBack(turns) => {
                 let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
@@ -178,63 +176,71 @@ impl Machine {
             }
             Operation::BranchOff => self.branch_off(&view).await,
             Operation::ChangeAsker => self.change_asker(&view).await,
-            Operation::Visit if self.finished && self.turn.is_some() => {
-                self.visits += 10;
+            Operation::Visit if self.line.finished && self.line.turn.is_some() => {
+                self.line.visits += 10;
                 let visited = self.program.visit(self.config(), 10).await;
                 visited.map_err(|error| format!("what a subgraph keeps cannot be updated: {error}"))
             }
             Operation::Sweep(lives) => self.sweep(&view, *lives).await,
             Operation::Signal => self.signal().await,
             Operation::Stray => self.stray(&view).await,
+            Operation::Other => {
+                self.at = 1 - self.at;
+                self.program = self.compile(self.at);
+                self.is_unchanged(&view, "another process").await
+            }
+            Operation::Race(policy, order) => self.race(&view, *policy, *order).await,
+            Operation::Wake => self.wake().await,
             _ => Ok(()),
         }
     }
 
-    fn new_answer(&mut self) -> String {
+    pub(crate) fn new_answer(&mut self) -> String {
         self.answers += 1;
         format!("a{}", self.answers)
     }
 
     async fn start(&mut self, items: &[Kind], lives: Lives) -> Law {
-        let before = Before { log: self.expected_log(), notes: self.notes.clone(), visits: self.expected_visits() };
-        let number = self.turns + 1;
-        let sent = items.iter().enumerate().map(|(number, kind)| Item { number, kind: *kind }).collect();
-        let ended = alive(self.program.start(self.config(), number, sent), lives).await;
-        self.settle(ended).await?;
-        let begun = self.view().await?.turn == number;
+        let before = self.line.before_the_next();
+        let turn = self.line.turns + 1;
+        let item = |(number, kind): (usize, &Kind)| {
+            let seed = seed(turn, number);
+            Item { number, kind: *kind, seed, zoo: Zoo::new(seed) }
+        };
+        let sent = items.iter().enumerate().map(item).collect();
+        let (program, config) = (self.program.clone(), self.config());
+        let ended = self.alive(async move { program.start(config, turn, sent).await }, lives).await?;
+        self.settle(ended)?;
+        let begun = self.view().await?.turn == turn;
         check(begun || lives.is_some(), || "a run that was not killed has not begun".to_owned())?;
         if begun {
-            self.turns = number;
-            self.past.extend(self.turn.replace(Turn::new(number, items.to_vec(), before)));
-            self.visits = 0;
-            self.finished = false;
-            self.answered = None;
+            self.line.turns = turn;
+            self.line.past.extend(self.line.turn.replace(Turn::new(turn, items.to_vec(), before)));
+            self.line.visits = 0;
+            self.line.talk.clear();
+            self.line.finished = false;
+            self.line.answered = None;
         }
         Ok(())
     }
 
-    /// Waits until a killed run has let go of the thread. A failure is fine if it is one of the items'.
-    pub(crate) async fn settle(&self, ended: Option<Result<(), RunError>>) -> Law {
+    /// A run has ended, or its process died. A failure is fine if it is one of the items'.
+    #[allow(clippy::unused_self)]
+    pub(crate) fn settle(&self, ended: Option<Result<(), RunError>>) -> Law {
         match ended {
-            None => {
-                let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
-                let lease = self.saver.acquire(&self.thread, claim).await;
-                let lease = lease.map_err(|error| format!("a killed run holds the thread: {error}"))?;
-                self.saver.release(&lease).await.map_err(|error| format!("it cannot be released: {error}"))
-            }
-            Some(Ok(())) => Ok(()),
+            None | Some(Ok(())) => Ok(()),
             Some(Err(error)) if error.to_string().contains("fails once") => Ok(()),
             Some(Err(error)) => Err(format!("the run failed: {error}")),
         }
     }
 
     /// Notes an answer, unless the run was killed before it was stored.
-    async fn is_answered(&mut self, id: String, text: String, answer: String) -> Law {
+    pub(crate) async fn is_answered(&mut self, id: String, text: String, answer: String) -> Law {
         let view = self.view().await?;
         let open = view.questions.iter().any(|(open, _)| *open == id);
-        if !open && let Some(turn) = &mut self.turn {
+        if !open && let Some(turn) = &mut self.line.turn {
             turn.answers.insert(text, answer);
-            self.answered = Some(id);
+            self.line.answered = Some(id);
         }
         Ok(())
     }
@@ -244,24 +250,25 @@ impl Machine {
         self.is_unchanged(before, what).await
     }
 
-    async fn is_unchanged(&self, before: &View, what: &str) -> Law {
+    pub(crate) async fn is_unchanged(&self, before: &View, what: &str) -> Law {
         let view = self.view().await?;
         check(view == *before, || format!("{what} has changed the thread\n from {before:?}\n to   {view:?}"))
     }
 
     /// What holds once the thread has gone back to the input of a turn, and the checkpoint of that, if it is still there.
     async fn go_back(&mut self, turns: usize) -> Result<Option<Uuid>, String> {
-        let line: Vec<Turn> = self.past.iter().chain(&self.turn).cloned().collect();
+        let line: Vec<Turn> = self.line.past.iter().chain(&self.line.turn).cloned().collect();
         let Some(place) = line.len().checked_sub(1 + turns % line.len().max(1)) else { return Ok(None) };
         let turn = line[place].clone();
         let history = self.history().await?;
         let input = history.iter().rev().find(|view| view.turn == turn.number && view.next == ["open"]);
         let Some(input) = input.and_then(|view| view.checkpoint) else { return Ok(None) };
-        self.world.went_back();
-        self.notes.clone_from(&turn.before.notes);
-        self.past = line[..place].to_vec();
-        self.turn = Some(Turn::new(turn.number, turn.items, turn.before));
-        (self.finished, self.answered, self.visits) = (false, None, 0);
+        self.world.went_back(&self.line.thread);
+        self.line.notes.clone_from(&turn.before.notes);
+        self.line.past = line[..place].to_vec();
+        self.line.turn = Some(Turn::new(turn.number, turn.items, turn.before));
+        (self.line.finished, self.line.answered, self.line.visits) = (false, None, 0);
+        self.line.talk.clear();
         Ok(Some(input))
     }
 
@@ -269,12 +276,12 @@ impl Machine {
     async fn branch_off(&mut self, view: &View) -> Law {
         let Some(checkpoint) = view.checkpoint else { return Ok(()) };
         let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
-        let lease = self.saver.acquire(&self.thread, claim).await.map_err(|error| error.to_string())?;
-        let branched = branch_off(&self.saver, &lease, checkpoint).await;
-        self.saver.release(&lease).await.map_err(|error| error.to_string())?;
+        let lease = self.saver().acquire(&self.line.thread, claim).await.map_err(|error| error.to_string())?;
+        let branched = branch_off(self.saver(), &lease, checkpoint).await;
+        self.saver().release(&lease).await.map_err(|error| error.to_string())?;
         branched.map_err(|error| format!("a checkpoint cannot be copied: {error}"))?;
-        self.world.went_back();
-        if let Some(turn) = &mut self.turn {
+        self.world.went_back(&self.line.thread);
+        if let Some(turn) = &mut self.line.turn {
             if view.next == ["afresh"] {
                 UNCHANGED.clone_into(&mut turn.said);
             }
@@ -283,7 +290,7 @@ impl Machine {
                 turn.answers.clear();
             }
         }
-        self.answered = None;
+        self.line.answered = None;
         Ok(())
     }
 
@@ -293,14 +300,14 @@ impl Machine {
         let said = format!("changed {}", self.new_answer());
         let changed = self.program.change_asker(self.config(), said.clone()).await;
         changed.map_err(|error| format!("a subgraph that asks cannot be changed: {error}"))?;
-        self.turn.iter_mut().for_each(|turn| turn.said.clone_from(&said));
+        self.line.turn.iter_mut().for_each(|turn| turn.said.clone_from(&said));
         let after = self.view().await?;
         check(after.questions.is_empty(), || format!("{:?} is still asked", after.questions))?;
         let late = self.program.answer_by_id(self.config(), id.clone(), "late".to_owned()).await;
         self.is_refused(&after, "an answer to what is asked no more", late).await?;
         let late = self.program.answer(self.config(), "late".to_owned()).await;
         self.is_refused(&after, "a plain answer to what is asked no more", late).await?;
-        self.answered = Some(id.clone());
+        self.line.answered = Some(id.clone());
         Ok(())
     }
 
@@ -309,7 +316,7 @@ impl Machine {
     }
 
     /// Everything can be read, and by its id.
-    async fn read_the_past(&self) -> Law {
+    pub(crate) async fn read_the_past(&self) -> Law {
         for id in self.history().await?.iter().filter_map(|view| view.checkpoint).collect::<Vec<Uuid>>() {
             let read = self.program.view(self.config().checkpoint(id)).await;
             read.map_err(|error| format!("the checkpoint {id} cannot be read: {error}"))?;
@@ -318,18 +325,19 @@ impl Machine {
     }
 
     /// Nothing ran again, and a turn that is finished is as the model says.
-    async fn look(&mut self) -> Law {
-        let again = self.world.ran_again();
-        check(again.is_empty(), || format!("{again:?} ran again, and what they had done was committed"))?;
+    pub(crate) async fn look(&mut self) -> Law {
+        if let Some(broken) = self.world.broken() {
+            return Err(broken);
+        }
         let view = self.view().await?;
-        self.finished = view.is_finished();
-        if !self.finished {
+        self.line.finished = view.is_finished();
+        if !self.line.finished {
             return Ok(());
         }
         self.is_as_expected(&view)?;
         let visits = self.program.visits(self.config()).await;
         let visits = visits.map_err(|error| format!("what a subgraph keeps cannot be read: {error}"))?;
-        let wanted = self.expected_visits();
+        let wanted = self.line.visits();
         check(visits == wanted, || format!("a subgraph keeps {visits} visits instead of {wanted}"))
     }
 
@@ -337,28 +345,26 @@ impl Machine {
         let differs = |what: &str, found: &dyn std::fmt::Debug, wanted: &dyn std::fmt::Debug| {
             format!("{what}: {found:?} instead of {wanted:?}")
         };
-        let log = self.expected_log();
+        let log = self.line.log();
         check(view.log == log, || differs("the log", &view.log, &log))?;
-        check(view.notes == self.notes, || differs("the notes", &view.notes, &self.notes))?;
-        let Some(turn) = &self.turn else { return Ok(()) };
+        check(view.notes == self.line.notes, || differs("the notes", &view.notes, &self.line.notes))?;
+        let talk = self.line.talk();
+        check(view.talk == talk, || differs("the conversation", &view.talk, &talk))?;
+        let zoos: Vec<String> = self.line.zoos().into_iter().map(|seed| Zoo::new(seed).text()).collect();
+        check(view.zoos == zoos, || differs("the zoos", &view.zoos, &zoos))?;
+        let Some(turn) = &self.line.turn else { return Ok(()) };
+        let zoo = Zoo::new(turn.number.into()).text_after_json();
+        check(view.zoo == zoo, || differs("the zoo", &view.zoo, &zoo))?;
         let said = turn.said();
         check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
         let calls = turn.visits();
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }
 
-    fn expected_log(&self) -> Vec<String> {
-        self.turn.as_ref().map_or_else(Vec::new, Turn::log)
-    }
-
-    fn expected_visits(&self) -> u32 {
-        self.turn.as_ref().map_or(0, Turn::visits) + self.visits
-    }
-
     /// Whatever was done, the thread can be brought to its end.
-    async fn end(&mut self) -> Law {
+    pub(crate) async fn end_of_line(&mut self) -> Law {
         for _ in 0..40 {
-            if self.finished {
+            if self.line.finished {
                 return Ok(());
             }
             let view = self.view().await?;

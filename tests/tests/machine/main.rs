@@ -7,7 +7,10 @@
 //! * every read of the thread, also of its past, goes on to work;
 //! * the state at the end of a turn is the model's;
 //! * a task that waits for a time or a signal continues when it has come, also in a copy, and also if the driving process is killed;
-//! * a durable step is done once.
+//! * a durable step is done once;
+//! * a conversation has the messages that were written to it by id;
+//! * a value comes out of every path as it went in: Sends, steps, signals, the state, copies, migrations;
+//! * one of two processes wins: a run that was taken over changes nothing.
 //!
 //! `HIER_SEQUENCES` is the number of sequences, `HIER_SEED` (a number) what they are made of: a failure prints its own.
 //! On Postgres if `HIER_TEST_POSTGRES` has the URL of a server.
@@ -15,26 +18,37 @@
 // One program is compiled over each version of the state.
 #![allow(clippy::duplicate_mod)]
 
+mod changing;
+mod desk;
 mod machine;
 mod model;
+mod office;
 mod operation;
+mod processes;
 mod program_of;
 mod rolling;
+mod talk;
+mod threads;
 mod v1;
 mod v2;
 mod waking;
+mod watched;
 mod world;
+mod zoo;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hier_checkpoint::{Postgres, Sqlite};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
 use machine::Machine;
-use operation::{Operation, operation};
+use operation::{Death, Operation, operation};
 use program_of::Saver;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+use talk::Talk;
+use watched::Fault;
 use world::Kind;
 
 fn number(name: &str) -> Option<u64> {
@@ -63,47 +77,60 @@ fn check<T: std::fmt::Debug>(
     }
 }
 
-/// Runs random sequences, each on a new thread of its own.
+/// Runs random sequences, each on a new thread of its own. The saver is opened once for each of two processes.
 fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let saver = runtime.block_on(saver());
+    let savers = runtime.block_on(async { [saver().await, saver().await] });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..24));
     check((unless_told, 400), &input, |(durability, operations)| {
-        runtime.block_on(Machine::new(&saver, durability).run(&operations))
+        runtime.block_on(Machine::new(&savers, durability).run(&operations))
     });
 }
 
 #[test]
 fn in_memory() {
-    sequences(200, async || Arc::new(MemorySaver::new()) as Saver);
+    let saver = MemorySaver::new();
+    sequences(200, async || Arc::new(saver.clone()) as Saver);
+}
+
+async fn sqlite(folder: &Path) -> Saver {
+    Arc::new(Sqlite::open(folder.join("threads.db")).await.expect("a file"))
+}
+
+fn postgres_url() -> Option<String> {
+    let url = std::env::var("HIER_TEST_POSTGRES").ok();
+    if url.is_none() {
+        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
+    }
+    url
+}
+
+async fn postgres(url: &str) -> Saver {
+    let options = Postgres::options().schema(format!("machine_{}", std::process::id()));
+    let saver = options.connect(url).await.expect("the server answers");
+    saver.migrate().await.expect("the tables are made");
+    Arc::new(saver)
 }
 
 #[test]
 fn in_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
-    sequences(40, async || Arc::new(Sqlite::open(folder.path().join("threads.db")).await.expect("a file")) as Saver);
+    sequences(40, async || sqlite(folder.path()).await);
 }
 
 #[test]
 fn in_postgres() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
-    sequences(20, async || {
-        let options = Postgres::options().schema(format!("machine_{}", std::process::id()));
-        let saver = options.connect(&url).await.expect("the server answers");
-        saver.migrate().await.expect("the tables are made");
-        Arc::new(saver) as Saver
-    });
+    if let Some(url) = postgres_url() {
+        sequences(20, async || postgres(&url).await);
+    }
 }
 
 /// A sequence, which may also be one that a failure has printed.
-fn outcome(machine: impl FnOnce(&Saver) -> Machine, operations: &[Operation]) -> Result<(), String> {
+fn outcome(machine: impl FnOnce(&[Saver; 2]) -> Machine, operations: &[Operation]) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let saver = Arc::new(MemorySaver::new()) as Saver;
-    runtime.block_on(machine(&saver).run(operations))
+    runtime.block_on(machine(&[saver.clone(), saver]).run(operations))
 }
 
 #[test]
@@ -113,22 +140,53 @@ fn every_operation_in_turn() {
         Visit,
     };
     let items = || vec![Kind::Asks, Kind::Fails, Kind::AsksTwice, Kind::Plain];
-    let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, Some(3)), Answer(0, None), AnswerTwice];
+    let dies = |polls| Some(Death { polls, stalls: false });
+    let turn = [Run(items(), None), AnswerTwice, AnswerPlainly(None), Answer(1, dies(3)), Answer(0, None), AnswerTwice];
     let rest =
-        [Run(Vec::new(), Some(5)), Fork, Migrate, Prune(1), AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
+        [Run(Vec::new(), dies(5)), Fork, Migrate, Prune(1), AnswerPlainly(None), AnswerPlainly(None), Answer(0, None)];
     let plain = || Run(vec![Kind::Plain], None);
     let inside = [plain(), ChangeAsker, plain(), AnswerPlainly(None), BranchOff, plain()];
-    let after = [AnswerPlainly(None), AnswerTwice, Update, Visit, Replay(0), Answer(2, None)];
+    let after = [AnswerPlainly(None), AnswerTwice, Update(Talk::Clears), Visit, Replay(0), Answer(2, None)];
     let past = [plain(), Answer(0, None), Answer(0, None), Visit, GoBack(1), Prune(3), Replay(0)];
     let operations: Vec<_> = [&turn[..], &rest, &inside, &after, &past].concat();
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        outcome(|saver| Machine::new(saver, durability), &operations).expect("the laws hold");
+        outcome(|savers| Machine::new(savers, durability), &operations).expect("the laws hold");
     }
+}
+
+/// What the machine says of a saver with a fault.
+fn found(fault: Fault, operations: &[Operation]) -> String {
+    outcome(|savers| Machine::faulty(savers, Durability::Sync, fault), operations).unwrap_err()
 }
 
 #[test]
 fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
     let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
-    let broken = outcome(|saver| Machine::forgetful(saver, Durability::Sync), &operations).unwrap_err();
+    let broken = found(Fault::Forgets, &operations);
     assert!(broken.contains("ran again"), "{broken}");
+}
+
+#[test]
+fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
+    let stalls = |polls| Some(Death { polls, stalls: true });
+    let broken = (0..30).filter_map(|polls| {
+        let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], stalls(polls)), Operation::Wake];
+        outcome(|savers| Machine::faulty(savers, Durability::Sync, Fault::TakesStale), &operations).err()
+    });
+    let broken: Vec<String> = broken.collect();
+    assert!(broken.iter().any(|broken| broken.contains("a run that was taken over has")), "{broken:?}");
+}
+
+#[test]
+fn a_saver_that_stores_what_is_sent_as_json_is_found_out() {
+    // Not every zoo has what JSON cannot hold.
+    let broken = found(Fault::SendsJson, &[Operation::Run(vec![Kind::Asks; 8], None), Operation::Answer(0, None)]);
+    assert!(broken.contains("a Send has changed a value"), "{broken}");
+}
+
+#[test]
+fn a_saver_that_loses_messages_is_found_out() {
+    let operations = [Operation::Run(vec![Kind::Says(Talk::Clears), Kind::Asks], None), Operation::Answer(0, None)];
+    let broken = found(Fault::LosesTalk, &operations);
+    assert!(broken.contains("the conversation: "), "{broken}");
 }

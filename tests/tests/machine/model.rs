@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::talk::{Talked, write};
 use crate::world::Kind;
 
 /// What the subgraph says that asks, unless somebody has changed it.
@@ -26,6 +27,10 @@ pub(crate) struct Before {
     pub(crate) notes: Vec<String>,
     /// How often the subgraph that keeps its state was visited.
     pub(crate) visits: u32,
+    /// The conversation.
+    pub(crate) talk: Talked,
+    /// The numbers of the zoos.
+    pub(crate) zoos: Vec<u64>,
 }
 
 impl Turn {
@@ -44,7 +49,7 @@ impl Turn {
         let works = self.items.iter().enumerate().map(|(place, kind)| {
             let name = format!("{}.{place}", self.number);
             match kind {
-                Kind::Plain | Kind::Fails | Kind::Sleeps | Kind::Steps => name,
+                Kind::Plain | Kind::Fails | Kind::Sleeps | Kind::Steps | Kind::Says(_) | Kind::Keeps => name,
                 Kind::Waits => format!("{name}=told"),
                 Kind::Expires => {
                     let answer = self.answers.get(&name).map_or("late", String::as_str);
@@ -71,4 +76,28 @@ impl Turn {
     pub(crate) fn visits(&self) -> u32 {
         self.before.visits + 1
     }
+
+    /// The conversation, once it is over.
+    pub(crate) fn talk(&self) -> Talked {
+        let mut talked = self.before.talk.clone();
+        write(&mut talked, format!("turn {}", self.number), &format!("turn {}", self.number));
+        for (place, kind) in self.items.iter().enumerate() {
+            if let Kind::Says(talk) = kind {
+                talk.apply(&format!("{}.{place}", self.number), &mut talked);
+            }
+        }
+        talked
+    }
+
+    /// The numbers of the zoos that are kept, once it is over.
+    pub(crate) fn zoos(&self) -> Vec<u64> {
+        let keeps = self.items.iter().enumerate().filter(|(_, kind)| **kind == Kind::Keeps);
+        let kept = keeps.map(|(place, _)| seed(self.number, place));
+        self.before.zoos.iter().copied().chain(kept).collect()
+    }
+}
+
+/// The number of an item's zoo.
+pub(crate) fn seed(turn: u32, place: usize) -> u64 {
+    u64::from(turn) * 1_000 + place as u64
 }

@@ -1,10 +1,8 @@
 //! What is done with a thread, in random order.
 
-use std::pin::pin;
-use std::task::Poll;
-
 use proptest::prelude::*;
 
+use crate::talk::Talk;
 use crate::world::Kind;
 
 /// What is done with the thread. What makes no sense at the moment is left out.
@@ -20,12 +18,14 @@ pub(crate) enum Operation {
     AnswerTwice,
     /// So many checkpoints of each namespace stay.
     Prune(usize),
-    /// Goes on with a copy of the thread.
+    /// Goes on with a copy of the thread, and leaves the thread for later.
     Fork,
+    /// Goes on with a thread that was left, and leaves this one.
+    Return(usize),
     /// Goes on with a copy of the latest checkpoint: its step begins anew.
     BranchOff,
     /// Writes to a finished thread from outside.
-    Update,
+    Update(Talk),
     /// From now on with the second version of the state.
     Migrate,
     /// Runs a turn again, from its input: so many turns back.
@@ -42,19 +42,51 @@ pub(crate) enum Operation {
     Signal,
     /// Sends it through the handle of another graph.
     Stray,
+    /// Goes on in the other process.
+    Other,
+    /// Two processes run the thread at once; the bits say which is polled.
+    Race(Policy, u64),
+    /// A process goes on that stood still while another took its thread over.
+    Wake,
+}
+
+/// What the processes do that find the thread held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Policy {
+    TakeOver,
+    Reject,
+    Wait,
 }
 
 impl Operation {
     /// Whether it changes what is stored of the past, or how that is read.
     pub(crate) fn touches_the_past(&self) -> bool {
-        matches!(self, Self::Prune(_) | Self::Fork | Self::BranchOff | Self::Migrate | Self::Visit | Self::ChangeAsker)
+        matches!(
+            self,
+            Self::Prune(_)
+                | Self::Fork
+                | Self::Wake
+                | Self::BranchOff
+                | Self::Migrate
+                | Self::Visit
+                | Self::ChangeAsker
+        )
     }
 }
 
-/// After how many polls the run is dropped.
-pub(crate) type Lives = Option<u8>;
+/// The death of a process: after so many polls of its run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Death {
+    pub(crate) polls: u8,
+    /// True if it only stands still, and may go on after its thread was taken over.
+    pub(crate) stalls: bool,
+}
+
+/// None if the process lives until its run has ended.
+pub(crate) type Lives = Option<Death>;
 
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
+    let talk = || prop_oneof![3 => (0..4_u8).prop_map(Talk::Writes), 2 => (0..4_u8).prop_map(Talk::Removes), 1 => Just(Talk::Clears)];
     let kind = prop_oneof![
         Just(Kind::Plain),
         Just(Kind::Asks),
@@ -64,16 +96,21 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         Just(Kind::Expires),
         Just(Kind::Waits),
         Just(Kind::Steps),
+        talk().prop_map(Kind::Says),
+        Just(Kind::Keeps),
     ];
-    let lives = || prop_oneof![2 => Just(None), 1 => (0..40_u8).prop_map(Some)];
+    let death = (0..40_u8, any::<bool>()).prop_map(|(polls, stalls)| Some(Death { polls, stalls }));
+    let lives = move || prop_oneof![2 => Just(None), 1 => death.clone()];
+    let policy = prop_oneof![Just(Policy::TakeOver), Just(Policy::Reject), Just(Policy::Wait)];
     prop_oneof![
         6 => (proptest::collection::vec(kind, 1..5), lives()).prop_map(|(items, lives)| Operation::Run(items, lives)),
         6 => (0..4_usize, lives()).prop_map(|(which, lives)| Operation::Answer(which, lives)),
         3 => lives().prop_map(Operation::AnswerPlainly),
         2 => Just(Operation::AnswerTwice),
         1 => (1..6_usize).prop_map(Operation::Prune),
-        1 => Just(Operation::Fork),
-        1 => Just(Operation::Update),
+        2 => Just(Operation::Fork),
+        2 => (0..4_usize).prop_map(Operation::Return),
+        2 => talk().prop_map(Operation::Update),
         1 => Just(Operation::Migrate),
         1 => Just(Operation::BranchOff),
         1 => (0..3_usize).prop_map(Operation::Replay),
@@ -83,19 +120,8 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         4 => lives().prop_map(Operation::Sweep),
         2 => Just(Operation::Signal),
         1 => Just(Operation::Stray),
+        2 => Just(Operation::Other),
+        2 => (policy, any::<u64>()).prop_map(|(policy, order)| Operation::Race(policy, order)),
+        2 => Just(Operation::Wake),
     ]
-}
-
-/// How a run ended; none if it was dropped after so many polls.
-pub(crate) async fn alive<T>(run: impl Future<Output = T>, lives: Lives) -> Option<T> {
-    let mut run = pin!(run);
-    let Some(polls) = lives else { return Some(run.await) };
-    for _ in 0..polls {
-        let polled = std::future::poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
-        if let Poll::Ready(ended) = polled {
-            return Some(ended);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
 }

@@ -2,10 +2,13 @@
 
 use hier_core::prelude::*;
 
-use super::state::{Case, CaseUpdate};
+use super::state::{Case, CaseUpdate, keeps};
 use crate::world::{Item, Kind, World};
+use crate::zoo::Zoo;
 
 const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
+/// The number of the zoo that signals carry.
+pub(crate) const SIGNAL: u64 = 1_000_000;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Called {
@@ -53,9 +56,10 @@ fn items(state: &Case) -> Vec<Item> {
 async fn work(Sent(item): Sent<Item>, state: &Case, run: &Run<World>) -> Result<CaseUpdate> {
     let world = run.context();
     world.enters(run);
+    world.sees("a Send", &item.zoo, item.seed);
     let name = format!("{}.{}", state.turn, item.number);
     let said = match item.kind {
-        Kind::Plain => name,
+        Kind::Plain | Kind::Says(_) | Kind::Keeps => name.clone(),
         Kind::Asks => format!("{name}={}", run.interrupt::<String>(&name).await?),
         Kind::AsksTwice => {
             let first: String = run.interrupt(&format!("{name}a")).await?;
@@ -63,24 +67,33 @@ async fn work(Sent(item): Sent<Item>, state: &Case, run: &Run<World>) -> Result<
         }
         Kind::Fails => {
             world.fails(&name)?;
-            name
+            name.clone()
         }
         Kind::Sleeps => {
             run.sleep(HOUR).await?;
-            name
+            name.clone()
         }
         Kind::Expires => {
             let question = run.interrupt::<String>(&name).until(world.now() + HOUR, "late".to_owned());
             format!("{name}={}", question.await?)
         }
-        Kind::Waits => format!("{name}={}", run.signal::<String>("go").await?),
+        Kind::Waits => {
+            world.sees("a signal", &run.signal::<Zoo>("go").await?, SIGNAL);
+            format!("{name}=told")
+        }
         Kind::Steps => {
-            world.steps(run, &name).await?;
-            name
+            let zoo = world.steps(run, &name, item.seed).await?;
+            world.sees("a step", &zoo, item.seed);
+            name.clone()
         }
     };
     world.pauses().await;
-    Ok(Case::update().log([said]))
+    let update = Case::update().log([said]);
+    Ok(match item.kind {
+        Kind::Says(talk) => update.talk(talk.messages(&name)),
+        Kind::Keeps => update.zoos([item.zoo]),
+        _ => update,
+    })
 }
 
 async fn left(state: &Case, run: &Run<World>) -> CaseUpdate {
@@ -96,7 +109,7 @@ async fn right(state: &Case, run: &Run<World>) -> CaseUpdate {
 
 async fn joined(state: &Case, run: &Run<World>) -> CaseUpdate {
     run.context().enters(run);
-    Case::update().log([format!("{} joined", state.turn)])
+    keeps(Zoo::new(state.turn.into())).log([format!("{} joined", state.turn)])
 }
 
 async fn before(state: &Called, run: &Run<World>) -> CalledUpdate {

@@ -8,7 +8,10 @@ use hier_core::graph::Signal;
 use hier_core::prelude::*;
 use uuid::Uuid;
 
-use crate::world::{Item, Watched, World};
+use crate::talk::{Talked, opening, seen};
+use crate::watched::Watched;
+use crate::world::{Item, World};
+use crate::zoo::Zoo;
 use crate::{v1, v2};
 
 /// What there is to see of a thread.
@@ -19,6 +22,9 @@ pub(crate) struct View {
     pub(crate) notes: Vec<String>,
     pub(crate) said: String,
     pub(crate) calls: u32,
+    pub(crate) talk: Talked,
+    pub(crate) zoos: Vec<String>,
+    pub(crate) zoo: String,
     pub(crate) next: Vec<String>,
     /// How many tasks the open step has.
     pub(crate) tasks: usize,
@@ -53,14 +59,16 @@ pub(crate) trait Program: Send + Sync {
     async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError>;
     /// Sends the signal that tasks wait for; through another graph if so.
     async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError>;
-    async fn note(&self, config: Config, note: String) -> Result<(), RunError>;
+    async fn note(&self, config: Config, note: String, talk: Vec<Message>) -> Result<(), RunError>;
     async fn view(&self, config: Config) -> Result<View, RunError>;
+    /// True if its process has claimed the thread and nobody has taken it over since.
+    fn holds(&self, thread: &str) -> bool;
     /// The checkpoints, newest first.
     async fn history(&self, config: Config) -> Result<Vec<View>, RunError>;
 }
 
 macro_rules! program {
-    ($name:ident, $version:ident, $notes:ident) => {
+    ($name:ident, $version:ident, $notes:ident, $zoo:ident) => {
         pub(crate) struct $name {
             graph: CompiledGraph<$version::state::Case, World>,
             /// The graphs inside, by themselves.
@@ -92,6 +100,10 @@ macro_rules! program {
                     notes: values.$notes,
                     said: values.said,
                     calls: values.calls,
+                    talk: seen(&values.talk),
+                    zoos: values.zoos.iter().map(Zoo::text).collect(),
+                    // Migrations are given JSON, and this channel is renamed by one.
+                    zoo: values.$zoo.text_after_json(),
                     next: snapshot.next,
                     tasks: snapshot.tasks.len(),
                     questions: snapshot
@@ -114,7 +126,7 @@ macro_rules! program {
         #[async_trait]
         impl Program for $name {
             async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError> {
-                let input = $version::state::Case::update().turn(turn).items(items);
+                let input = $version::state::Case::update().turn(turn).items(items).talk(opening(turn));
                 self.graph.invoke(input, config, self.world.clone()).await.map(drop)
             }
 
@@ -138,15 +150,16 @@ macro_rules! program {
             }
 
             async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError> {
-                let signal = Signal::new("go", &"told");
+                let signal = Signal::new("go", &Zoo::new($version::program::SIGNAL));
                 if astray {
                     return self.keeper.send(thread, signal).await.map(drop);
                 }
                 self.graph.send(thread, signal).await.map(drop)
             }
 
-            async fn note(&self, config: Config, note: String) -> Result<(), RunError> {
-                let update = StateUpdate::update($version::state::Case::update().$notes([note])).as_node("keeper");
+            async fn note(&self, config: Config, note: String, talk: Vec<Message>) -> Result<(), RunError> {
+                let update = $version::state::Case::update().$notes([note]).talk(talk);
+                let update = StateUpdate::update(update).as_node("keeper");
                 self.graph.update_state(config, update).await.map(drop)
             }
 
@@ -171,6 +184,10 @@ macro_rules! program {
                 Ok(self.keeper.state(config.namespace("keeper")).await?.values.visits)
             }
 
+            fn holds(&self, thread: &str) -> bool {
+                self.world.holds(thread)
+            }
+
             async fn view(&self, config: Config) -> Result<View, RunError> {
                 self.graph.state(config).await.map(Self::seen)
             }
@@ -183,8 +200,8 @@ macro_rules! program {
     };
 }
 
-program!(First, v1, notes);
-program!(Second, v2, remarks);
+program!(First, v1, notes, zoo);
+program!(Second, v2, remarks, animals);
 
 /// The saver under the watched one, for what is done beside the graph.
 pub(crate) type Saver = std::sync::Arc<dyn Checkpointer>;

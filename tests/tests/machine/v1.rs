@@ -7,6 +7,7 @@ pub(crate) mod state {
     use hier_core::prelude::*;
 
     use crate::world::Item;
+    use crate::zoo::Zoo;
 
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     pub(crate) struct Case {
@@ -18,5 +19,15 @@ pub(crate) mod state {
         pub(crate) notes: Vec<String>,
         pub(crate) said: String,
         pub(crate) calls: u32,
+        #[reducer(messages)]
+        pub(crate) talk: Messages,
+        #[reducer(append)]
+        pub(crate) zoos: Vec<Zoo>,
+        pub(crate) zoo: Zoo,
+    }
+
+    /// Writes the channel that has another name in each version.
+    pub(crate) fn keeps(zoo: Zoo) -> CaseUpdate {
+        Case::update().zoo(zoo)
     }
 }

@@ -1,4 +1,4 @@
-//! The second version of the state: a channel has another name.
+//! The second version of the state: two channels have other names.
 
 #[path = "program.rs"]
 pub(crate) mod program;
@@ -8,6 +8,7 @@ pub(crate) mod state {
     use serde_json::{Map, Value};
 
     use crate::world::Item;
+    use crate::zoo::Zoo;
 
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     #[state(version = 2, migrate = [from_v1])]
@@ -20,12 +21,24 @@ pub(crate) mod state {
         pub(crate) remarks: Vec<String>,
         pub(crate) said: String,
         pub(crate) calls: u32,
+        #[reducer(messages)]
+        pub(crate) talk: Messages,
+        #[reducer(append)]
+        pub(crate) zoos: Vec<Zoo>,
+        pub(crate) animals: Zoo,
+    }
+
+    /// Writes the channel that has another name in each version.
+    pub(crate) fn keeps(zoo: Zoo) -> CaseUpdate {
+        Case::update().animals(zoo)
     }
 
     #[allow(clippy::unnecessary_wraps)] // migrations can fail
     fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
-        if let Some(notes) = stored.remove("notes") {
-            stored.insert("remarks".to_owned(), notes);
+        for (old, new) in [("notes", "remarks"), ("zoo", "animals")] {
+            if let Some(value) = stored.remove(old) {
+                stored.insert(new.to_owned(), value);
+            }
         }
         Ok(())
     }

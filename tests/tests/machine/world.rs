@@ -1,20 +1,23 @@
-//! What is outside of the thread: who fails, what was committed, what ran again though it was.
+//! What is outside of the thread: what fails, what was committed, what ran again after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Record, SaverError};
 use hier_core::prelude::*;
-use hier_testkit::SaverLayer;
 use uuid::Uuid;
+
+use crate::talk::Talk;
+use crate::zoo::Zoo;
 
 /// What a Send carries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Item {
     pub(crate) number: usize,
     pub(crate) kind: Kind,
+    /// The number of the zoo.
+    pub(crate) seed: u64,
+    pub(crate) zoo: Zoo,
 }
 
 /// What becomes of an item at its first attempt.
@@ -31,44 +34,68 @@ pub(crate) enum Kind {
     Expires,
     /// It waits for a signal.
     Waits,
-    /// It takes a durable step.
+    /// It takes a durable step, whose result is a zoo.
     Steps,
+    /// It writes messages.
+    Says(Talk),
+    /// It keeps its zoo in the state.
+    Keeps,
 }
 
-/// The context of all runs.
+/// The context of all runs of a process.
 #[derive(Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Inner>>);
+pub(crate) struct World {
+    inner: Arc<Mutex<Inner>>,
+    process: usize,
+}
 
 #[derive(Default)]
 struct Inner {
     failed: BTreeSet<String>,
-    committed: BTreeSet<Uuid>,
     again: BTreeMap<Uuid, String>,
-    /// The durable steps that were done, and those that were done again.
-    stepped: BTreeSet<String>,
+    /// The durable steps that were done again.
     stepped_again: Vec<String>,
+    /// The values that came out of a path as others.
+    changed: Vec<String>,
     /// Offset of the clock.
     ahead: Duration,
-    /// The thread of the machine: what others have left is not driven.
-    thread: String,
+    /// The threads of the machine: what others have left is not driven.
+    threads: BTreeMap<String, Done>,
     /// True if results are stored only when the run ends, and are lost with it.
     exits: bool,
+    processes: usize,
+}
+
+/// What was committed of a thread, and by which process it was claimed last.
+#[derive(Clone, Default)]
+struct Done {
+    tasks: BTreeSet<Uuid>,
+    steps: BTreeSet<String>,
+    holder: usize,
 }
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task begins, or begins again.
+    /// The world of another process.
+    pub(crate) fn process(&self) -> Self {
+        let mut inner = self.lock();
+        inner.processes += 1;
+        Self { inner: self.inner.clone(), process: inner.processes }
+    }
+
+    /// A task begins, or begins again. What a process starts whose thread was taken over is lost, so it may start it.
     pub(crate) fn enters(&self, run: &Run<Self>) {
         let mut inner = self.lock();
-        if inner.committed.contains(&run.task_id()) {
+        let done = inner.done(run);
+        if done.holder == self.process && done.tasks.contains(&run.task_id()) {
             inner.again.insert(run.task_id(), run.node().to_owned());
         }
     }
 
-    /// Fails the first time, whoever it is.
+    /// Fails the first time.
     pub(crate) fn fails(&self, name: &str) -> Result<()> {
         if self.lock().failed.insert(name.to_owned()) {
             return Err(NodeError::permanent(format!("{name} fails once")));
@@ -76,21 +103,55 @@ impl World {
         Ok(())
     }
 
-    /// Takes a durable step, which is done once.
-    pub(crate) async fn steps(&self, run: &Run<Self>, name: &str) -> Result<()> {
+    /// Takes a durable step, which is done once. Its result is a zoo.
+    pub(crate) async fn steps(&self, run: &Run<Self>, name: &str, seed: u64) -> Result<Zoo> {
         let work = async || {
             let mut inner = self.lock();
-            if inner.stepped.contains(name) {
+            let done = inner.done(run);
+            if done.holder == self.process && done.steps.contains(name) {
                 inner.stepped_again.push(name.to_owned());
             }
-            Ok(())
+            Ok(Zoo::new(seed))
         };
-        run.step(name, work).await?;
+        let zoo = run.step(name, work).await?;
         let mut inner = self.lock();
         if !inner.exits {
-            inner.stepped.insert(name.to_owned());
+            inner.done(run).steps.insert(name.to_owned());
         }
-        Ok(())
+        Ok(zoo)
+    }
+
+    /// A value has taken this path.
+    pub(crate) fn sees(&self, path: &str, zoo: &Zoo, seed: u64) {
+        let (found, sent) = (zoo.text(), Zoo::new(seed).text());
+        if found != sent {
+            self.lock().changed.push(format!("{path} has changed a value\n from {sent}\n to   {found}"));
+        }
+    }
+
+    /// This process has claimed the thread.
+    pub(crate) fn claims(&self, thread: &str) {
+        self.lock().threads.entry(thread.to_owned()).or_default().holder = self.process;
+    }
+
+    /// These tasks of a thread were committed.
+    pub(crate) fn commits(&self, thread: &str, tasks: Vec<Uuid>) {
+        self.lock().threads.entry(thread.to_owned()).or_default().tasks.extend(tasks);
+    }
+
+    /// True if it is a thread of this machine.
+    pub(crate) fn knows(&self, thread: &str) -> bool {
+        self.lock().threads.contains_key(thread)
+    }
+
+    /// True if this process has claimed the thread and nobody has taken it over since.
+    pub(crate) fn holds(&self, thread: &str) -> bool {
+        self.lock().threads.get(thread).is_some_and(|done| done.holder == self.process)
+    }
+
+    /// No process of the machine holds the thread.
+    pub(crate) fn is_free(&self, thread: &str) {
+        self.lock().threads.entry(thread.to_owned()).or_default().holder = 0;
     }
 
     pub(crate) fn now(&self) -> SystemTime {
@@ -102,7 +163,14 @@ impl World {
     }
 
     pub(crate) fn has_thread(&self, thread: &str) {
-        thread.clone_into(&mut self.lock().thread);
+        self.lock().threads.entry(thread.to_owned()).or_default();
+    }
+
+    /// What was done in a thread was also done in its copy.
+    pub(crate) fn has_copy(&self, thread: &str, copy: &str) {
+        let mut inner = self.lock();
+        let done = inner.threads.get(thread).cloned().unwrap_or_default();
+        inner.threads.insert(copy.to_owned(), done);
     }
 
     pub(crate) fn stores_at_the_end(&self, exits: bool) {
@@ -117,53 +185,23 @@ impl World {
     }
 
     /// From now on other tasks are what they were: the thread went back.
-    pub(crate) fn went_back(&self) {
-        let mut inner = self.lock();
-        inner.committed.clear();
-        inner.stepped.clear();
+    pub(crate) fn went_back(&self, thread: &str) {
+        self.lock().threads.insert(thread.to_owned(), Done::default());
     }
 
-    /// The nodes that ran though what they had done was committed.
-    pub(crate) fn ran_again(&self) -> Vec<String> {
+    /// What must not have happened: tasks and steps that ran again, values that were changed.
+    pub(crate) fn broken(&self) -> Option<String> {
         let inner = self.lock();
-        inner.again.values().chain(&inner.stepped_again).cloned().collect()
+        let again: Vec<_> = inner.again.values().chain(&inner.stepped_again).collect();
+        if !again.is_empty() {
+            return Some(format!("{again:?} ran again, and what they had done was committed"));
+        }
+        inner.changed.first().cloned()
     }
 }
 
-/// A layer around a saver that tells the world which tasks were committed.
-pub(crate) struct Watched {
-    pub(crate) saver: Arc<dyn Checkpointer>,
-    pub(crate) world: World,
-    /// Whether it loses what tasks wrote: that must be noticed.
-    pub(crate) forgets: bool,
-}
-
-#[async_trait]
-impl SaverLayer for Watched {
-    fn saver(&self) -> &dyn Checkpointer {
-        &*self.saver
-    }
-
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        let done: Vec<Uuid> = records.iter().filter_map(done).collect();
-        let kept = records.into_iter().filter(|record| !self.forgets || matches!(record, Record::Checkpoint { .. }));
-        self.saver.commit(lease, kept.collect()).await?;
-        self.world.lock().committed.extend(done);
-        Ok(())
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
-        let mut due = self.saver.due(all).await?;
-        due.retain(|due| self.world.lock().thread == *due.thread);
-        Ok(due)
-    }
-}
-
-/// The task whose result a record has: what it wrote, or that it wrote nothing.
-fn done(record: &Record) -> Option<Uuid> {
-    match record {
-        Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
-        _ => None,
+impl Inner {
+    fn done(&mut self, run: &Run<World>) -> &mut Done {
+        self.threads.entry(run.config().thread_id().unwrap_or_default().to_owned()).or_default()
     }
 }

@@ -27,8 +27,8 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // Written before the input, so that the results directly follow their calls.
-                let open = base.messages.open_in_last_answer();
+                // Written before the input, so that the results follow their calls.
+                let open = base.messages.open_calls();
                 let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
                 if !left.is_empty() {
                     writes.push(channels.messages.write::<S>(left));

@@ -73,12 +73,13 @@ where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let (Some(journal), Some(changes)) = (&runner.journal, &runner.position.ledger.changes) else { return };
+    let ledger = &runner.position.ledger;
+    let (Some(journal), Some(changes)) = (&runner.journal, &ledger.changes) else { return };
     let (Some(since), Some(kept)) = (journal.recalled, committer.saver.conversations()) else { return };
     let stored = journal.stored().enumerate();
     let conversations = stored.filter_map(|(channel, (name, version, size))| {
-        // What has been written since is part of no version yet.
-        if version.is_nil() || changes.changed.contains(&channel) {
+        // What has been written since is part of no version yet, nor is the result of a task whose step waits for an answer.
+        if version.is_nil() || changes.changed.contains(&channel) || ledger.previewed.contains(&channel) {
             return None;
         }
         let messages = conversation(&*runner.task.state, channel)?.clone();

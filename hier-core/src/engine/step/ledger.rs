@@ -41,6 +41,8 @@ pub(crate) struct Ledger<S: Values> {
     pub(crate) returned: Option<Returns<S::Write>>,
     /// The changes that the next checkpoint has to store, if the run is durable.
     pub(crate) changes: Option<Box<Changes>>,
+    /// The channels whose values show results of a step that is not applied.
+    pub(crate) previewed: Vec<usize>,
     scratch: Vec<Writers>,
 }
 
@@ -62,6 +64,7 @@ impl<S: Values> Ledger<S> {
             live: if expires { FixedBitSet::with_capacity(channels.len()) } else { FixedBitSet::new() },
             returned: is_child.then(|| Returns::new(channels.len())),
             changes: None,
+            previewed: Vec::new(),
             scratch: Vec::new(),
         };
         // What a subgraph starts with may hold values that expire with its first step.
@@ -145,6 +148,7 @@ impl<S: Values> Ledger<S> {
         for task in path_order(tasks) {
             written |= !task.done.writes.is_empty();
             for write in task.done.writes.drain() {
+                self.previewed.push(write.channel());
                 // What does not fit fails when the step is applied.
                 let merged = panics::catch(|| state.reduce(write));
                 if !matches!(merged, Ok(Ok(()))) {

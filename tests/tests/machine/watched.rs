@@ -1,0 +1,105 @@
+//! A layer around a saver that reports to the world, and that can have a fault.
+
+use std::sync::Arc;
+
+use hier_core::async_trait;
+use hier_core::checkpoint::{
+    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Record, SaverError, WhenRunning, codec,
+};
+use hier_testkit::SaverLayer;
+use uuid::Uuid;
+
+use crate::world::World;
+
+/// A fault of a saver, which the machine must find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// It loses what tasks wrote.
+    Forgets,
+    /// It takes what a run stores whose thread was taken over.
+    TakesStale,
+    /// It loses what tasks wrote to the conversation.
+    LosesTalk,
+    /// It stores what is sent as JSON.
+    SendsJson,
+}
+
+/// A layer around a saver that tells the world which threads were claimed and which tasks were committed.
+pub(crate) struct Watched {
+    pub(crate) saver: Arc<dyn Checkpointer>,
+    pub(crate) world: World,
+    pub(crate) fault: Fault,
+}
+
+#[async_trait]
+impl SaverLayer for Watched {
+    fn saver(&self) -> &dyn Checkpointer {
+        &*self.saver
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        let lease = self.saver.acquire(thread, claim).await?;
+        self.world.claims(thread);
+        Ok(lease)
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also(lease, records, Also::default()).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, mut records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        let done: Vec<Uuid> = records.iter().filter_map(done).collect();
+        match self.fault {
+            Fault::Forgets => records.retain(|record| matches!(record, Record::Checkpoint { .. })),
+            Fault::LosesTalk => records.iter_mut().for_each(without_talk),
+            Fault::SendsJson => records.iter_mut().for_each(as_json),
+            Fault::None | Fault::TakesStale => {}
+        }
+        let again = (self.fault == Fault::TakesStale).then(|| (records.clone(), also.clone()));
+        match (self.saver.commit_also(lease, records, also).await, again) {
+            (Err(SaverError::Superseded { .. }), Some((records, also))) => {
+                let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
+                let lease = self.saver.acquire(&lease.thread, claim).await?;
+                self.saver.commit_also(&lease, records, also).await?;
+            }
+            (stored, _) => stored?,
+        }
+        self.world.commits(&lease.thread, done);
+        Ok(())
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
+        let mut due = self.saver.due(all).await?;
+        due.retain(|due| self.world.knows(&due.thread));
+        Ok(due)
+    }
+}
+
+/// The task whose result a record has: what it wrote, or that it wrote nothing.
+fn done(record: &Record) -> Option<Uuid> {
+    match record {
+        Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
+        _ => None,
+    }
+}
+
+/// What a task wrote to the conversation is lost.
+fn without_talk(record: &mut Record) {
+    if let Record::Writes { writes, .. } = record {
+        writes.writes.retain(|write| &*write.channel != "talk");
+    }
+}
+
+/// What is sent goes through JSON.
+fn as_json(record: &mut Record) {
+    let Record::Checkpoint { checkpoint, .. } = record else { return };
+    for send in &mut checkpoint.agenda.sends {
+        let json = codec::decode_json(&send.payload);
+        if let Some(bytes) = json.ok().and_then(|json| codec::encode(&json).ok()) {
+            send.payload = bytes;
+        }
+    }
+}
