@@ -115,8 +115,17 @@ fn clerks(request: &ChatRequest) -> Message {
 }
 
 /// What a client of the server does, with what it is to be answered.
-async fn selftest(base: &str) -> std::result::Result<(), Box<dyn Error>> {
+async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box<dyn Error>> {
     let client = reqwest::Client::new();
+    for (origin, is_allowed) in origins.iter().map(|origin| (&**origin, true)).chain([("http://evil.example", false)]) {
+        let answer = client.get(format!("{base}/info")).header("origin", origin).send().await?;
+        let allowed = answer.headers().get("access-control-allow-origin").map(|value| value.as_bytes());
+        expect(
+            &format!("whether {origin} is allowed"),
+            &json!(allowed == Some(origin.as_bytes())),
+            &json!(is_allowed),
+        )?;
+    }
     let post = async |path: &str, body: Value| {
         let response = client.post(format!("{base}{path}")).json(&body).send().await?.error_for_status()?;
         response.text().await
@@ -169,7 +178,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         .graph("tax_desk", TaxDesk::compile(), ())
         .graph("chat", Chat::compile(), model(echo));
     let server = if arguments.public { server.without_auth() } else { server };
-    let server = if arguments.allow_origin.is_empty() { server } else { server.allow_origins(arguments.allow_origin) };
+    let server = if arguments.allow_origin.is_empty() { server } else { server.allow_origins(&arguments.allow_origin) };
     let server = match arguments.db {
         Some(db) => server.database(db),
         None => server,
@@ -178,7 +187,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let running = server.start(address).await?;
     let base = format!("http://{}", running.address());
     if arguments.selftest {
-        selftest(&base).await?;
+        selftest(&base, &arguments.allow_origin).await?;
         println!("answered on {base}");
         return Ok(running.stop().await?);
     }

@@ -80,7 +80,8 @@ example() {
                 && ! run_example "$name" --db mysql://chat <<<hello \
                 && grep --quiet '`mysql://chat` is no database: give a file' "$scratch/out"
             ;;
-        server|studio) run_example "$name" --selftest ;;
+        server) run_example "$name" --selftest --allow-origin http://localhost:3000 ;;
+        studio) run_example "$name" --selftest ;;
         # Needs a Restate server: scripts/cluster.sh drives it, with --all.
         cluster) ;;
         # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.

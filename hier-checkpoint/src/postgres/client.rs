@@ -17,9 +17,9 @@ use super::fault::Fault;
 /// A parameter with its type, so that the server need not be asked for it.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// How long a connection that was dropped while it was busy may take to be free again. Meanwhile it is one of those that the pool
-/// may have, so that others may wait for it.
-const SETTLES: Duration = Duration::from_secs(1);
+/// How long a connection that was dropped while it was busy may take to be free again: this part of the time of a statement, and at
+/// least a second. Meanwhile it is one of those that the pool may have, so that others may wait for it.
+const SETTLES: (u32, Duration) = (30, Duration::from_secs(1));
 
 /// A borrowed connection.
 pub(crate) struct Client {
@@ -30,6 +30,7 @@ pub(crate) struct Client {
     /// Transactions without an end, and statements after which it is of no use.
     bound: AtomicUsize,
     limit: Duration,
+    settles: Duration,
     /// As many connections may be waited for at once.
     settling: Arc<Semaphore>,
 }
@@ -37,7 +38,8 @@ pub(crate) struct Client {
 impl Client {
     pub(super) fn new(object: Object, limit: Duration, settling: Arc<Semaphore>) -> Self {
         let (open, bound) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { object: Some(object), open, bound, limit, settling }
+        let settles = (limit / SETTLES.0).max(SETTLES.1);
+        Self { object: Some(object), open, bound, limit, settles, settling }
     }
 
     /// The same connection with less time for each statement.
@@ -113,7 +115,7 @@ impl Drop for Client {
             && let Ok(runtime) = Handle::try_current()
             && let Ok(permit) = self.settling.clone().try_acquire_owned()
         {
-            runtime.spawn(busy.settle(permit));
+            runtime.spawn(busy.settle(self.settles, permit));
         }
     }
 }
@@ -123,9 +125,9 @@ struct Busy(Option<Object>);
 
 impl Busy {
     /// Gives it back once the server has answered everything: what it is asked last it answers last.
-    async fn settle(mut self, _permit: OwnedSemaphorePermit) {
+    async fn settle(mut self, most: Duration, _permit: OwnedSemaphorePermit) {
         let Some(object) = &self.0 else { return };
-        if let Ok(Ok(_)) = timeout(SETTLES, object.simple_query("")).await {
+        if let Ok(Ok(_)) = timeout(most, object.simple_query("")).await {
             self.0.take();
         }
     }

@@ -1,5 +1,7 @@
 //! The tables, and how a file is opened.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -182,7 +184,10 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     connection.busy_timeout(options.busy_timeout)?;
     keep_statements(&connection, 64)?;
     // Before anything is changed: it may be somebody else's.
-    inspect(&*connection.unchecked_transaction()?, path)?;
+    let inspected = connection.unchecked_transaction().map_err(Fault::from).and_then(|look| inspect(&look, path));
+    inspected.map_err(|fault| {
+        if is_locked_in(&fault, path) { unusable(path.unwrap_or(Path::new("")), LOCKED_IN) } else { fault }
+    })?;
     if let Some(path) = path {
         // Of effect in a new file only. In small pages a value of a few KB wastes half of the space.
         connection.pragma_update(None, "page_size", PAGE)?;
@@ -195,6 +200,19 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     // A log that was shortened would have to grow again.
     connection.pragma_update(None, "journal_size_limit", LOG)?;
     Ok(connection)
+}
+
+/// Why a file with a log cannot be read.
+const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written: SQLite reads such a file only where it can create \
+                         `-wal` and `-shm` files next to it; copy the file, and its `-wal` if there is one, to a folder that can be written";
+
+/// Returns true if a file that exists and has a log cannot be read because the files of the log cannot be created.
+fn is_locked_in(fault: &Fault, path: Option<&Path>) -> bool {
+    let (Fault::Sql(error), Some(path)) = (fault, path) else { return false };
+    let mut header = [0; 20];
+    let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut header)).is_ok();
+    // The versions of the formats that it is written and read in: 2 is that of a log.
+    is_read && header[18..] == [2, 2] && error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
 /// Has the file written by way of a log. Returns the mode that it is in then.

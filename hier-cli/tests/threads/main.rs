@@ -244,6 +244,43 @@ fn files_are_never_made() {
     assert_eq!(hier(folder.path(), &["threads"]).status.code(), Some(2));
 }
 
+#[test]
+fn database_in_memory_is_refused() {
+    for name in [":memory:", "sqlite::memory:"] {
+        let output = hier(Path::new(name), &["threads"]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let says =
+            "`:memory:` is a database in the memory of one process, which no other can read: give the path of a file";
+        assert!(err(&output).contains(says), "{name}: {}", err(&output));
+    }
+}
+
+/// A file with a write-ahead log that no process has open, on a read-only mount.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn database_on_a_read_only_mount_names_the_fix() {
+    let desk = Desk::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, place) = (folder.path().join("desk.db"), folder.path().display());
+    let log = desk.folder.path().join("desk.db-wal");
+    std::fs::copy(desk.path(), &path).expect("a copy");
+    std::fs::copy(log, folder.path().join("desk.db-wal")).expect("its log");
+    let mount = format!("mount --bind {place} {place} && mount -o remount,ro,bind {place}");
+    let run = |then: &str| {
+        let script = format!("{mount} && {then}");
+        Command::new("unshare").args(["--map-root-user", "--mount", "sh", "-c", &script]).output().expect("unshare")
+    };
+    if !run("true").status.success() {
+        return eprintln!("skipped: this user cannot mount");
+    }
+    let threads = format!("{} threads --db {}", env!("CARGO_BIN_EXE_hier"), path.display());
+    let output = run(&threads);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    let says = "its folder cannot be written: SQLite reads such a file only where it can create `-wal` and `-shm` files next to it; copy";
+    assert!(err(&output).contains(says), "{}", err(&output));
+    assert!(hier(&path, &["threads"]).status.success(), "it can be read where it can be written");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encrypted_database_needs_its_key() {
     let folder = tempfile::tempdir().expect("a folder");

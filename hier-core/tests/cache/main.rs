@@ -82,6 +82,36 @@ async fn an_equal_input_is_a_hit_and_another_one_is_not() {
     assert_eq!(other.run(Trace::update().x(2)).await.unwrap(), "x2 run1", "each compiled graph has its own cache");
 }
 
+mod other {
+    use super::*;
+
+    async fn costly(state: &Trace) -> TraceUpdate {
+        says(format!("other{} run{}", state.x, hit()))
+    }
+
+    graph! { Other<Trace> = Graph {
+        nodes: [costly { cache: 60s }],
+        edges: [START >> costly >> END],
+    } }
+
+    graph! { Both<Trace> = Graph {
+        nodes: [one = Cached, two = Other],
+        edges: [START >> one >> two >> END],
+    } }
+
+    /// Nodes of one name with equal inputs, in two graphs of one process, also within one graph.
+    #[tokio::test]
+    async fn graphs_do_not_share_results() {
+        let (cached, other) = (Bench::<Cached>::new(), Bench::<Other>::new());
+        assert_eq!(cached.run(Trace::update().x(1)).await.unwrap(), "x1 run1");
+        assert_eq!(other.run(Trace::update().x(1)).await.unwrap(), "other1 run2");
+        assert_eq!(cached.run(Trace::update().x(1)).await.unwrap(), "x1 run1");
+        let both = Bench::<Both>::new();
+        let first = both.run(Trace::update().x(1)).await.unwrap();
+        assert!(first.contains("x1 run1") && first.contains("other1 run2"), "{first}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_managed_or_untracked_is_not_part_of_the_input() {
     let bench = Bench::<Cached>::new();

@@ -159,9 +159,12 @@ impl Peer {
                 result["isError"] = json!(true);
                 Act::Answer(answer(result))
             }
-            "refuse" => Act::Answer(
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "`text` is too short"}}),
-            ),
+            "refuse" => {
+                let given = &params["arguments"];
+                let message = given["text"].as_str().unwrap_or("`text` is too short");
+                let code = given["code"].as_i64().unwrap_or(-32602);
+                Act::Answer(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+            }
             "crash" => Act::Crash,
             "slow" => Act::Silent,
             "env" => {

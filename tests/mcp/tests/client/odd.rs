@@ -87,3 +87,24 @@ async fn lines_that_are_not_messages_are_skipped() {
     let client = peer(&counts).arg("--chatty").build().unwrap();
     assert_eq!(called(&client, "echo", json!({"text": "hello"})).await.unwrap(), "hello");
 }
+
+/// What a server says in errors reaches logs and terminals.
+#[tokio::test]
+async fn errors_have_no_control_characters_of_the_server() {
+    let counts = Counts::new();
+    let mut errors = Vec::new();
+    let client = peer(&counts).build().unwrap();
+    for code in [-32_602, -32_000] {
+        let refused = json!({"text": "lost \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}\u{202e}", "code": code});
+        let error = called(&client, "refuse", refused).await;
+        errors.push(error.unwrap_or_else(|error| error.to_string()));
+    }
+    let says = r"printf 'lost \033[2J\033]0;owned\007\302\233\342\200\256\n' >&2; exit 1";
+    let client = hier_mcp::Client::stdio("shell", "/bin/sh").args(["-c", says]).build().unwrap();
+    errors.push(client.connect().await.unwrap_err().to_string());
+    for error in errors {
+        assert!(error.contains(r"lost \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}\u{202e}"), "{error:?}");
+        assert!(error.chars().all(|letter| letter == '\n' || !letter.is_control()), "{error:?}");
+        assert!(!error.contains('\u{202e}'), "{error:?}");
+    }
+}

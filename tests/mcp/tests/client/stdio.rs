@@ -232,3 +232,24 @@ async fn calls_that_need_approval_wait_for_it() -> Result<()> {
     assert_eq!(counts.done(), ["start"]);
     Ok(())
 }
+
+/// A program that is killed cannot end its child. A child that reads its input ends with the program all the same.
+#[tokio::test]
+async fn a_child_ends_with_its_killed_program_if_it_reads_its_input() {
+    let counts = Counts::new();
+    let mut holder = std::process::Command::new(env!("CARGO_BIN_EXE_holder"))
+        .arg("/usr/bin/env")
+        .arg(format!("PEER_COUNTS={}", counts.path().display()))
+        .arg(env!("CARGO_BIN_EXE_peer"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()), &mut said).unwrap();
+    assert_eq!(said, "connected\n");
+    assert_eq!(counts.all()[0], "start");
+    // SIGKILL.
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), counts.wait_for("end")).await.expect("the child ends");
+}

@@ -1,0 +1,16 @@
+//! A program with a client of a server that is a program, until it is killed: `holder PROGRAM ARGUMENTS…`.
+
+use std::error::Error;
+
+use hier_mcp::Client;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let program = arguments.next().ok_or("name a program")?;
+    let client = Client::stdio("held", program).args(arguments).build()?;
+    client.connect().await?;
+    println!("connected");
+    std::future::pending::<()>().await;
+    Ok(())
+}
