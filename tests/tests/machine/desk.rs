@@ -253,8 +253,8 @@ impl Machine {
         if !is_finished(&state) {
             return Ok(());
         }
-        let least = results.values().min().copied().unwrap_or(1);
-        check(least == 1, || format!("a call has no result: {results:?}"))?;
+        let fewest = results.values().min().copied().unwrap_or(1);
+        check(fewest == 1, || format!("a call has no result: {results:?}"))?;
         self.nothing_leaks().await?;
         // What the user wrote is redacted with the model's next answer.
         let messages: Vec<String> = filing.base.messages.iter().map(Message::text).collect();
