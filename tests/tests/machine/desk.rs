@@ -52,6 +52,8 @@ pub(crate) enum Operation {
     /// Goes on in another process.
     Other,
     Prune(usize),
+    /// Goes on with a copy.
+    Fork,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -65,6 +67,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => post().prop_map(Operation::Post),
         2 => Just(Operation::Other),
         1 => (1..4_usize).prop_map(Operation::Prune),
+        1 => Just(Operation::Fork),
     ]
 }
 
@@ -82,13 +85,17 @@ struct Machine {
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
+fn new_thread() -> String {
+    format!("desk {}", THREADS.fetch_add(1, Ordering::Relaxed))
+}
+
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 impl Machine {
     fn new(savers: &[Saver; 2], kind: Kind, durability: Durability) -> Self {
-        let thread = format!("desk {}", THREADS.fetch_add(1, Ordering::Relaxed));
+        let thread = new_thread();
         let desk = compile(kind, &savers[0]);
         let office = Office::new();
         office.world.writes_to(desk.clone(), &thread);
@@ -151,6 +158,19 @@ impl Machine {
                 let (threads, strategy) = (Some(vec![self.thread.clone()]), Keeping::Keep(*count));
                 let prune = Prune { threads, strategy, ..Prune::default() };
                 self.savers[self.at].prune(prune).await.map(drop).map_err(told)
+            }
+            Operation::Fork => {
+                // The inbox is not copied.
+                if !self.savers[self.at].mail(&self.thread).await.map_err(told)?.is_empty() {
+                    return Ok(());
+                }
+                let copy = new_thread();
+                self.savers[self.at].copy_thread(&self.thread, &copy).await.map_err(told)?;
+                self.thread = copy;
+                self.office.world.writes_to(self.desk.clone(), &self.thread);
+                let after = self.state().await?;
+                let same = |one: &StateSnapshot<Filing>| serde_json::to_string(&one.values).map_err(told);
+                check(same(&state)? == same(&after)?, || "copying has changed the thread".to_owned())
             }
             _ => Ok(()),
         }
@@ -233,8 +253,8 @@ impl Machine {
         if !is_finished(&state) {
             return Ok(());
         }
-        let least = results.values().min().copied().unwrap_or(1);
-        check(least == 1, || format!("a call has no result: {results:?}"))?;
+        let fewest = results.values().min().copied().unwrap_or(1);
+        check(fewest == 1, || format!("a call has no result: {results:?}"))?;
         self.nothing_leaks().await?;
         // What the user wrote is redacted with the model's next answer.
         let messages: Vec<String> = filing.base.messages.iter().map(Message::text).collect();

@@ -191,6 +191,7 @@ impl Machine {
             }
             Operation::Race(policy, order) => self.race(&view, *policy, *order).await,
             Operation::Wake => self.wake().await,
+            Operation::Older => self.meets_an_older_program(&view).await,
             _ => Ok(()),
         }
     }

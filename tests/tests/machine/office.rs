@@ -182,6 +182,7 @@ struct Inner {
     turn: u32,
     /// The number of calls of tools that the model has made.
     calls: usize,
+    sent: usize,
     posts: Vec<String>,
     broken: Option<String>,
     desk: Option<(Desk, String)>,
@@ -226,11 +227,12 @@ impl World {
         self.lock().posts.clone()
     }
 
-    /// Sends a message to the inbox. It counts once it was taken.
+    /// Sends a message to the inbox. It counts once it was taken: the sender may be killed before.
     pub(crate) async fn post(&self, post: Post) -> Result<(), RunError> {
         let (text, desk) = {
-            let inner = self.lock();
-            (format!("post {}.", inner.posts.len()), inner.desk.clone())
+            let mut inner = self.lock();
+            inner.sent += 1;
+            (format!("post {}.", inner.sent), inner.desk.clone())
         };
         let Some((desk, thread)) = desk else { return Ok(()) };
         let message = match post {
@@ -238,8 +240,9 @@ impl World {
             Post::System => Message::system(&*text),
             Post::Assistant => Message::assistant(&*text),
         };
+        desk.send(&*thread, message).await?;
         self.lock().posts.push(text);
-        desk.send(&*thread, message).await.map(drop)
+        Ok(())
     }
 
     /// The next answer of the model.

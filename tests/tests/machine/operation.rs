@@ -48,6 +48,8 @@ pub(crate) enum Operation {
     Race(Policy, u64),
     /// A process goes on that stood still while another took its thread over.
     Wake,
+    /// A process that still has the first version of the state meets the thread.
+    Older,
 }
 
 /// What the processes do that find the thread held.
@@ -123,5 +125,6 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         2 => Just(Operation::Other),
         2 => (policy, any::<u64>()).prop_map(|(policy, order)| Operation::Race(policy, order)),
         2 => Just(Operation::Wake),
+        1 => Just(Operation::Older),
     ]
 }

@@ -104,6 +104,23 @@ impl Machine {
         Ok(views)
     }
 
+    /// A program of the first version reads the thread, or is refused and changes nothing.
+    pub(crate) async fn meets_an_older_program(&self, view: &View) -> Law {
+        let watched = Watched { saver: self.savers[0].clone(), world: self.world.process(), fault: self.fault };
+        let older = First::new(watched);
+        if let Ok(read) = older.view(self.config()).await {
+            return check(read == *view, || format!("an older program reads\n {read:?}\n instead of\n {view:?}"));
+        }
+        let ended = older.go_on(self.config()).await;
+        check(ended.is_err(), || "an older program runs a thread that it cannot read".to_owned())?;
+        // A new turn drops what an open one has done so far: that need not be read.
+        if self.line.finished {
+            let ended = older.start(self.config(), self.line.turns + 1, Vec::new()).await;
+            check(ended.is_err(), || "an older program begins a turn of a thread that it cannot read".to_owned())?;
+        }
+        self.is_unchanged(view, "an older program").await
+    }
+
     /// Two processes answer one question, or go on with the thread.
     pub(crate) async fn race(&mut self, view: &View, policy: Policy, order: u64) -> Law {
         let question = view.questions.first().cloned();
