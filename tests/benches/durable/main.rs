@@ -6,6 +6,7 @@ mod databases;
 mod disk;
 mod memory;
 mod reading;
+mod values;
 
 use criterion::{criterion_group, criterion_main};
 use hier_core::prelude::*;
@@ -57,5 +58,5 @@ fn is_done(state: &Counter) -> bool {
     state.count >= state.goal
 }
 
-criterion_group!(benches, memory::benches, databases::benches, reading::benches, disk::benches);
+criterion_group!(benches, memory::benches, databases::benches, reading::benches, disk::benches, values::benches);
 criterion_main!(benches);
