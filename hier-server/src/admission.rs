@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use axum::extract::{ConnectInfo, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
@@ -92,10 +92,8 @@ impl Rates {
 
     /// The credentials of a request.
     pub(crate) fn shown(&self, headers: &HeaderMap) -> Shown {
-        let values: Vec<Vec<&[u8]>> = CREDENTIALS
-            .iter()
-            .map(|name| headers.get_all(name).iter().map(|value| value.as_bytes()).collect())
-            .collect();
+        let values: Vec<Vec<&[u8]>> =
+            CREDENTIALS.iter().map(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect()).collect();
         let is_any = values.iter().any(|values| !values.is_empty());
         Shown(is_any.then(|| self.known().key.hash_one(values)))
     }
@@ -264,6 +262,6 @@ mod tests {
             rates.note_wrong(&proxy, Shown(None));
         }
         let left = rates.left.lock().unwrap()[&Who::Unknown([10, 0, 0, 1].into())];
-        assert!(left.now(100.0, left.at + Duration::from_secs(900)) < 1.0);
+        assert!(left.now(100.0, left.at + Duration::from_mins(15)) < 1.0);
     }
 }

@@ -59,7 +59,7 @@ impl Places {
 
     /// Translates the messages of a filter of root states into the form in which they are stored. A message of a filter may lack fields.
     pub(crate) fn filter(&self, values: &mut Value) {
-        if let Some(shape) = self.shape(super::row::ROOT) {
+        if let Some(shape) = self.shape::<&str>(&[]) {
             shape.each_message(values, message::filter_inward);
         }
     }

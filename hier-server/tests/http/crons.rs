@@ -1,10 +1,15 @@
 //! Crons: made, found, changed, fired, deleted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::runs::{Crons, MemoryRuns, NewCron, RunQuery, RunStatus, RunStore};
+use hier_core::async_trait;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{Crons, Document, MemoryRuns, NewCron, RunQuery, RunStatus, RunStore, RunsError};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -287,5 +292,46 @@ async fn crons_of_others_look_absent() {
     }
     assert_eq!(ask("token-of-bob", Method::POST, "/runs/crons/search", json!({})).await.1, json!([]));
     assert_eq!(ask("token-of-alice", Method::POST, "/runs/crons/count", json!({})).await.1, json!(1));
+    desk.stop().await;
+}
+
+/// Counts how often all crons are read.
+#[derive(Default)]
+struct Counting {
+    runs: MemoryRuns,
+    lists: AtomicUsize,
+}
+
+#[async_trait]
+impl SaverLayer for Counting {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Counting {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        self.lists.fetch_add(usize::from(kind == "cron"), Ordering::SeqCst);
+        self.runs.documents(kind).await
+    }
+}
+
+/// Other users may have any number of crons.
+#[tokio::test]
+async fn neither_a_deletion_nor_a_new_cron_reads_the_crons_of_all_users() {
+    let store = Arc::new(Layered(Counting::default()));
+    let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let thread = desk.thread().await;
+    let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+    let (status, cron) = desk.post(&format!("/threads/{thread}/runs/crons"), body.clone()).await;
+    assert_eq!((status, &cron["user_id"]), (200, &json!("")), "{cron}");
+    assert_eq!(desk.post("/runs/crons", body).await.0, 200);
+    assert_eq!(desk.ask(Method::DELETE, &format!("/threads/{thread}"), Value::Null).await.0, 204);
+    assert_eq!(store.lists.load(Ordering::SeqCst), 0);
     desk.stop().await;
 }
