@@ -1,13 +1,11 @@
-//! Encryption, bound to the place: XChaCha20-Poly1305. Rows of earlier versions are in AES-256-GCM.
+//! Encryption with XChaCha20-Poly1305, bound to the place of a value.
 //!
-//! Nonces are random. Those of `XChaCha20` have 192 bits: however many rows a key encrypts, none comes twice. Those of AES-GCM
-//! have 96, which bounds a key to 2³² rows, and so nothing is written with it any more.
+//! Nonces are random. They have 192 bits, so that one key can encrypt any number of rows without a repeated nonce.
 
 use std::sync::Arc;
 
-use aes_gcm::aead::{Aead, AeadCore, Generate, Nonce, Payload};
-use aes_gcm::{Aes256Gcm, KeyInit};
-use chacha20poly1305::XChaCha20Poly1305;
+use chacha20poly1305::aead::{Aead, Generate, Nonce, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 use hier_core::checkpoint::SaverError;
 
 use crate::Key;
@@ -16,31 +14,18 @@ use crate::Key;
 #[derive(Clone)]
 pub(crate) struct Cipher {
     writes: XChaCha20Poly1305,
-    reads: Arc<[Pair]>,
-}
-
-/// Both algorithms with one key.
-#[derive(Clone)]
-struct Pair {
-    present: XChaCha20Poly1305,
-    earlier: Aes256Gcm,
-}
-
-impl Pair {
-    fn of(key: &Key) -> Self {
-        Self { present: XChaCha20Poly1305::new(key.bytes().into()), earlier: Aes256Gcm::new(key.bytes().into()) }
-    }
+    reads: Arc<[XChaCha20Poly1305]>,
 }
 
 impl Cipher {
     /// Encrypts with the first of these keys.
     pub(crate) fn new(writes: &Key, reads: &[Key]) -> Self {
-        let first = Pair::of(writes);
-        let present = first.present.clone();
-        Self { writes: present, reads: std::iter::once(first).chain(reads.iter().map(Pair::of)).collect() }
+        let keyed = |key: &Key| XChaCha20Poly1305::new(key.bytes().into());
+        let reads = std::iter::once(writes).chain(reads).map(keyed).collect();
+        Self { writes: keyed(writes), reads }
     }
 
-    /// A new nonce, and what was encrypted with it for this place.
+    /// Encrypts a value for this place. Returns the nonce and the ciphertext.
     pub(crate) fn encrypt(&self, place: &[u8], bytes: &[u8]) -> Result<Vec<u8>, SaverError> {
         let nonce = Nonce::<XChaCha20Poly1305>::try_generate()
             .map_err(|error| SaverError::database("the system gives no random numbers", error))?;
@@ -51,24 +36,15 @@ impl Cipher {
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    /// What was encrypted in this place; or what is wrong with it.
+    /// Decrypts a value of this place, or says why that fails.
     pub(crate) fn decrypt(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, &'static str> {
-        self.first_that_opens(|pair| open(&pair.present, place, stored))
-    }
-
-    /// The same, of what an earlier version of hier has encrypted.
-    pub(crate) fn decrypt_earlier(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, &'static str> {
-        self.first_that_opens(|pair| open(&pair.earlier, place, stored))
-    }
-
-    fn first_that_opens(&self, open: impl Fn(&Pair) -> Option<Vec<u8>>) -> Result<Vec<u8>, &'static str> {
-        let opened = self.reads.iter().find_map(open);
+        let opened = self.reads.iter().find_map(|cipher| open(cipher, place, stored));
         opened.ok_or("was changed, moved from another place or database, or encrypted with another key")
     }
 }
 
-fn open<C: Aead + AeadCore>(cipher: &C, place: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
-    let (nonce, sealed) = stored.split_at_checked(size_of::<Nonce<C>>())?;
-    let nonce = Nonce::<C>::try_from(nonce).ok()?;
+fn open(cipher: &XChaCha20Poly1305, place: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
+    let (nonce, sealed) = stored.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>())?;
+    let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).ok()?;
     cipher.decrypt(&nonce, Payload { msg: sealed, aad: place }).ok()
 }

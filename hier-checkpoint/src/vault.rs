@@ -16,9 +16,7 @@ use crate::place::Place;
 
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
-/// By an earlier version, which did not bind it to the database.
-const ENCRYPTED_EARLIER: u8 = 2;
-const ENCRYPTED: u8 = 3;
+const ENCRYPTED: u8 = 2;
 
 /// Puts bytes into the form in which they are stored, and back.
 #[derive(Clone, Default)]
@@ -46,10 +44,6 @@ impl Cipher {
     }
 
     fn decrypt(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, &'static str> {
-        match *self {}
-    }
-
-    fn decrypt_earlier(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, &'static str> {
         match *self {}
     }
 }
@@ -122,7 +116,6 @@ impl Vault {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {
             Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
-            Some(ENCRYPTED_EARLIER) => cipher.decrypt_earlier(&place.bytes(), &stored),
             _ => Err("is not encrypted, though the store has a key"),
         };
         unpack(place, packed.map_err(|reason| place.damaged(reason))?)
@@ -153,7 +146,7 @@ fn unpack(place: Place<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         Some(COMPRESSED) => crate::compression::decompress(place, &bytes),
         #[cfg(not(feature = "compression"))]
         Some(COMPRESSED) => Err(place.damaged("is compressed: build `hier-checkpoint` with its feature `compression`")),
-        Some(ENCRYPTED | ENCRYPTED_EARLIER) => Err(place.damaged("is encrypted: open the store with its key")),
+        Some(ENCRYPTED) => Err(place.damaged("is encrypted: open the store with its key")),
         Some(other) => Err(place.damaged(format!("is stored in a form ({other}) that this version does not know"))),
         None => Err(place.damaged("is empty")),
     }

@@ -1,9 +1,8 @@
-//! Keys that are replaced, rows that were moved between databases, and rows of earlier versions.
+//! Replaced keys, and rows that were moved between databases.
 #![cfg(all(feature = "sqlite", feature = "encryption"))]
 
 mod kit;
 
-use std::path::Path;
 use std::time::Duration;
 
 use hier_checkpoint::{Key, Sqlite, SqliteOptions};
@@ -222,30 +221,6 @@ async fn a_row_of_another_database_is_refused() {
         .and_then(|db| db.execute_batch("update identity set id = randomblob(16)"))
         .expect("a change");
     is_damage(with(1).open(&other).await.expect("the file").get("t", "", None).await);
-}
-
-/// As the first version of hier has encrypted: AES-256-GCM, bound to the place only.
-#[tokio::test]
-async fn rows_of_the_first_version_are_read_and_encrypted_anew() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("desk.db");
-    std::fs::copy(fixture("aes-256-gcm.db"), &path).expect("the fixture");
-    let saver = with(9).open(&path).await.expect("the file");
-    let latest = saver.get("other", "", None).await.expect("what can be read").expect("the latest");
-    assert_eq!(latest.values[1].1.full.as_deref(), Some(&b"value 4"[..]));
-    assert_eq!(latest.values[0].1.deltas.len(), 4);
-    assert_eq!(latest.writes[0].writes[0].value, b"written");
-    saver.reencrypt().await.expect("all of it");
-    assert_eq!(saver.get("other", "", None).await.expect("what can be read").as_ref(), Some(&latest));
-    saver.close().await.expect("a close");
-    let forms = "select count(*) from checkpoints where substr(body, -1) <> x'03'";
-    let old: i64 = Connection::open(&path).and_then(|db| db.query_row(forms, [], |row| row.get(0))).expect("a count");
-    assert_eq!(old, 0);
-    is_damage(with(8).open(&path).await.expect("the file").get("other", "", None).await);
-}
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 /// Rows that are moved under another key than the one that they were written for: without the key of the database that takes an

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::checkpoint::{Claim, WhenRunning};
+use crate::policy::StepPolicy;
 use crate::sync::lock;
-use crate::turn::Turn;
 
 /// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
@@ -35,8 +35,7 @@ pub struct Config {
     pub(crate) max_concurrency: Option<usize>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) control: Option<RunControl>,
-    /// The piece of the run that is done in one go, where a cluster drives it.
-    pub(crate) turn: Option<Arc<Turn>>,
+    pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
     pub(crate) stream_capacity: usize,
     pub(crate) stream_subgraphs: bool,
     pub(crate) checkpoint: Option<Uuid>,
@@ -75,7 +74,7 @@ impl Default for Config {
             max_concurrency: None,
             cancel: None,
             control: None,
-            turn: None,
+            step_policy: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
             stream_subgraphs: false,
             checkpoint: None,

@@ -1,8 +1,7 @@
 //! What a driver outside of this crate needs to run a graph piece by piece: `hier-restate`. Not public API, and exempt from semver.
 //!
-//! A piece is a [`Turn`]: the graph is run with [`turned`] on a saver that notes what is committed, and stops where the turn ends.
-//! What the saver noted is what the piece did; with it the next piece goes on, on whatever machine. [`dump`], [`load`] and [`apart`]
-//! bring a [`MemorySaver`] from one to the other.
+//! A [`StepPolicy`] decides where a run pauses: the driver runs the graph with [`with_policy`] on a saver that records the commits. The next
+//! run continues from that record, on any machine. [`dump`], [`load`] and [`apart`] move a [`MemorySaver`] between machines.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,8 +17,8 @@ use crate::engine::StreamMode;
 use crate::engine::program::{Answers, Command, Input, Jump};
 use crate::error::RunError;
 use crate::graph::{DynCommand, DynInput};
+pub use crate::policy::{PartialStep, StepPolicy, StoppedClock};
 use crate::state::{ChannelWrite, Values, Writes};
-pub use crate::turn::{Cut, FanOut, Part, Progress, Spread, Turn};
 use crate::worker::prepare;
 
 /// What of a configuration reaches another machine.
@@ -107,9 +106,9 @@ pub fn check(config: &Config) -> Result<(), RunError> {
     config.check()
 }
 
-/// The configuration of a piece of a run.
-pub fn turned(mut config: Config, turn: Arc<Turn>) -> Config {
-    config.turn = Some(turn);
+/// A configuration with a policy.
+pub fn with_policy(mut config: Config, policy: Arc<dyn StepPolicy>) -> Config {
+    config.step_policy = Some(policy);
     config
 }
 

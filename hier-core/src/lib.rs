@@ -56,6 +56,7 @@ mod message;
 mod panics;
 #[doc(hidden)]
 pub mod plumbing;
+mod policy;
 pub mod prelude;
 mod question;
 pub mod reducer;
@@ -63,7 +64,6 @@ pub mod runs;
 pub mod state;
 pub mod store;
 mod sync;
-mod turn;
 pub mod worker;
 
 // The macros name this crate by its absolute path, also in our own tests and examples.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::checkpoint::Checkpointer;
-use hier_core::drive;
 use hier_core::graph::{CompiledGraph, DynGraph};
 use hier_core::state::Values;
 use hier_core::store::Store;
@@ -22,6 +21,7 @@ use crate::context::IntoContext;
 use crate::error::Error;
 use crate::host::{Choose, Describe, Host};
 use crate::service::definitions;
+use crate::slice::RemoteRule;
 
 /// How long a payload may be unless told otherwise: half of what a Restate server takes unless told otherwise.
 const PAYLOAD: usize = 16 << 20;
@@ -45,10 +45,10 @@ pub enum FanOut {
 }
 
 impl FanOut {
-    fn inner(self) -> Option<drive::FanOut> {
+    fn inner(self) -> Option<RemoteRule> {
         match self {
-            Self::Remote(from) => Some(drive::FanOut { from: from.max(2), nodes: None }),
-            Self::Nodes(nodes) => Some(drive::FanOut { from: 2, nodes: Some(nodes.into_iter().collect()) }),
+            Self::Remote(from) => Some(RemoteRule { from: from.max(2), nodes: None }),
+            Self::Nodes(nodes) => Some(RemoteRule { from: 2, nodes: Some(nodes.into_iter().collect()) }),
             Self::Local => None,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError};
-use hier_core::drive::{self, Cut, FanOut, Part, Progress, Turn};
+use hier_core::drive::{self, PartialStep};
 use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::cache::Cache;
 use crate::error::Failure;
 use crate::log::{ThreadLog, rebuilt, replay};
+use crate::slice::{Progress, RemoteRule, Slice, SliceEnd};
 use crate::tell::Teller;
 use crate::wire::{At, Entries, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
 use crate::work::{Answer, Done, Due, End, Work, millis};
@@ -37,7 +38,7 @@ pub(crate) struct Host {
     /// Where checkpoints are kept instead of in Restate.
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
-    pub(crate) fan_out: Option<FanOut>,
+    pub(crate) fan_out: Option<RemoteRule>,
     /// How long the end of a run can be asked for again.
     pub(crate) ends_kept: Duration,
     /// Whether new threads forget what came before their heads.
@@ -114,7 +115,7 @@ impl Host {
             Err(failure) => return Ok(Answer::done(Done::failed(failure))),
         };
         let length = done.entries.bytes().len();
-        if let End::Spread(base, _) = &mut done.end {
+        if let End::Remote(base, _) = &mut done.end {
             *base = drive::dump(&saver, &at.thread, false).ok().filter(|base| base.len() <= SMALL);
         }
         let (since, head) = since;
@@ -168,11 +169,11 @@ impl Host {
     ) -> Result<Done, SaverError> {
         let mut done = Done::of(End::Nothing);
         match work {
-            Work::Turn(input, piece, part) => done = self.turn(graph, at, saver, (input, piece, part)).await?,
+            Work::Slice(input, piece, part) => done = self.slice(graph, at, saver, (input, piece, part)).await?,
             Work::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
                 if due.is_some_and(|due| due <= millis(SystemTime::now())) {
-                    done = self.turn(graph, at, saver, (DynInput::Continue, piece, None)).await?;
+                    done = self.slice(graph, at, saver, (DynInput::Continue, piece, None)).await?;
                 }
             }
             Work::Update(update) => {
@@ -217,29 +218,29 @@ impl Host {
         }
     }
 
-    /// A turn of a run.
-    async fn turn(
+    /// A slice of a run.
+    async fn slice(
         &self,
         graph: &dyn DynGraph,
         at: &At,
         saver: Arc<dyn Checkpointer>,
-        (input, piece, part): (DynInput, Piece, Option<Part>),
+        (input, piece, part): (DynInput, Piece, Option<PartialStep>),
     ) -> Result<Done, SaverError> {
-        let is_first = piece.turn == 0 && part.is_none();
-        let turn = if is_first { Turn::first() } else { Turn::later(piece.progress.clone()) };
-        let mut turn = turn
+        let is_first = piece.slice == 0 && part.is_none();
+        let slice = if is_first { Slice::first() } else { Slice::later(piece.progress.clone()) };
+        let mut slice = slice
             .stopped_clock(Duration::from_millis(piece.clock), piece.run)
             .part(part.clone())
             .fan_out(self.fan_out.clone().filter(|_| self.saver.is_none()));
         if piece.settings.checkpoint.is_some() && is_first {
-            turn = turn.outside_only();
+            slice = slice.outside_only();
         }
-        let turn = Arc::new(turn);
+        let slice = Arc::new(slice);
         let mut settings = piece.settings.clone();
         if !is_first {
             settings.checkpoint = None;
         }
-        let mut config = drive::turned(settings.config(), turn.clone());
+        let mut config = drive::with_policy(settings.config(), slice.clone());
         if self.saver.is_some() {
             use hier_core::checkpoint::WhenRunning;
             let policy = settings.when_running.filter(|_| is_first).unwrap_or(WhenRunning::TakeOver);
@@ -252,7 +253,7 @@ impl Host {
         run.context.configurable.clone_from(&settings.configurable);
         run.context.thread = Some(at.thread.clone());
         let teller = match &piece.listener {
-            Some(listener) => Some(Teller::connect(listener, piece.turn, part.as_ref()).await),
+            Some(listener) => Some(Teller::connect(listener, piece.slice, part.as_ref()).await),
             None => None,
         };
         if let (Some(teller), Some(listener)) = (&teller, &piece.listener) {
@@ -264,11 +265,11 @@ impl Host {
             teller.end().await;
         }
         let mut done = Done::of(End::Nothing);
-        done.progress = turn.progress();
-        done.end = match (turn.cut(), ended) {
-            (Some(Cut::Stored), Ok(Outcome::Stopped(_))) => End::Stored,
-            (Some(Cut::Spread(spread)), Ok(Outcome::Stopped(_))) => End::Spread(None, spread),
-            (cut, ended) if matches!(part, Some(Part::Task { .. })) => End::Task(match (cut, ended) {
+        done.progress = slice.progress();
+        done.end = match (slice.end(), ended) {
+            (Some(SliceEnd::Stored), Ok(Outcome::Stopped(_))) => End::Stored,
+            (Some(SliceEnd::Remote(remote)), Ok(Outcome::Stopped(_))) => End::Remote(None, remote),
+            (cut, ended) if matches!(part, Some(PartialStep::Task { .. })) => End::Task(match (cut, ended) {
                 (_, Err(error)) => Err(self.refused(&error)?),
                 (_, Ok(Outcome::Interrupted(_))) => Ok(TaskEnd::Asked),
                 (None, Ok(Outcome::Stopped(_))) => Ok(TaskEnd::Stopped),
@@ -328,8 +329,8 @@ impl Host {
         }
         let log = ThreadLog::new(copy);
         let piece = Piece { progress, ..call.piece.clone() };
-        let turn = (DynInput::Continue, piece, Some(call.part.clone()));
-        let mut done = self.turn(&*graph, at, Arc::new(log.clone()), turn).await?;
+        let slice = (DynInput::Continue, piece, Some(call.part.clone()));
+        let mut done = self.slice(&*graph, at, Arc::new(log.clone()), slice).await?;
         match self.entries("what the task wrote", &log) {
             Ok(entries) => done.entries = entries,
             Err(failure) => done = Done::of(End::Task(Err(failure))),

@@ -41,6 +41,7 @@ mod host;
 mod log;
 mod runner;
 mod service;
+mod slice;
 mod stored;
 mod stream;
 mod tell;

@@ -39,7 +39,8 @@ struct Runs(Arc<Host>);
 
 /// The three services of a graph.
 pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {
-    let exclusive = ["begin", "turn", "wake", "update", "post", "cancel", "delete", "expire"].map(|name| (name, false));
+    let exclusive =
+        ["begin", "slice", "wake", "update", "post", "cancel", "delete", "expire"].map(|name| (name, false));
     let shared = ["read", "base"].map(|name| (name, true));
     let handlers: Vec<_> = exclusive.into_iter().chain(shared).collect();
     let object = discovered(&host.name, ServiceType::VirtualObject, &handlers)?;
@@ -49,7 +50,7 @@ pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Er
         let private = HandlerOptions::new().ingress_private(true);
         handlers.iter().fold(options, |options, name| options.handler(*name, private.clone()))
     };
-    let object_options = inside(&["turn", "wake", "expire", "base"], options().enable_lazy_state(true));
+    let object_options = inside(&["slice", "wake", "expire", "base"], options().enable_lazy_state(true));
     Ok([
         service_definition(Object(host.clone()), object).options(object_options),
         service_definition(Tasks(host.clone()), tasks).options(inside(&["run"], options())),
@@ -139,7 +140,7 @@ impl Service for Object {
                     let done = async { Ok(Thread::open(&object, &ctx, host).await?.begin(input).await?) };
                     answer(&ctx, done.await);
                 }
-                "turn" => {
+                "slice" => {
                     let (Packed(run), metadata) = ctx.input::<Packed<Uuid>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async { Ok(Thread::open(&object, &ctx, host).await?.go_on(run).await?) };

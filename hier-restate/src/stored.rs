@@ -1,6 +1,6 @@
 //! What is stored of a thread in its virtual object, and how it is read.
 
-use hier_core::drive::{Progress, Settings};
+use hier_core::drive::Settings;
 use hier_core::graph::DynSnapshot;
 use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::host::Host;
+use crate::slice::Progress;
 use crate::wire::{Entry, Listener, Packed, Piece, Read, Source};
 
 /// The key of what is known beside the log.
@@ -45,8 +46,8 @@ pub(crate) struct Running {
     pub(crate) awakeable: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) progress: Progress,
-    pub(crate) turn: u64,
-    /// When the turn begins, in milliseconds since 1970.
+    pub(crate) slice: u64,
+    /// When the slice begins, in milliseconds since 1970.
     pub(crate) clock: u64,
     pub(crate) listener: Option<Listener>,
 }
@@ -58,7 +59,7 @@ impl Running {
             clock: self.clock,
             settings: self.settings.clone(),
             progress: self.progress.clone(),
-            turn: self.turn,
+            slice: self.slice,
             listener: self.listener.clone(),
         }
     }

@@ -106,8 +106,8 @@ impl Drop for Inner {
 #[derive(Debug)]
 struct Heard {
     told: mpsc::UnboundedSender<Told>,
-    turn: u64,
-    /// What each piece of the present turn has told, by the name of its part.
+    slice: u64,
+    /// What each piece of the present slice has told, by the name of its part.
     pieces: HashMap<String, Vec<NewEvent>>,
 }
 
@@ -162,11 +162,11 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
             return Ok(());
         }
         match (serde_json::from_str(&text)?, &mut piece) {
-            (Line::Open { token, turn, part }, None) => {
+            (Line::Open { token, slice, part }, None) => {
                 let Some(heard) = hub.upgrade().and_then(|hub| lock(&hub.runs).get(&token).cloned()) else {
                     return Ok(());
                 };
-                let begun = lock(&heard).begin(turn, serde_json::to_string(&part)?);
+                let begun = lock(&heard).begin(slice, serde_json::to_string(&part)?);
                 let Some(begun) = begun else { return Ok(()) };
                 piece = Some((heard, begun));
             }
@@ -180,7 +180,7 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
 
 /// A piece of a run that is heard.
 struct Piece {
-    turn: u64,
+    slice: u64,
     part: String,
     /// How many events of an earlier try of the piece have been told again, each the same; none once one was another.
     again: Option<usize>,
@@ -188,20 +188,20 @@ struct Piece {
 
 impl Heard {
     /// A piece begins, perhaps for the second time; none if it is one that was over long ago.
-    fn begin(&mut self, turn: u64, part: String) -> Option<Piece> {
-        if turn < self.turn {
+    fn begin(&mut self, slice: u64, part: String) -> Option<Piece> {
+        if slice < self.slice {
             return None;
         }
-        if turn > self.turn {
-            self.turn = turn;
+        if slice > self.slice {
+            self.slice = slice;
             self.pieces.clear();
         }
         let told = self.pieces.entry(part.clone()).or_default();
-        Some(Piece { turn, part, again: (!told.is_empty()).then_some(0) })
+        Some(Piece { slice, part, again: (!told.is_empty()).then_some(0) })
     }
 
     fn event(&mut self, piece: &mut Piece, event: NewEvent) {
-        if piece.turn != self.turn {
+        if piece.slice != self.slice {
             return;
         }
         let told = self.pieces.entry(piece.part.clone()).or_default();
@@ -263,7 +263,7 @@ impl RemoteGraph {
     ) -> RemoteStream {
         let (sender, told) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();
-        let heard = Heard { told: sender, turn: 0, pieces: HashMap::new() };
+        let heard = Heard { told: sender, slice: 0, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
         let listener = Listener { address: hub.0.address.clone(), token, modes };
         let graph = self.clone();

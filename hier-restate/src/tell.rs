@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hier_core::drive::Part;
+use hier_core::drive::PartialStep;
 use hier_core::graph::DynTell;
 use hier_core::runs::NewEvent;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Line {
     /// A piece of the run begins.
-    Open { token: Uuid, turn: u64, part: Option<Part> },
+    Open { token: Uuid, slice: u64, part: Option<PartialStep> },
     /// Something happened.
     Event(NewEvent),
     /// So many events could not be sent.
@@ -45,10 +45,10 @@ pub(crate) struct Teller {
 
 impl Teller {
     /// Connects to the listener. If that fails all events are lost.
-    pub(crate) async fn connect(listener: &Listener, turn: u64, part: Option<&Part>) -> Self {
+    pub(crate) async fn connect(listener: &Listener, slice: u64, part: Option<&PartialStep>) -> Self {
         let (events, waiting) = mpsc::channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
-        let open = Line::Open { token: listener.token, turn, part: part.cloned() };
+        let open = Line::Open { token: listener.token, slice, part: part.cloned() };
         let sending = match timeout(PATIENCE, TcpStream::connect(&listener.address)).await {
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);

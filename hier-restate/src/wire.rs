@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hier_core::Outcome;
 use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
-use hier_core::drive::{Part, Progress, Settings};
+use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::Failure;
+use crate::slice::Progress;
 
 /// A payload in the format of checkpoints.
 #[derive(Clone, Debug)]
@@ -165,12 +166,12 @@ pub(crate) struct At {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub(crate) run: Uuid,
-    /// The time at which the turn begins, in milliseconds since 1970: it is the same if the turn is done again.
+    /// The time at which the slice begins, in milliseconds since 1970: it is the same if the slice is done again.
     pub(crate) clock: u64,
     pub(crate) settings: Settings,
     pub(crate) progress: Progress,
-    /// The number of the turn, from 0.
-    pub(crate) turn: u64,
+    /// The number of the slice, from 0.
+    pub(crate) slice: u64,
     pub(crate) listener: Option<Listener>,
 }
 
@@ -179,7 +180,7 @@ pub(crate) struct Piece {
 pub(crate) struct TaskCall {
     pub(crate) at: At,
     pub(crate) piece: Piece,
-    pub(crate) part: Part,
+    pub(crate) part: PartialStep,
     /// The thread, if it is small.
     #[serde(with = "serde_bytes")]
     pub(crate) base: Option<Vec<u8>>,

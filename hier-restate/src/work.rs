@@ -2,18 +2,19 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hier_core::drive::{Part, Progress, Spread};
+use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
+use crate::slice::{Progress, RemoteTasks};
 use crate::wire::{Ended, Entries, Piece, TaskDone, TaskEnd, UpdateState};
 
 /// What a piece of work on a thread is.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// A turn of a run.
-    Turn(DynInput, Piece, Option<Part>),
+    /// A slice of a run.
+    Slice(DynInput, Piece, Option<PartialStep>),
     /// A run of what is due.
     Wake(Piece),
     /// An update from outside.
@@ -47,7 +48,7 @@ pub(crate) struct Done {
     pub(crate) progress: Progress,
     /// When the thread is due.
     pub(crate) due: Due,
-    /// When it ended, likewise: when the next turn begins.
+    /// When it ended, likewise: when the next slice begins.
     pub(crate) now: u64,
     /// What is stored instead of the log so far.
     #[serde(with = "serde_bytes")]
@@ -68,10 +69,10 @@ pub(crate) enum Due {
 pub(crate) enum End {
     /// The run has ended.
     Run(Ended),
-    /// The run goes on with the next turn.
+    /// The run goes on with the next slice.
     Stored,
     /// The run goes on once these tasks are done.
-    Spread(#[serde(with = "serde_bytes")] Option<Vec<u8>>, Spread),
+    Remote(#[serde(with = "serde_bytes")] Option<Vec<u8>>, RemoteTasks),
     /// A task of the run.
     Task(Result<TaskEnd, Failure>),
     /// An update: the namespace and the id of the checkpoint.
@@ -97,7 +98,7 @@ impl Work {
     /// Whether it may look at older checkpoints.
     pub(crate) fn needs_history(&self) -> bool {
         match self {
-            Self::Turn(_, piece, None) => piece.turn == 0 && piece.settings.checkpoint.is_some(),
+            Self::Slice(_, piece, None) => piece.slice == 0 && piece.settings.checkpoint.is_some(),
             Self::Update(update) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
             _ => false,
         }

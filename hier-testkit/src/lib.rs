@@ -5,12 +5,9 @@
 //! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of what it did.
 //! * [`Replay`] runs what a saver has stored again, with the code of today, and says what has changed.
 //! * [`SaverLayer`] and [`RunsLayer`]: savers and stores around others, of which only what a test wants to see is written.
-//! * [`conformance`]: holds the engine to recorded scenarios; the command `hier-conformance` is made of it.
 
 #[cfg(feature = "suites")]
 pub mod checkpoint;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 #[cfg(feature = "suites")]
 mod contract;
 #[cfg(feature = "suites")]

@@ -30,7 +30,7 @@ pub const TABLE: &[Order] = &[
     order("hier_macros", "words diag docs symbol crate_path testing state view graph tool mutated grammar snapshots"),
     order(
         "hier_core",
-        "sync turn panics channel reducer message checkpoint question error state store runs config engine graph worker agent drive prelude plumbing",
+        "sync policy panics channel reducer message checkpoint question error state store runs config engine graph worker agent drive prelude plumbing",
     ),
     order(
         "hier_core::agent",
@@ -41,7 +41,7 @@ pub const TABLE: &[Order] = &[
         "hier_checkpoint",
         "key place cipher compression vault latest rows run_rows retention lease unreadable sqlite postgres store",
     ),
-    order("hier_testkit", "contract layered checkpoint store runs model session replay conformance main"),
+    order("hier_testkit", "contract layered checkpoint store runs model session replay"),
     order("hier_testkit::session", "clock operator trace check record self"),
     order("hier_testkit::replay", "report turn compare self"),
     order(
@@ -64,7 +64,7 @@ pub const TABLE: &[Order] = &[
     order("hier_server::v3", "spoken translate filter events commands socket"),
     order(
         "hier_restate",
-        "error context wire work cache log tell host stored thread service endpoint client admin stream runner",
+        "error context slice wire work cache log tell host stored thread service endpoint client admin stream runner",
     ),
     order("hier_cli", "progress threads studio new graph main"),
 ];

@@ -16,9 +16,9 @@ use super::address::{Address, Roots, unusable};
 use super::client::Client;
 pub(crate) use super::client::{Parameter, Transaction};
 use super::fault::Fault;
-use super::migrations::MIGRATIONS;
 use super::options::PostgresOptions;
 use super::runs::listen::Line;
+use super::schema::VERSIONS;
 use super::statements::Statements;
 
 /// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
@@ -120,7 +120,7 @@ impl Session {
         let mut session =
             Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer };
         let version = retrying!(&session, client => session.version(&client).await)?;
-        session.ready = AtomicBool::new(version == Some(MIGRATIONS.len()));
+        session.ready = AtomicBool::new(version == Some(VERSIONS.len()));
         session.retry_for = options.retry_for;
         Ok(session)
     }
@@ -158,7 +158,7 @@ impl Session {
             return Ok(());
         }
         match retrying!(self, client => self.version(&client).await)? {
-            Some(version) if version == MIGRATIONS.len() => {
+            Some(version) if version == VERSIONS.len() => {
                 self.ready.store(true, Ordering::Relaxed);
                 Ok(())
             }
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// How many migrations the tables have been through, if there are any.
+    /// Returns the version of the tables, if they exist.
     async fn version(&self, client: &Client) -> Result<Option<usize>, Fault> {
         let encoding = client.simple_query("show server_encoding").await?;
         let is_utf8 = encoding.iter().any(|message| match message {
@@ -184,7 +184,7 @@ impl Session {
         }
         let rows = client.query(&format!("select version from {versions}"), &[]).await?;
         match usize::try_from(first::<i32>(&rows)?) {
-            Ok(version) if version <= MIGRATIONS.len() => Ok(Some(version)),
+            Ok(version) if version <= VERSIONS.len() => Ok(Some(version)),
             _ => Err(self.unusable("its tables are of a newer version of hier: update this program").into()),
         }
     }
@@ -197,7 +197,7 @@ impl Session {
     }
 
     async fn migrate_once(&self, client: Client) -> Result<(), Fault> {
-        if self.version(&client).await? == Some(MIGRATIONS.len()) {
+        if self.version(&client).await? == Some(VERSIONS.len()) {
             return Ok(());
         }
         let transaction = Transaction::begin(client).await?;
@@ -213,10 +213,12 @@ impl Session {
             insert into {s}.version select 0 where not exists (select 1 from {s}.version)";
         client.batch(&self.statements.with_schema(begin)).await?;
         let version = self.version(client).await?.unwrap_or_default();
-        for migration in &MIGRATIONS[version..] {
-            client.batch(&self.statements.with_schema(migration)).await?;
+        for parts in &VERSIONS[version..] {
+            for part in *parts {
+                client.batch(&self.statements.with_schema(part)).await?;
+            }
         }
-        let end = format!("update {{s}}.version set version = {}", MIGRATIONS.len());
+        let end = format!("update {{s}}.version set version = {}", VERSIONS.len());
         client.batch(&self.statements.with_schema(&end)).await
     }
 

@@ -17,11 +17,15 @@ use super::read::uuid_at;
 /// Says that a file is ours: `hier`.
 pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
 
-/// Each brings the tables to the next version. A file's version is how many it has been through.
-const MIGRATIONS: &[&str] = &[
-    "
+/// The tables of each version. A file stores the number of versions that it has.
+const VERSIONS: &[&str] = &["
+    -- The id of this database. Encryption binds values to it, so that a row moved to another database is refused.
+    create table identity (id blob not null) strict;
+    insert into identity values (randomblob(16));
+
     create table tokens (last integer not null) strict;
     insert into tokens values (0);
+    -- `lasts` is the duration of the lease: it ends also if the clock is set back.
     create table threads (
         key integer primary key,
         name text not null unique,
@@ -29,7 +33,8 @@ const MIGRATIONS: &[&str] = &[
         holder text,
         leased_until integer,
         time_to_live integer,
-        expires integer
+        expires integer,
+        lasts integer
     ) strict;
     create table spaces (
         key integer primary key,
@@ -61,16 +66,21 @@ const MIGRATIONS: &[&str] = &[
         value blob not null,
         primary key (space, checkpoint, task, slot)
     ) strict, without rowid;
-",
-    "
-    -- Which database this is, so that what is encrypted cannot be moved to another with the same key.
-    create table identity (id blob not null) strict;
-    insert into identity values (randomblob(16));
-    -- How long the lease was for, so that it ends also if the clock is set back.
-    alter table threads add column lasts integer;
-",
-    "
-    -- The index of threads, and from when on a worker may look at each. Times are microseconds since 1970.
+    -- Pending writes before a run that has not ended changed them. A row without a value marks a write that did not exist.
+    create table overwritten (
+        run blob not null,
+        space integer not null,
+        checkpoint blob not null,
+        task blob not null,
+        slot integer not null,
+        path text,
+        channel text,
+        value blob,
+        primary key (run, space, checkpoint, task, slot)
+    ) strict, without rowid;
+    create index overwritten_of_spaces on overwritten (space, checkpoint);
+
+    -- The index of threads. `ready` is the time from which a worker may claim a thread. Times are microseconds since 1970.
     create table run_threads (
         name text primary key,
         ready integer,
@@ -104,16 +114,19 @@ const MIGRATIONS: &[&str] = &[
         primary key (thread, number)
     ) strict, without rowid;
     create index events_by_age on events (at);
+    -- `due` is the time from which a document is due.
     create table documents (
         kind text not null,
         id text not null,
         revision integer not null,
         body blob not null,
+        due integer,
         primary key (kind, id)
     ) strict, without rowid;
-",
-    "
-    -- What was sent to threads, by their names: a thread need not exist yet. Of what was taken the id is kept.
+    create index documents_due on documents (kind, due) where due is not null;
+
+    -- Messages and signals, by the name of their thread, which may not exist yet. The id of a taken row stays. `run` is the run that took
+    -- it and has not ended: until then the value stays.
     create table mail (
         number integer primary key autoincrement,
         thread text not null,
@@ -122,37 +135,20 @@ const MIGRATIONS: &[&str] = &[
         value blob not null,
         size integer not null,
         taken integer not null default 0,
+        run blob,
         unique (thread, id)
     ) strict;
     create index mail_waiting on mail (thread, number) where taken = 0;
-    -- When somebody has to look at a thread next, in milliseconds since 1970.
-    create table due (thread text primary key, graph text not null, at integer not null) strict, without rowid;
-    create index due_at on due (graph, at, thread);
-",
-    "
-    -- Pending writes as they were before a run that has not ended changed them; no value where there was none.
-    create table overwritten (
-        run blob not null,
-        space integer not null,
-        checkpoint blob not null,
-        task blob not null,
-        slot integer not null,
-        path text,
-        channel text,
-        value blob,
-        primary key (run, space, checkpoint, task, slot)
-    ) strict, without rowid;
-    create index overwritten_of_spaces on overwritten (space, checkpoint);
-    -- The run that has taken a letter and has not ended: until then its value stays.
-    alter table mail add column run blob;
     create index mail_of_runs on mail (run) where run is not null;
-    -- Whether a run goes on with the thread.
-    alter table due add column driven integer not null default 0;
-    -- The time from which a document is due.
-    alter table documents add column due integer;
-    create index documents_due on documents (kind, due) where due is not null;
-",
-];
+    -- The time at which a thread is due, in milliseconds since 1970. `driven` is 1 while a run continues the thread.
+    create table due (
+        thread text primary key,
+        graph text not null,
+        at integer not null,
+        driven integer not null default 0
+    ) strict, without rowid;
+    create index due_at on due (graph, at, thread);
+"];
 
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
@@ -254,7 +250,7 @@ fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// How many migrations a file has been through; an error if it is not ours.
+/// Returns the version of a file; an error if it is not ours.
 fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault> {
     let application: i32 = connection.query_row("pragma application_id", [], |row| row.get(0))?;
     let version: i64 = connection.query_row("pragma user_version", [], |row| row.get(0))?;
@@ -267,7 +263,7 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
     if application != APPLICATION {
         return refuse("it belongs to another program: give another path");
     }
-    let Some(version) = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len()) else {
+    let Some(version) = usize::try_from(version).ok().filter(|version| *version <= VERSIONS.len()) else {
         return refuse("it was written by a newer version of hier: update this program");
     };
     if version > 0 && TABLES.iter().any(|table| names.iter().all(|name| name != table)) {
@@ -278,17 +274,17 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
 
 fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
     // As it is at one instant: another process may be making the tables.
-    if inspect(&*connection.unchecked_transaction()?, path)? == MIGRATIONS.len() {
+    if inspect(&*connection.unchecked_transaction()?, path)? == VERSIONS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been faster.
     let version = inspect(&transaction, path)?;
-    for migration in &MIGRATIONS[version..] {
-        transaction.execute_batch(migration)?;
+    for tables in &VERSIONS[version..] {
+        transaction.execute_batch(tables)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX))?;
+    transaction.pragma_update(None, "user_version", i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX))?;
     transaction.commit()?;
     Ok(())
 }

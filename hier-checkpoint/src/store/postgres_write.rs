@@ -13,9 +13,11 @@ use crate::postgres::session::{Parameter, Session, first};
 use crate::postgres::text::{escape, unescape};
 use crate::vault::Vault;
 
-/// Each brings the tables to the next version; `{s}` is the schema.
-const MIGRATIONS: &[&str] = &[
-    r#"
+/// The tables of each version; `{s}` is the schema.
+const VERSIONS: &[&str] = &[r#"
+    -- The id of this store. Encryption binds values to it, so that a row moved to another store is refused.
+    create table {s}.store_identity (id uuid not null);
+    insert into {s}.store_identity values (md5(random()::text || clock_timestamp()::text)::uuid);
     create table {s}.store_spaces (
         key bigint generated always as identity primary key,
         name text collate "C" not null unique
@@ -38,23 +40,17 @@ const MIGRATIONS: &[&str] = &[
     -- The server's clock, in microseconds since 1970: machines need not agree on the time.
     create function {s}.store_now() returns bigint language sql volatile as
         $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
-"#,
-    "
-    -- Which store this is, so that what is encrypted cannot be moved to another with the same key.
-    create table {s}.store_identity (id uuid not null);
-    insert into {s}.store_identity values (md5(random()::text || clock_timestamp()::text)::uuid);
-",
-];
+"#];
 
-/// How many migrations the tables have been through, if there are any, and how many there are.
+/// Returns the version of the tables, if they exist, and this program's.
 pub(super) async fn version(session: &Session, client: &Client) -> Result<(Option<usize>, usize), Fault> {
     let sql = session.statements.with_schema("select to_regclass('{s}.store_version') is not null");
     if !first::<bool>(&session.query(client, &sql, &[]).await?)? {
-        return Ok((None, MIGRATIONS.len()));
+        return Ok((None, VERSIONS.len()));
     }
     let sql = session.statements.with_schema("select coalesce(max(version), 0) from {s}.store_version");
     let version = first::<i32>(&session.query(client, &sql, &[]).await?)?;
-    Ok((Some(usize::try_from(version).unwrap_or(usize::MAX)), MIGRATIONS.len()))
+    Ok((Some(usize::try_from(version).unwrap_or(usize::MAX)), VERSIONS.len()))
 }
 
 /// Brings the tables to this version, in a transaction.
@@ -62,21 +58,21 @@ pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fa
     let run = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
     // One at a time; whoever waited finds the work done. The saver's migrations wait, too: they make the same schema.
     run("select pg_advisory_xact_lock(7523375889364021618)").await?;
-    if version(session, client).await?.0 == Some(MIGRATIONS.len()) {
+    if version(session, client).await?.0 == Some(VERSIONS.len()) {
         return Ok(());
     }
     run("create schema if not exists {s}; create table if not exists {s}.store_version (version integer not null)")
         .await?;
-    let Some(missing) = MIGRATIONS.get(version(session, client).await?.0.unwrap_or_default()..) else {
+    let Some(missing) = VERSIONS.get(version(session, client).await?.0.unwrap_or_default()..) else {
         return Err(Fault::Saver(SaverError::Unusable {
             place: session.place.clone(),
             reason: "the tables of its store are of a newer version of hier: update this program".to_owned(),
         }));
     };
-    for migration in missing {
-        run(migration).await?;
+    for tables in missing {
+        run(tables).await?;
     }
-    run(&format!("delete from {{s}}.store_version; insert into {{s}}.store_version values ({})", MIGRATIONS.len()))
+    run(&format!("delete from {{s}}.store_version; insert into {{s}}.store_version values ({})", VERSIONS.len()))
         .await?;
     Ok(())
 }

@@ -13,9 +13,11 @@ use crate::sqlite::fault::Fault;
 use crate::sqlite::schema::APPLICATION;
 use crate::vault::Vault;
 
-/// Each brings the tables to the next version.
-const MIGRATIONS: &[&str] = &[
-    "
+/// The tables of each version.
+const VERSIONS: &[&str] = &["
+    -- The id of this store. Encryption binds values to it, so that a row moved to another store is refused.
+    create table store_identity (id blob not null) strict;
+    insert into store_identity values (randomblob(16));
     create table store_spaces (key integer primary key, name text not null unique) strict;
     create table store_items (
         place integer primary key,
@@ -31,37 +33,31 @@ const MIGRATIONS: &[&str] = &[
     ) strict;
     create index store_items_in_order on store_items (space, place);
     create index store_items_expire on store_items (expires) where expires is not null;
-",
-    "
-    -- Which store this is, so that what is encrypted cannot be moved to another with the same key.
-    create table store_identity (id blob not null) strict;
-    insert into store_identity values (randomblob(16));
-",
-];
+"];
 
 /// The places of items whose time to live is to start anew.
 pub(super) type Touched = Vec<i64>;
 
 /// Brings the tables to this version.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
-    if version(connection)? == Some(MIGRATIONS.len()) {
+    if version(connection)? == Some(VERSIONS.len()) {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch("create table if not exists store_version (version integer not null) strict")?;
     // Another process may have been faster.
     let version = version(&transaction)?.unwrap_or_default();
-    let Some(missing) = MIGRATIONS.get(version..) else {
+    let Some(missing) = VERSIONS.get(version..) else {
         return Err(Fault::Saver(SaverError::Unusable {
             place: format!("`{}`", path.display()),
             reason: "its store was written by a newer version of hier: update this program".to_owned(),
         }));
     };
-    for migration in missing {
-        transaction.execute_batch(migration)?;
+    for tables in missing {
+        transaction.execute_batch(tables)?;
     }
     transaction.execute("delete from store_version", [])?;
-    let version = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let version = i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX);
     transaction.execute("insert into store_version values (?)", [version])?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.commit()?;
@@ -74,7 +70,7 @@ pub(super) fn identity(connection: &Connection) -> Result<uuid::Uuid, Fault> {
     Ok(uuid::Uuid::from_bytes(bytes))
 }
 
-/// How many migrations the tables have been through, if there are any.
+/// Returns the version of the tables, if they exist.
 fn version(connection: &Connection) -> Result<Option<usize>, Fault> {
     let there = "select exists (select 1 from sqlite_schema where type = 'table' and name = 'store_version')";
     if !connection.query_row(there, [], |row| row.get::<_, bool>(0))? {

@@ -34,7 +34,7 @@ async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn d55_before() {
+async fn a_run_stops_before_a_node() {
     let mut graph = row(&["a", "b", "c"]);
     graph.interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -57,7 +57,7 @@ async fn d55_before() {
 }
 
 #[tokio::test]
-async fn d56_after_and_after_the_last() {
+async fn a_run_stops_after_a_node_and_after_the_last() {
     let mut graph = row(&["a", "b", "c"]);
     graph.interrupt_after(["b", "c"]);
     let bench = Bench::new(graph);
@@ -69,7 +69,7 @@ async fn d56_after_and_after_the_last() {
 }
 
 #[tokio::test]
-async fn d57_after_one_and_before_the_next_is_one_stop() {
+async fn after_one_and_before_the_next_is_one_stop() {
     let mut graph = row(&["a", "b"]);
     graph.interrupt_after(["a"]).interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -135,9 +135,8 @@ async fn a_command_at_a_breakpoint() {
     assert_eq!(end.state().to_value(), json!({ "x": 5, "log": ["a", "b", "other"] }));
 }
 
-/// D76, its second half.
 #[tokio::test]
-async fn d76_a_drained_thread_goes_on() {
+async fn a_drained_thread_goes_on() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let control = RunControl::new();
         let drains = control.clone();

@@ -14,7 +14,7 @@ fn one(questions: &'static [&'static str]) -> Bench {
 }
 
 #[tokio::test]
-async fn d49_d50_the_nth_call_gets_the_nth_answer() {
+async fn the_nth_call_gets_the_nth_answer() {
     let bench = one(&["q1", "q2"]);
     let first = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let task = bench.state().await.tasks[0].id;
@@ -57,7 +57,7 @@ fn three() -> Bench {
 }
 
 #[tokio::test]
-async fn d51_parallel_questions_are_answered_by_id() {
+async fn parallel_questions_are_answered_by_id() {
     let bench = three();
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(open.iter().map(|question| question.path[0].as_str()).collect::<Vec<_>>(), ["p1", "p2"]);
@@ -80,7 +80,7 @@ async fn several_answers_at_once() {
     assert_eq!(bench.tally.all(), json!({ "done": 1, "p1": 2, "p2": 2, "j": 1 }));
 }
 
-/// Decision 13, and D51: nothing is stored, and the pending questions are listed.
+/// Nothing is stored, and the error lists the pending questions.
 #[tokio::test]
 async fn answers_that_fit_no_question_are_refused() {
     let bench = three();
@@ -108,9 +108,9 @@ async fn answers_that_fit_no_question_are_refused() {
     assert!(matches!(&error, RunError::Answer { pending, .. } if *pending == [open[1].clone()]), "{error}");
 }
 
-/// D53: the update is there before the node runs again, and so is where the command goes.
+/// The update and the target of the command are stored before the node runs again.
 #[tokio::test]
-async fn d53_an_answer_may_come_with_an_update_and_a_target() {
+async fn an_answer_may_come_with_an_update_and_a_target() {
     let mut graph = marks(&["beside", "z"]);
     let sees = NodeDef::task(|task: NodeTask| async move {
         let answer: Value = task.run().interrupt(&"q").await?;
@@ -127,7 +127,7 @@ async fn d53_an_answer_may_come_with_an_update_and_a_target() {
 }
 
 #[tokio::test]
-async fn d54_an_answer_is_kept_when_the_node_fails_after_it() {
+async fn an_answer_is_kept_when_the_node_fails_after_it() {
     let mut graph = builder();
     let node = NodeDef::task(|task: NodeTask| async move {
         let answer: Value = task.run().interrupt(&"q").await?;

@@ -8,7 +8,7 @@ use super::faulty::Faulty;
 use super::kit::*;
 
 #[tokio::test]
-async fn d40_once_at_the_end() {
+async fn a_checkpoint_is_stored_once_at_the_end() {
     let mut bench = Bench::new(row(&["a", "b", "c"]));
     bench.config = bench.config.durability(Durability::Exit);
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());

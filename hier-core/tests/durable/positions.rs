@@ -44,7 +44,7 @@ async fn what_a_command_sent_is_not_run_again() {
 }
 
 #[tokio::test]
-async fn d58_an_update_by_whom_is_not_clear_is_refused() {
+async fn an_update_by_whom_is_not_clear_is_refused() {
     // c is set off by the edge from a and by the join at once: both have the same version in the reference.
     let mut both = marks(&["a", "b", "c"]);
     both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");

@@ -1,4 +1,4 @@
-//! A step that cannot be applied counts as not done (decision 8), and one that fails keeps what is done (4.1).
+//! A step that cannot be applied has not happened; a step that fails keeps the tasks that ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,7 +103,7 @@ async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
 
 /// Decision 7: what a node wrote and where it leads are one thing.
 #[tokio::test]
-async fn d43_a_route_that_panics_leaves_its_node_undone() {
+async fn a_route_that_panics_leaves_its_node_undone() {
     for durability in MODES {
         let panics = Arc::new(AtomicBool::new(true));
         let mut graph = marks(&["a", "b", "sibling"]);
@@ -133,7 +133,7 @@ fn good_and_bad(durability: Durability) -> Bench {
 }
 
 #[tokio::test]
-async fn d41_what_is_done_is_not_done_again() {
+async fn what_is_done_is_not_done_again() {
     for durability in MODES {
         let bench = good_and_bad(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -150,7 +150,7 @@ async fn d41_what_is_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn d42_a_new_input_starts_over() {
+async fn a_new_input_starts_over() {
     let bench = good_and_bad(Durability::Sync);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let end = bench.start(json!({ "x": 2 })).await.unwrap();

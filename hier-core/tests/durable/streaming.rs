@@ -1,4 +1,4 @@
-//! The events of runs on threads, in the order in which the reference (1.2.22) tells them; its cases D34 and D66.
+//! Events of runs on threads, in the order of LangGraph 1.2.22.
 
 use hier_core::graph::{GraphInput, Whole};
 use hier_core::prelude::*;
@@ -89,7 +89,7 @@ fn from_a_on(begin: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn d34_all_modes_have_one_order() {
+async fn all_modes_have_one_order() {
     let bench = then_b(NodeDef::task(async |task: NodeTask| {
         task.run().emit(json!({ "c": 1 }));
         task.state().update(json!({ "log": ["a"] }))
@@ -192,7 +192,7 @@ async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
 /// update is what it wrote, write by write.
 #[tokio::test]
-async fn d66_a_question_inside_is_told_once_a_level() {
+async fn a_question_inside_is_told_once_a_level() {
     let mut inner = marks(&["s1"]);
     inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
     let mut graph = builder();

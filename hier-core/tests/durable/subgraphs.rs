@@ -39,7 +39,7 @@ async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn d64_what_a_subgraph_keeps() {
+async fn what_a_subgraph_keeps() {
     let (seen, stored) = two_runs(Checkpoints::PerCall).await;
     assert_eq!(
         (seen, stored),
@@ -63,7 +63,7 @@ fn failing(checkpoints: Checkpoints) -> Bench {
 }
 
 #[tokio::test]
-async fn d65_inner_nodes_that_are_done_do_not_run_again() {
+async fn inner_nodes_that_are_done_do_not_run_again() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let bench = failing(checkpoints);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();

@@ -29,7 +29,7 @@ async fn finished() -> Bench {
 }
 
 #[tokio::test]
-async fn d38_d39_the_history_of_two_runs() {
+async fn the_history_of_two_runs() {
     let bench = finished().await;
     assert!(bench.start(json!({ "x": 2 })).await.unwrap().is_finished());
     let steps: Vec<Value> = bench.tree().await.iter().map(|row| json!([row[1], row[2]])).collect();
@@ -51,7 +51,7 @@ async fn d38_d39_the_history_of_two_runs() {
 }
 
 #[tokio::test]
-async fn d60_a_replay_is_another_branch() {
+async fn a_replay_is_another_branch() {
     let bench = finished().await;
     let at_b = bench.at(2).await;
     assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
@@ -66,7 +66,7 @@ async fn d60_a_replay_is_another_branch() {
 }
 
 #[tokio::test]
-async fn d61_a_replay_of_the_end_runs_nothing() {
+async fn a_replay_of_the_end_runs_nothing() {
     let bench = finished().await;
     let end = bench.at(4).await;
     assert_eq!(log(bench.go_on_with(end).await.unwrap()), json!(["a", "b", "c"]));
@@ -85,7 +85,7 @@ async fn a_replay_of_the_input_applies_it_again() {
 }
 
 #[tokio::test]
-async fn d62_an_update_of_the_past_is_a_fork_to_run_from() {
+async fn an_update_of_the_past_is_a_fork_to_run_from() {
     let bench = finished().await;
     let update = StateUpdate::update(bench.update(json!({ "x": 50 })));
     let fork = bench.graph.update_state(bench.at(2).await, update).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
 
 /// Answered once, asked again by a replay; and an answer given to the old checkpoint finds the one that is there.
 #[tokio::test]
-async fn d63_a_replay_asks_again() {
+async fn a_replay_asks_again() {
     let mut graph = marks(&["a", "z"]);
     graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "ask").edge("ask", "z");
     let bench = Bench::new(graph);

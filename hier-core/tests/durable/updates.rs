@@ -42,7 +42,7 @@ async fn stopped() -> Bench {
 }
 
 #[tokio::test]
-async fn d58_as_whom_an_update_is_made() {
+async fn as_whom_an_update_is_made() {
     let bench = stopped().await;
     let update = bench.makes(json!({ "x": 7, "log": ["u"] }));
     assert_eq!(bench.change(update).await, json!([{ "x": 7, "log": ["a", "u"] }, ["b"], "update", 2]));
@@ -104,7 +104,7 @@ async fn with_several_nodes_in_the_last_step_it_has_to_be_said() {
 }
 
 #[tokio::test]
-async fn d59_the_first_update_of_a_thread_is_as_start() {
+async fn the_first_update_of_a_thread_is_as_start() {
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.makes(json!({ "x": 5 }));
     assert_eq!(bench.change(update).await, json!([{ "x": 5, "log": [] }, ["a"], "update", 0]));
@@ -118,7 +118,7 @@ async fn d59_the_first_update_of_a_thread_is_as_start() {
 
 /// Decision 10: what finished siblings have done is lost, and so is what else was to run.
 #[tokio::test]
-async fn d52_an_update_drops_the_open_step() {
+async fn an_update_drops_the_open_step() {
     let mut graph = marks(&["a", "z"]);
     graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
     let bench = Bench::new(graph);
@@ -194,9 +194,9 @@ async fn an_update_may_overwrite_and_go_somewhere() {
     assert_eq!(log(bench.go_on().await.unwrap()), json!(["new", "b", "c", "c"]));
 }
 
-/// D77 (decision 11): a command's update on a fresh thread is its input.
+/// A command's update on a new thread is its input.
 #[tokio::test]
-async fn d77_a_command_on_a_fresh_thread_is_an_input() {
+async fn a_command_on_a_fresh_thread_is_an_input() {
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.update(json!({ "log": ["u"] }));
     assert_eq!(log(bench.command(Command::update(update)).await.unwrap()), json!(["u", "a", "b"]));
@@ -206,9 +206,9 @@ async fn d77_a_command_on_a_fresh_thread_is_an_input() {
     assert!(bench.stored().await.is_none());
 }
 
-/// D78: kept beside the last checkpoint; two of them add up, and what runs next sees both.
+/// Updates are kept beside the last checkpoint. Two of them add up, and the next run sees both.
 #[tokio::test]
-async fn d78_commands_on_a_finished_thread_add_up() {
+async fn commands_on_a_finished_thread_add_up() {
     let bench = Bench::new(row(&["a"]));
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     let before = bench.history().await.len();

@@ -1,4 +1,4 @@
-//! The reducer `messages`: the rules of the reference's `add_messages` (its case D67).
+//! The reducer `messages`: the rules of LangGraph's `add_messages`.
 
 use hier_core::agent::{Body, Content, Part, Reasoning, TodoList, Usage, schema_of};
 use hier_core::checkpoint::codec;

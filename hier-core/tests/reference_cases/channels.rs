@@ -26,7 +26,7 @@ fn noted(seen: &Seen) -> Vec<Value> {
 
 /// Differs: a run in which nothing was written ends with the current state, not with null.
 #[tokio::test]
-async fn d28_reduced_channels_start_empty_and_plain_ones_without_a_value() {
+async fn reduced_channels_start_empty_and_plain_ones_without_a_value() {
     let seen = Seen::default();
     let mut graph = over(Schema::new().last("a").reduced("l", Builtin::Append).reduced("i", Builtin::Sum));
     graph.node("n", notes(&seen, json!({}))).edge(START, "n");
@@ -42,14 +42,14 @@ fn overwrites(value: Value) -> NodeDef<DynState> {
 }
 
 #[tokio::test]
-async fn d29_an_overwrite_makes_the_other_writes_of_its_step_void() {
+async fn an_overwrite_makes_the_other_writes_of_its_step_void() {
     let mut graph = marks(&["a", "m"]);
     graph.node("z", overwrites(json!(["ow"]))).edge(START, "a").edge(START, "z").edge(START, "m");
     assert_eq!(run(graph, json!({ "x": 1, "log": ["i"] })).await, json!({ "x": 1, "log": ["ow"] }));
 }
 
 #[tokio::test]
-async fn d30_two_overwrites_of_one_channel_conflict() {
+async fn two_overwrites_of_one_channel_conflict() {
     let mut graph = marks(&[]);
     graph.node("a", overwrites(json!([1]))).node("b", overwrites(json!([2]))).edge(START, "a").edge(START, "b");
     let error = error(graph, json!({ "x": 1 })).await;
@@ -57,7 +57,7 @@ async fn d30_two_overwrites_of_one_channel_conflict() {
 }
 
 #[tokio::test]
-async fn d31_ephemeral_channels_and_topics_expire_and_others_last() {
+async fn ephemeral_channels_and_topics_expire_and_others_last() {
     let seen = Seen::default();
     let schema = Schema::new().untracked("u").ephemeral("e").topic("tp", false).topic("ta", true).last("x");
     let mut graph = over(schema);

@@ -31,7 +31,7 @@ async fn attempts(retry: Retry, failure: impl Fn() -> NodeError + Send + Sync + 
 
 /// Differs: an error says itself whether another attempt may help, and unknown errors are retried (the last part).
 #[tokio::test(start_paused = true)]
-async fn d44_waits_grow_up_to_the_cap() {
+async fn waits_grow_up_to_the_cap() {
     let exact = Retry { jitter: 0.0, ..Retry::default() };
     let transient = || NodeError::new("no connection");
     assert_eq!(attempts(exact, transient).await, (3, vec![0.5, 1.0]));
@@ -53,7 +53,7 @@ where
 }
 
 #[tokio::test]
-async fn d45_a_handled_node_does_not_follow_its_edges() {
+async fn a_handled_node_does_not_follow_its_edges() {
     let mut graph = marks(&["b"]);
     let handler = async |task: Task<DynState>| {
         let failure = task.failure();
@@ -65,7 +65,7 @@ async fn d45_a_handled_node_does_not_follow_its_edges() {
 }
 
 #[tokio::test]
-async fn d46_a_handler_may_say_where_to_go_on() {
+async fn a_handler_may_say_where_to_go_on() {
     let mut graph = marks(&["b"]);
     let handler =
         async |task: Task<DynState>| Ok(Command::update(task.state().update(json!({ "log": ["h"] }))?).goto("b"));
@@ -76,7 +76,7 @@ async fn d46_a_handler_may_say_where_to_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d47_a_node_that_takes_too_long_fails() {
+async fn a_node_that_takes_too_long_fails() {
     let slow = NodeDef::task(|_: Task<DynState>| tokio::time::sleep(Duration::from_millis(500)));
     let limit = Duration::from_millis(100);
     let mut graph = marks(&[]);
@@ -89,7 +89,7 @@ async fn d47_a_node_that_takes_too_long_fails() {
 }
 
 #[tokio::test]
-async fn d48_a_result_is_used_again_for_an_equal_input() {
+async fn a_result_is_used_again_for_an_equal_input() {
     let count = Arc::new(AtomicI64::new(0));
     let runs = count.clone();
     let node = NodeDef::task(move |task: Task<DynState>| {
@@ -115,7 +115,7 @@ async fn d48_a_result_is_used_again_for_an_equal_input() {
 
 /// The first half; going on needs a saver. A drain is an outcome here, not an error.
 #[tokio::test]
-async fn d76_a_drained_run_stops_before_its_next_step() {
+async fn a_drained_run_stops_before_its_next_step() {
     let control = RunControl::new();
     let drains = |control: &RunControl| {
         let control = control.clone();

@@ -11,7 +11,7 @@ fn refused(graph: Builder) -> Vec<String> {
 }
 
 #[test]
-fn d73_graphs_that_cannot_run_are_refused() {
+fn graphs_that_cannot_run_are_refused() {
     let no_entry = marks(&["a"]);
     let mut unknown_end = marks(&["a"]);
     unknown_end.edge(START, "a").edge("a", "zz");
@@ -34,7 +34,7 @@ fn d73_graphs_that_cannot_run_are_refused() {
 }
 
 #[test]
-fn d73_names_that_cannot_be_told_apart_are_refused() {
+fn names_that_cannot_be_told_apart_are_refused() {
     for (name, expected) in [("__end__", "reserved"), ("a", "declared twice"), ("a:b", "reserved"), ("a|b", "reserved")]
     {
         let mut graph = marks(&["a", name]);
@@ -45,7 +45,7 @@ fn d73_names_that_cannot_be_told_apart_are_refused() {
 }
 
 #[tokio::test]
-async fn d74_small_graphs_run() {
+async fn small_graphs_run() {
     let mut unreachable = marks(&["a", "b"]);
     unreachable.edge(START, "a");
     assert_eq!(run(unreachable, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["a"] }));

@@ -1,15 +1,5 @@
-//! The executable cases of the reference's semantics (its version 1.2.22), by their numbers, on graphs built at run
-//! time.
-//!
-//! The expected values are what the reference gave, except where the engine differs on purpose; those tests say so.
-//!
-//! Not here, because they need
-//! * a saver: D12, D22, D34 (its checkpoints), D38–D43, D49–D65, D71, D75, D77, D78, D80, and the second half of D76;
-//! * agents, tools and messages: D67–D70; a store: D72;
-//! * input and output views, which are derived: D32;
-//! * results of nodes that cannot be written here (a list of commands, a text): D18, D19 but for its last part, and the
-//!   second part of D35;
-//! * drawing, which has tests of its own: D79.
+//! Cases of LangGraph's semantics that need no saver, agent or store: the order of writes, routing, channels, subgraphs, limits, failures
+//! and events. Cases that need a saver are in `durable`, agents and tools in `agents`, drawings in the unit tests of `graph::draw`.
 
 mod channels;
 mod failure;

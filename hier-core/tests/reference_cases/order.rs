@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::{Builder, input, mark, marks, payloads, run, tells, writes};
 
 #[tokio::test]
-async fn d01_writes_are_applied_by_name() {
+async fn writes_are_applied_by_name() {
     let mut graph = marks(&["zeta", "alpha", "mid"]);
     graph.edge(START, "zeta").edge(START, "alpha").edge(START, "mid");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["alpha", "mid", "zeta"] }));
 }
 
 #[tokio::test]
-async fn d02_sends_come_after_edges_in_the_order_they_were_sent() {
+async fn sends_come_after_edges_in_the_order_they_were_sent() {
     let mut graph = marks(&["src", "pull"]);
     graph.node("w", tells(|task| json!(format!("w{}", input(task)["i"]))));
     graph.edge(START, "src").edge("src", "pull");
@@ -22,7 +22,7 @@ async fn d02_sends_come_after_edges_in_the_order_they_were_sent() {
 }
 
 #[tokio::test]
-async fn d03_sends_are_ordered_by_number_not_text() {
+async fn sends_are_ordered_by_number_not_text() {
     let mut graph = marks(&[]);
     graph.node("w", tells(|task| input(task)["i"].clone()));
     graph.each(START, "items", "w", |_: &DynState| (0..12).map(|i| json!({ "i": i })));
@@ -31,7 +31,7 @@ async fn d03_sends_are_ordered_by_number_not_text() {
 }
 
 #[tokio::test]
-async fn d04_sends_of_several_nodes_are_ordered_by_the_senders_name() {
+async fn sends_of_several_nodes_are_ordered_by_the_senders_name() {
     let mut graph = marks(&["b2", "a1"]);
     graph.node("w", tells(|task| input(task)["i"].clone()));
     graph.edge(START, "b2").edge(START, "a1");
@@ -41,7 +41,7 @@ async fn d04_sends_of_several_nodes_are_ordered_by_the_senders_name() {
 }
 
 #[tokio::test]
-async fn d06_a_diamond_meets_once() {
+async fn a_diamond_meets_once() {
     let mut graph = marks(&["a", "b", "c", "d"]);
     graph.edge(START, "a").edge("a", "b").edge("a", "c").edge("b", "d").edge("c", "d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "d"]));
@@ -55,28 +55,28 @@ fn uneven() -> Builder {
 }
 
 #[tokio::test]
-async fn d07_plain_edges_of_uneven_branches_meet_twice() {
+async fn plain_edges_of_uneven_branches_meet_twice() {
     let mut graph = uneven();
     graph.edge("b2", "d").edge("c", "d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "b2", "d", "d"]));
 }
 
 #[tokio::test]
-async fn d08_a_join_waits_for_all() {
+async fn a_join_waits_for_all() {
     let mut graph = uneven();
     graph.join(["b2", "c"], "d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "b2", "d"]));
 }
 
 #[tokio::test]
-async fn d09_a_deferred_node_runs_when_nothing_else_is_left() {
+async fn a_deferred_node_runs_when_nothing_else_is_left() {
     let mut graph = uneven();
     graph.edge("b2", "d").edge("c", "d").defer("d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "b2", "d"]));
 }
 
 #[tokio::test]
-async fn d10_a_deferred_node_does_not_wait_for_sends() {
+async fn a_deferred_node_does_not_wait_for_sends() {
     let mut graph = marks(&["a", "w2", "d"]);
     graph.node("w", mark("w")).edge("w", "w2").edge(START, "a").edge("a", "d").defer("d");
     graph.each("a", "items", "w", |_: &DynState| [json!({}), json!({})]);
@@ -86,14 +86,14 @@ async fn d10_a_deferred_node_does_not_wait_for_sends() {
 }
 
 #[tokio::test]
-async fn d11_a_join_without_one_of_its_sources_never_fires() {
+async fn a_join_without_one_of_its_sources_never_fires() {
     let mut graph = marks(&["a", "b", "c"]);
     graph.edge(START, "a").join(["a", "b"], "c");
     assert_eq!(run(graph, json!({ "x": 0 })).await, json!({ "x": 0, "log": ["a"] }));
 }
 
 #[tokio::test]
-async fn d17_a_goto_adds_to_the_edges() {
+async fn a_goto_adds_to_the_edges() {
     let mut graph = marks(&["b", "c"]);
     graph.node("a", async |task: Task<DynState>| -> Result<Command<DynState>> {
         Ok(Command::update(task.state().update(json!({ "log": ["a"] }))?).goto("c"))
@@ -103,7 +103,7 @@ async fn d17_a_goto_adds_to_the_edges() {
 }
 
 #[tokio::test]
-async fn d05_two_writers_of_a_plain_channel_conflict() {
+async fn two_writers_of_a_plain_channel_conflict() {
     let mut graph = marks(&[]);
     graph.node("a", writes(json!({ "x": 1 }))).node("b", writes(json!({ "x": 1 })));
     graph.edge(START, "a").edge(START, "b");

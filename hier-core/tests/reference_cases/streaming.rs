@@ -11,7 +11,7 @@ fn pairs(events: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn d33_values_come_after_the_updates_of_their_step() {
+async fn values_come_after_the_updates_of_their_step() {
     let mut graph = marks(&["b"]);
     graph.node("a", writes(json!({ "log": ["a"], "x": 2 }))).edge(START, "a").edge("a", "b");
     let modes = [StreamMode::Values, StreamMode::Updates];
@@ -37,7 +37,7 @@ fn task(mut data: Value) -> Value {
 
 /// Without its checkpoints, which need a saver.
 #[tokio::test]
-async fn d34_all_modes_have_one_order() {
+async fn all_modes_have_one_order() {
     let mut graph = marks(&["b"]);
     graph.node("a", async |task: Task<DynState>| {
         task.run().emit(json!({ "c": 1 }));
@@ -64,7 +64,7 @@ async fn d34_all_modes_have_one_order() {
 }
 
 #[tokio::test]
-async fn d35_a_node_that_writes_nothing_has_a_null_update_and_no_values() {
+async fn a_node_that_writes_nothing_has_a_null_update_and_no_values() {
     let mut graph = marks(&[]);
     graph.node("n", async |_: Task<DynState>| {}).node("m", writes(json!({}))).edge(START, "n").edge("n", "m");
     let modes = [StreamMode::Values, StreamMode::Updates];
@@ -79,7 +79,7 @@ async fn d35_a_node_that_writes_nothing_has_a_null_update_and_no_values() {
 
 /// Without `interrupts` beside the values: those are an event of their own.
 #[tokio::test]
-async fn d37_an_event_as_json_has_type_namespace_and_data() {
+async fn an_event_as_json_has_type_namespace_and_data() {
     let mut graph = marks(&[]);
     graph.node("a", mark("a")).edge(START, "a");
     let modes = [StreamMode::Values, StreamMode::Updates];

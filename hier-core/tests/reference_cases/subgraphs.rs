@@ -14,7 +14,7 @@ fn one(name: &str) -> Compiled {
 
 /// Differs: the child hands back what it wrote, not all that it saw (`p1` stands once).
 #[tokio::test]
-async fn d24_a_child_hands_back_what_it_wrote() {
+async fn a_child_hands_back_what_it_wrote() {
     let mut graph = marks(&["p1"]);
     graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["p1", "s1"] }));
@@ -22,14 +22,14 @@ async fn d24_a_child_hands_back_what_it_wrote() {
 
 /// Differs: children that do not write a plain channel do not collide on it.
 #[tokio::test]
-async fn d25_children_collide_only_on_what_both_write() {
+async fn children_collide_only_on_what_both_write() {
     let mut graph = marks(&[]);
     graph.subgraph("A", &one("s")).subgraph("B", &one("s")).edge(START, "A").edge(START, "B");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["s", "s"] }));
 }
 
 #[tokio::test]
-async fn d26_a_command_for_the_parent_drops_what_the_child_wrote() {
+async fn a_command_for_the_parent_drops_what_the_child_wrote() {
     let mut child = marks(&["first"]);
     child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
         let command = Command::update(task.state().update(json!({ "log": ["up"] }))?).goto("p2");
@@ -42,7 +42,7 @@ async fn d26_a_command_for_the_parent_drops_what_the_child_wrote() {
 }
 
 #[tokio::test]
-async fn d27_the_root_has_no_parent() {
+async fn the_root_has_no_parent() {
     let mut graph = marks(&["b"]);
     graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("b").parent::<DynState>());
     graph.edge(START, "a");
@@ -59,7 +59,7 @@ fn placed(events: &[Value]) -> Vec<Value> {
 
 /// Differs: the child's update of its node is what it wrote, not its whole state.
 #[tokio::test]
-async fn d36_events_of_subgraphs_have_their_namespace() {
+async fn events_of_subgraphs_have_their_namespace() {
     let mut graph = marks(&["p1"]);
     graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
     let config = Config::default().stream_subgraphs(true);
@@ -73,7 +73,7 @@ async fn d36_events_of_subgraphs_have_their_namespace() {
 }
 
 #[tokio::test]
-async fn d66_a_question_in_a_subgraph_is_told_at_each_level() {
+async fn a_question_in_a_subgraph_is_told_at_each_level() {
     let mut child = marks(&["s1"]);
     child.node("s2", async |task: Task<DynState>| -> Result<DynUpdate> {
         let answer: Value = task.run().interrupt(&"sq").await?;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use hier_core::drive::Progress;
 use restate_sdk::prelude::*;
 use uuid::Uuid;
 
 use super::Thread;
+use crate::slice::Progress;
 use crate::stored::Running;
 use crate::wire::{Expire, Packed, Wake};
 use crate::work::{Due, End, Work, millis};
@@ -74,8 +74,8 @@ impl Thread<'_, '_> {
         let Some(mut settings) = self.meta.last.clone() else { return Ok(()) };
         settings.checkpoint = None;
         let id = Uuid::from_u64_pair(self.ctx.random_seed(), 1);
-        let (progress, turn) = (Progress::default(), 0);
-        let going = Running { id, awakeable: None, settings, progress, turn, clock: wake.due, listener: None };
+        let (progress, slice) = (Progress::default(), 0);
+        let going = Running { id, awakeable: None, settings, progress, slice, clock: wake.due, listener: None };
         let done = self.work(Work::Wake(going.piece())).await?;
         if matches!(done.end, End::Nothing) {
             self.look_later(done.due, done.now);
@@ -86,7 +86,7 @@ impl Thread<'_, '_> {
         if let End::Run(ended) = done.end {
             self.end(ended, done.due, done.now);
         } else {
-            // The next turn finds where it stands.
+            // The next slice finds where it stands.
             self.next_turn();
         }
         Ok(())

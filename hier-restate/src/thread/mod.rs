@@ -5,7 +5,7 @@ mod later;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{Part, Progress, Spread};
+use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::host::{Host, Kept};
+use crate::slice::{Progress, RemoteTasks};
 use crate::stored::{META, Meta, Running, load};
 use crate::wire::{
     At, Begin, Ended, Entries, Entry, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
@@ -124,7 +125,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         self.store();
     }
 
-    /// Begins a run, and does its first turn.
+    /// Begins a run, and does its first slice.
     pub(crate) async fn begin(mut self, begin: Begin) -> Result<(), TerminalError> {
         let Begin { run, asked, input, settings, awakeable, listener } = begin;
         let unless_said =
@@ -142,7 +143,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                     awakeable,
                     settings,
                     progress: Progress::default(),
-                    turn: 0,
+                    slice: 0,
                     clock: asked,
                     listener,
                 };
@@ -151,23 +152,23 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             }
         }
         let going =
-            Running { id: run, awakeable, settings, progress: Progress::default(), turn: 0, clock: asked, listener };
-        let work = Work::Turn(input, going.piece(), None);
+            Running { id: run, awakeable, settings, progress: Progress::default(), slice: 0, clock: asked, listener };
+        let work = Work::Slice(input, going.piece(), None);
         self.meta.last = Some(going.settings.clone());
         self.meta.run = Some(going);
-        self.turn(work).await
+        self.slice(work).await
     }
 
-    /// Does the next turn of a run, if it is still going.
+    /// Does the next slice of a run, if it is still going.
     pub(crate) async fn go_on(mut self, run: Uuid) -> Result<(), TerminalError> {
         let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
-        let work = Work::Turn(DynInput::Continue, going.piece(), None);
-        self.turn(work).await
+        let work = Work::Slice(DynInput::Continue, going.piece(), None);
+        self.slice(work).await
     }
 
     /// Does turns: supersteps, each with what of it is done elsewhere. Short ones follow each other in one invocation; then it sends
     /// itself the next, so that the journal stays short, other handlers get the thread, and another version of the program can go on.
-    async fn turn(&mut self, mut work: Work) -> Result<(), TerminalError> {
+    async fn slice(&mut self, mut work: Work) -> Result<(), TerminalError> {
         let (mut begun, mut turns) = (None, 0);
         loop {
             let done = self.work(work).await?;
@@ -179,21 +180,22 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
             going.clock = done.now;
             match done.end {
                 End::Stored if turns < TURNS && lasted < LASTS => {
-                    going.turn += 1;
-                    work = Work::Turn(DynInput::Continue, going.piece(), None);
+                    going.slice += 1;
+                    work = Work::Slice(DynInput::Continue, going.piece(), None);
                 }
                 End::Stored => {
                     self.next_turn();
                     return Ok(());
                 }
-                End::Spread(base, spread) => {
-                    // What is told of one step is told from that of the next by the turn.
-                    going.turn += 1;
+                End::Remote(base, remote) => {
+                    // What is told of one step is told from that of the next by the slice.
+                    going.slice += 1;
                     let piece = going.piece();
-                    match self.spread(&spread, base, &piece).await? {
+                    match self.run_remote(&remote, base, &piece).await? {
                         Ok(stopped) => {
-                            let namespace = spread.namespace;
-                            work = Work::Turn(DynInput::Continue, piece, Some(Part::Rest { namespace, stopped }));
+                            let namespace = remote.namespace;
+                            work =
+                                Work::Slice(DynInput::Continue, piece, Some(PartialStep::Rest { namespace, stopped }));
                         }
                         Err(failure) => {
                             self.end(Err(failure), done.due, done.now);
@@ -206,7 +208,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                     return Ok(());
                 }
                 other => {
-                    let failure = Failure::new("RunError", format!("a turn ended as none does: {other:?}"));
+                    let failure = Failure::new("RunError", format!("a slice ended as none does: {other:?}"));
                     self.end(Err(failure), done.due, done.now);
                     return Ok(());
                 }
@@ -216,9 +218,9 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
 
     /// Has tasks done by workers, and stores what they did. Which of them stopped at a breakpoint inside; or why the first in order
     /// failed.
-    async fn spread(
+    async fn run_remote(
         &mut self,
-        spread: &Spread,
+        remote: &RemoteTasks,
         base: Option<Vec<u8>>,
         piece: &Piece,
     ) -> Result<Result<Vec<String>, Failure>, TerminalError> {
@@ -227,17 +229,17 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         let at = self.at();
         let limit = piece.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
         let call = |task: &String| {
-            let part = Part::Task { namespace: spread.namespace.clone(), task: task.clone() };
+            let part = PartialStep::Task { namespace: remote.namespace.clone(), task: task.clone() };
             let call = TaskCall { at: at.clone(), piece: piece.clone(), part, base: base.clone() };
             let target = RequestTarget::service(task_service(&self.host.name), "run");
             self.ctx.request::<_, Packed<TaskDone>>(target, Packed(call)).call()
         };
-        let mut waiting = spread.tasks.iter();
+        let mut waiting = remote.tasks.iter();
         let mut running = DurableFuturesUnordered::new();
         for task in waiting.by_ref().take(limit) {
             running.push(call(task));
         }
-        let mut ended: Vec<(usize, TaskDone)> = Vec::with_capacity(spread.tasks.len());
+        let mut ended: Vec<(usize, TaskDone)> = Vec::with_capacity(remote.tasks.len());
         while let Some((place, done)) = running.next().await? {
             ended.push((place, done?.0));
             if let Some(task) = waiting.next() {
@@ -254,7 +256,7 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                 entries.extend(read);
             }
             match done.end {
-                Ok(TaskEnd::Stopped) => stopped.push(spread.tasks[place].clone()),
+                Ok(TaskEnd::Stopped) => stopped.push(remote.tasks[place].clone()),
                 Ok(TaskEnd::Done | TaskEnd::Asked) => {}
                 Err(failure) => {
                     failed.get_or_insert(failure);
@@ -294,13 +296,13 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }
     }
 
-    /// Sends itself the next turn of the run.
+    /// Sends itself the next slice of the run.
     fn next_turn(&mut self) {
         let Some(going) = &mut self.meta.run else { return };
-        going.turn += 1;
+        going.slice += 1;
         let run = going.id;
         self.store();
-        self.ctx.request::<_, ()>(self.to_itself("turn"), Packed(run)).send();
+        self.ctx.request::<_, ()>(self.to_itself("slice"), Packed(run)).send();
     }
 
     pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use hier_conformance::{Elsewhere, ElsewhereError, ElsewhereState, describe, run_elsewhere};
 use hier_core::checkpoint::ListQuery;
 use hier_core::graph::{DynGraph, DynInput, DynUpdates};
 use hier_core::runs::NewEvent;
 use hier_core::{Config, Outcome, async_trait};
 use hier_restate::{Error, Failure, FanOut, Hub, RemoteGraph, Snapshot, Told};
-use hier_testkit::conformance::{Elsewhere, ElsewhereError, ElsewhereState, describe, run_elsewhere};
+
 use serde_json::Value;
 
 use crate::support::serve;

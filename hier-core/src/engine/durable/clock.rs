@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::{Builder, Uuid};
 
 use crate::engine::program::random_node;
-use crate::turn::Turn;
+use crate::policy::{StepPolicy, StoppedClock};
 
 /// Makes ids that grow.
 #[derive(Clone)]
@@ -27,11 +27,11 @@ impl Clock {
         Self { ticks, node: random_node(), stopped: None }
     }
 
-    /// The clock of a turn: a turn that is done again makes the same ids, so that what its tasks hand to others under their keys is
-    /// recognized.
-    pub(in crate::engine) fn of_turn(self, turn: Option<&Turn>, namespace: &str) -> Self {
-        match turn.and_then(|turn| turn.clock(namespace)) {
-            Some((since_1970, node)) => Self { node, stopped: Some(ticks_of(since_1970)), ..self },
+    /// The clock that the policy stops, if it does: a part of a run that is repeated makes the same ids, so that keys which its tasks
+    /// send to other systems are recognized.
+    pub(in crate::engine) fn stopped_by(self, policy: Option<&dyn StepPolicy>, namespace: &str) -> Self {
+        match policy.and_then(|policy| policy.clock(namespace)) {
+            Some(StoppedClock { since_1970, node }) => Self { node, stopped: Some(ticks_of(since_1970)), ..self },
             None => self,
         }
     }

@@ -20,8 +20,8 @@ use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::Program;
 use crate::engine::step::{Changes, Fresh};
 use crate::error::RunError;
+use crate::policy::StepPolicy;
 use crate::state::{ChannelWrite, Values, Writes};
-use crate::turn::Turn;
 
 /// The channel of the engine's own that holds an input until it is applied.
 pub(in crate::engine) const START: &str = "__start__";
@@ -80,9 +80,9 @@ pub(crate) struct StepMetadata {
 }
 
 impl Journal {
-    /// In this turn, if it is part of one.
-    pub(crate) fn of_turn(mut self, turn: Option<&Turn>) -> Self {
-        self.clock = self.clock.clone().of_turn(turn, &self.log.namespace);
+    /// Takes the clock of the policy, if it has one.
+    pub(crate) fn step_policy(mut self, policy: Option<&dyn StepPolicy>) -> Self {
+        self.clock = self.clock.clone().stopped_by(policy, &self.log.namespace);
         self
     }
 

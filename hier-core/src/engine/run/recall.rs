@@ -24,7 +24,8 @@ impl Recalled {
     /// What is in memory for a run of this graph. A run that goes on from an earlier checkpoint needs other versions; one that is done in
     /// turns may make an id twice, so that the same version could be another value.
     pub(super) fn of<S: Values, C>(graph: &Program<S, C>, saver: &Saver, thread: &str, config: &Config) -> Self {
-        let Some(kept) = saver.conversations().filter(|_| config.checkpoint.is_none() && config.turn.is_none()) else {
+        let Some(kept) = saver.conversations().filter(|_| config.checkpoint.is_none() && config.step_policy.is_none())
+        else {
             return Self::default();
         };
         let (since, mut conversations) = kept.take(thread);

@@ -46,7 +46,8 @@ where
     let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
     let metadata = Arc::new(config.metadata.clone());
     let journal = |known| {
-        Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known).of_turn(config.turn.as_deref())
+        Journal::new(&graph, log.clone(), metadata, Arc::new(BTreeMap::new()), known)
+            .step_policy(config.step_policy.as_deref())
     };
     runner.breakpoints = Breakpoints::configured(&graph.plan, &config)?;
     runner.position.ledger.keep_notes(&graph.channels, &[]);
@@ -167,7 +168,7 @@ where
     records.extend(caller_record(runner, &pending, checkpoint.id, given.anyone.as_ref(), command)?);
     runner.apply_command(writes, vec![destinations])?;
     store_now(runner, records, also).await?;
-    runner.take_up_at(checkpoint.step.saturating_add(1));
+    runner.resume_at(checkpoint.step.saturating_add(1));
     if forks {
         runner.fork().await?;
     }
@@ -187,7 +188,9 @@ where
         let anyone = anyone.map(|answer| Arc::new(Anyone::new(answer, "".into(), checkpoint.id)));
         let open = pending.open_beside_answered().map_err(unreadable)?;
         // A turn that begins where a step was stored begins the next as a run in one go does: of its tasks nothing can be known.
-        let begins = runner.turn().is_some_and(|turn| turn.begins_a_step()) && pending.is_empty() && anyone.is_none();
+        let begins = runner.step_policy().is_some_and(|policy| policy.resumes_between_steps())
+            && pending.is_empty()
+            && anyone.is_none();
         (!begins).then_some(Resumed { pending, mode, anyone, open })
     };
     runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });

@@ -47,9 +47,9 @@ where
     let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
     let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
     let (keeper, level) = (task.run.shared.log.clone().filter(|_| keeps), last_level(&log.namespace));
-    let turn = runner.turn().cloned();
+    let policy = runner.step_policy().cloned();
     let journal = |known| {
-        let journal = Journal::new(&graph, log.clone(), metadata, parents, known).of_turn(turn.as_deref());
+        let journal = Journal::new(&graph, log.clone(), metadata, parents, known).step_policy(policy.as_deref());
         journal.kept_by(keeper, level)
     };
     runner.position.ledger.keep_notes(&graph.channels, &[]);
@@ -98,7 +98,7 @@ where
         runner.offer_answer();
         return Ok(());
     }
-    runner.take_up_at(step);
+    runner.resume_at(step);
     let anyone = runner.task.run.shared.anyone.clone();
     let resumed = Resumed { pending, mode: Mode::GoOn, anyone, open: open_inside(task) };
     runner.resume(Some(resumed), checkpoint.source);

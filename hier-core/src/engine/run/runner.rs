@@ -18,9 +18,9 @@ use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, StreamMode};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
+use crate::policy::StepPolicy;
 use crate::question::Question;
 use crate::state::{Steps, Values, Writes};
-use crate::turn::Turn;
 
 /// One run of one graph.
 pub(crate) struct Runner<S: Values, C> {
@@ -57,7 +57,7 @@ pub(crate) enum End {
 const TURN: Duration = Duration::from_millis(1);
 
 /// Why a run stops at the end of a turn.
-pub(in crate::engine) const END_OF_TURN: &str = "the end of a turn";
+pub(in crate::engine) const PAUSED: &str = "a pause between steps";
 
 pub(in crate::engine) type TaskResult<S> = Result<Done<S>, NodeError>;
 
@@ -117,23 +117,22 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// The graph is entered at this step.
     pub(in crate::engine) fn enter_at(&mut self, step: i64) {
         self.start_at(step);
-        if let Some(turn) = self.turn() {
-            turn.enters(&self.task.run.shared.namespace, self.stop);
+        if let Some(policy) = self.step_policy() {
+            policy.start_at(&self.task.run.shared.namespace, self.stop);
         }
     }
 
-    /// The graph is taken up at this step. Over the turns of a run its steps are counted together.
-    pub(in crate::engine) fn take_up_at(&mut self, step: i64) {
+    /// Resumes the graph at this step. A policy counts the steps of all parts of a run together.
+    pub(in crate::engine) fn resume_at(&mut self, step: i64) {
         self.start_at(step);
-        if let Some(turn) = self.turn() {
-            self.stop = turn.takes_up(&self.task.run.shared.namespace, self.stop);
+        if let Some(policy) = self.step_policy() {
+            self.stop = policy.resume_at(&self.task.run.shared.namespace, self.stop);
         }
     }
 
-    /// The turn of the run, where a cluster drives it.
     #[inline]
-    pub(in crate::engine) fn turn(&self) -> Option<&Arc<Turn>> {
-        self.task.run.shared.config.turn.as_ref()
+    pub(in crate::engine) fn step_policy(&self) -> Option<&Arc<dyn StepPolicy>> {
+        self.task.run.shared.config.step_policy.as_ref()
     }
 
     /// A runner at the stored position of the thread.
@@ -149,8 +148,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         if let Some(breakpoints) = &mut self.breakpoints {
             breakpoints.disarm();
         }
-        // What was told at the end of the turn before is not told again.
-        if self.turn().is_none_or(|turn| !turn.goes_on()) {
+        // The run that paused has reported both.
+        if self.step_policy().is_none_or(|policy| !policy.resumes()) {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
@@ -271,12 +270,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         {
             return Some(self.break_at(StopReason::Before(self.next())));
         }
-        if let Some(turn) = self.turn().filter(|turn| turn.ends(self.is_child())) {
-            // What is to be done elsewhere is known already: no turn is needed to find it.
-            if self.resumed.is_some() || !self.hands_out(turn) {
-                turn.end();
+        if let Some(policy) = self.step_policy().filter(|policy| policy.pauses(self.is_child())) {
+            // Tasks that run elsewhere are known already: no further run is needed to find them.
+            if self.resumed.is_some() || !self.hands_out(&**policy) {
+                policy.paused();
             }
-            return Some(End::Stopped(StopReason::Drained(END_OF_TURN.to_owned())));
+            return Some(End::Stopped(StopReason::Drained(PAUSED.to_owned())));
         }
         self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))
     }

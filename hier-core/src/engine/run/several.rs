@@ -8,14 +8,14 @@ use crate::engine::durable::resumed::{Before, Resumed};
 use crate::engine::pool::Batch;
 use crate::engine::program::{By, Checkpoints, Done, Inbox, Task, TaskKey};
 use crate::engine::run::piece::{Ended, Tasks, ended};
-use crate::engine::run::runner::{END_OF_TURN, End, Runner};
+use crate::engine::run::runner::{End, PAUSED, Runner};
 use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
+use crate::policy::{PartialStep, StepPolicy, WideStep};
 use crate::question::Question;
 use crate::state::{Update, Values};
-use crate::turn::{Part, Turn};
 
 /// What is known of a step that is taken up again.
 struct Known<S: Values> {
@@ -32,8 +32,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn several(&mut self) -> Result<Option<End>, RunError> {
         let step = self.position.step(self.step);
         self.check_calls(&step)?;
-        // A part of a step that has begun in another turn: that was told there.
-        let quiet = self.turn().is_some_and(|turn| turn.part_of(&self.task.run.shared.namespace).is_some());
+        // The run that began the step has reported its tasks.
+        let namespace = &self.task.run.shared.namespace;
+        let quiet = self.step_policy().is_some_and(|policy| policy.partial_step(namespace).is_some());
         if !quiet {
             self.tell_started(&step);
         }
@@ -50,20 +51,20 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         };
         let mut open = open;
         let mut part = None;
-        if let Some(turn) = self.turn().cloned() {
-            if !offered && self.spreads(&turn, &keys, open.as_deref()) {
-                return Ok(Some(End::Stopped(StopReason::Drained(END_OF_TURN.to_owned()))));
+        let policy = self.step_policy().cloned();
+        if let Some(policy) = policy.as_deref() {
+            if !offered && self.runs_elsewhere(policy, &keys, open.as_deref()) {
+                return Ok(Some(End::Stopped(StopReason::Drained(PAUSED.to_owned()))));
             }
-            part = turn.part_of(&self.task.run.shared.namespace);
+            part = policy.partial_step(&self.task.run.shared.namespace);
             if let Some(part) = &part {
                 let all = || (0..keys.len()).map(|place| (place, Arc::default())).collect();
                 open = Some(self.divide(part, &keys, open.take().unwrap_or_else(all), &mut results));
             }
         }
         let places: Option<Vec<usize>> = open.as_ref().map(|open| open.iter().map(|(place, _)| *place).collect());
-        let turn = self.turn().cloned();
         let count = open.as_ref().map_or(keys.len(), Vec::len);
-        let wide = turn.as_ref().filter(|_| count > 1).map(|turn| turn.widens());
+        let wide = policy.as_deref().filter(|_| count > 1).map(WideStep::begin);
         for (place, result) in self.run_all(step, open).await? {
             let place = places.as_ref().map_or(place, |places| places[place]);
             if let Ok(task) = &result {
@@ -74,15 +75,15 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         drop(wide);
         results.sort_by_key(|(place, _)| *place);
-        if let (Some(Part::Task { task, .. }), Some(turn)) = (&part, &turn) {
+        if let (Some(PartialStep::Task { task, .. }), Some(policy)) = (&part, policy.as_deref()) {
             let is_it = |place: usize| *self.task.graph.plan.path(keys[place]) == **task;
             let ended = results.into_iter().find(|(place, _)| is_it(*place)).map(|(_, result)| result);
-            return self.end_of_task(turn, ended).map(Some);
+            return self.end_of_task(policy, ended).map(Some);
         }
-        if let (Some(_), Some(turn)) = (&part, &turn) {
-            turn.part_done();
+        if let (Some(_), Some(policy)) = (&part, policy.as_deref()) {
+            policy.partial_step_done();
             if count == 0 {
-                turn.applies();
+                policy.only_applies();
             }
         }
         let concluded = self.conclude(results.into_iter().map(|(_, result)| result));
@@ -92,14 +93,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         concluded
     }
 
-    /// Whether the next step, of which nothing has been done, is to be done elsewhere.
-    pub(super) fn hands_out(&self, turn: &Turn) -> bool {
+    /// Returns true if the next step, which has not begun, runs elsewhere.
+    pub(super) fn hands_out(&self, policy: &dyn StepPolicy) -> bool {
         if self.journal.is_none() || self.position.single().is_some() {
             return false;
         }
         let step = self.position.step(self.step);
-        // What is wrong with the step is said by the turn that begins it.
-        if self.check_calls(&step).is_err() || !self.spreads(turn, &step.keys().collect::<Vec<_>>(), None) {
+        // The run that begins the step reports what is wrong with it.
+        if self.check_calls(&step).is_err() || !self.runs_elsewhere(policy, &step.keys().collect::<Vec<_>>(), None) {
             return false;
         }
         self.tell_started(&step);
@@ -164,23 +165,23 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
     }
 
-    /// Whether the open tasks of the step are to be done elsewhere.
-    fn spreads(&self, turn: &Turn, keys: &[TaskKey], open: Option<&[(usize, Arc<Inbox>)]>) -> bool {
+    /// Decides whether the open tasks of the step run elsewhere.
+    fn runs_elsewhere(&self, policy: &dyn StepPolicy, keys: &[TaskKey], open: Option<&[(usize, Arc<Inbox>)]>) -> bool {
         if self.task.run.shared.anyone.as_ref().is_some_and(|anyone| anyone.waits()) {
             // The answer is for the first that asks, and only here it is seen which that is.
             return false;
         }
         let plan = &self.task.graph.plan;
         let is_open = |place: &usize| open.is_none_or(|open| open.iter().any(|(other, _)| other == place));
-        let away = (0..keys.len()).filter(|place| is_open(place) && turn.sends_away(plan.name(keys[*place].node)));
-        turn.spreads(&self.task.run.shared.namespace, away.map(|place| plan.path(keys[place])).collect())
+        let away =
+            (0..keys.len()).filter(|place| is_open(place) && policy.may_run_elsewhere(plan.name(keys[*place].node)));
+        policy.runs_elsewhere(&self.task.run.shared.namespace, away.map(|place| plan.path(keys[place])).collect())
     }
 
-    /// The tasks that run in a turn which does a part of the step. How the others ended that are known to have ended is added to
-    /// the results.
+    /// Returns the tasks of a partial step that run. Adds the known ends of the other tasks to the results.
     fn divide(
         &self,
-        part: &Part,
+        part: &PartialStep,
         keys: &[TaskKey],
         open: Vec<(usize, Arc<Inbox>)>,
         results: &mut Vec<(usize, Ended<S>)>,
@@ -191,14 +192,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             let path = plan.path(keys[place]);
             let asked = || inbox.questions.iter().filter(|question| !question.answered).cloned().collect();
             let ended: Vec<Question> = match part {
-                Part::Task { task, .. } if *task == path => {
+                PartialStep::Task { task, .. } if *task == path => {
                     runs.push((place, inbox));
                     continue;
                 }
-                Part::Task { .. } => continue,
-                Part::Rest { stopped, .. } if stopped.contains(&path) => Vec::new(),
-                Part::Rest { .. } if inbox.questions.iter().any(|question| !question.answered) => asked(),
-                Part::Rest { .. } => {
+                PartialStep::Task { .. } => continue,
+                PartialStep::Rest { stopped, .. } if stopped.contains(&path) => Vec::new(),
+                PartialStep::Rest { .. } if inbox.questions.iter().any(|question| !question.answered) => asked(),
+                PartialStep::Rest { .. } => {
                     runs.push((place, inbox));
                     continue;
                 }
@@ -209,9 +210,9 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         runs
     }
 
-    /// The end of a turn that did one task. One that has ended before, in a turn of which nobody heard, has ended.
-    fn end_of_task(&self, turn: &Turn, ended: Option<Ended<S>>) -> Result<End, RunError> {
-        let stopped = || End::Stopped(StopReason::Drained(END_OF_TURN.to_owned()));
+    /// Returns the end of a run that did one task. The task may have ended in an earlier attempt whose result was lost on the way.
+    fn end_of_task(&self, policy: &dyn StepPolicy, ended: Option<Ended<S>>) -> Result<End, RunError> {
+        let stopped = || End::Stopped(StopReason::Drained(PAUSED.to_owned()));
         match ended {
             None | Some(Ok(_)) => {}
             Some(Err((node, error))) => match error.kind() {
@@ -220,7 +221,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 _ => return Err(self.failed(node, error)),
             },
         }
-        turn.part_done();
+        policy.partial_step_done();
         Ok(stopped())
     }
 

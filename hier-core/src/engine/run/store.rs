@@ -44,8 +44,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             self.emit_checkpoint(self.step, Source::Loop);
         }
         self.offer_answer();
-        if let Some(turn) = self.turn() {
-            turn.stored(&self.task.run.shared.namespace);
+        if let Some(policy) = self.step_policy() {
+            policy.stored(&self.task.run.shared.namespace);
         }
         refused.map_or(Ok(()), Err)
     }
@@ -125,7 +125,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Whether nothing is stored after the step that has just been applied: it was the root's last, and no task is left.
     fn is_last(&self) -> bool {
-        !self.is_child() && self.position.is_over() && self.turn().is_none() && self.task.run.shared.tracker.is_empty()
+        !self.is_child()
+            && self.position.is_over()
+            && self.step_policy().is_none()
+            && self.task.run.shared.tracker.is_empty()
     }
 
     /// Stores the last records of the run.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hier_testkit::conformance::{self, Totals};
+use hier_conformance::Totals;
 
 /// Runs recorded scenarios and compares what the engine does with what the reference did.
 ///
@@ -21,7 +21,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let Arguments { paths } = Arguments::parse();
-    match conformance::run(&paths, &mut io::stdout().lock(), &mut io::stderr().lock()) {
+    match hier_conformance::run(&paths, &mut io::stdout().lock(), &mut io::stderr().lock()) {
         Ok(Totals { bad: 1.., .. }) => ExitCode::from(2),
         Ok(Totals { failed: 1.., .. }) => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,

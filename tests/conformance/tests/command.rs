@@ -66,7 +66,7 @@ fn says(test: &str, json: impl AsRef<str>) -> (Option<i32>, String, String) {
 }
 
 fn recorded(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance").join(folder)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
 }
 
 #[test]

@@ -1,8 +1,34 @@
-//! What is read for several at once: before a change of the runs of a thread, and before a run of it goes on.
+//! Functions that read for several threads at once: before a change of their runs, and before their runs continue.
 
-/// `runs_of_several` and `saved_of_several`.
-pub(super) const SEVERAL: &str = r"
-    -- As `runs_of`, which stays for processes of an older version, for several threads, each with a run that may be there or none.
+/// `chains`, `runs_of_several` and `saved_of_several`.
+pub(super) const READS: &str = r"
+    -- The parts of the chains that lead to these versions of these channels, the latest first. Chains lead backwards, so a base that is not
+    -- older than its version is damage and ends the chain. The limits make each step a search by the whole key. Planned once for a
+    -- connection: by default the server plans each call, which takes five times as long as the call.
+    create function {s}.chains(my_key bigint, my_namespace text, channels text[], versions uuid[])
+    returns table (place bigint, version uuid, base uuid, value bytea) language plpgsql stable
+        set plan_cache_mode = force_generic_plan
+    as $$
+    begin
+        return query
+        with recursive chain as (
+            select r.place, 0 as depth, r.channel, p.version, p.base, p.value
+            from unnest(channels, versions) with ordinality r (channel, version, place)
+            cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = r.channel and pieces.version = r.version limit 1) p
+            union all
+            select chain.place, chain.depth + 1, chain.channel, p.version, p.base, p.value
+            from chain cross join lateral (
+                select * from {s}.pieces where pieces.thread = my_key and pieces.namespace = my_namespace
+                    and pieces.channel = chain.channel and pieces.version = chain.base limit 1) p
+            where chain.base < chain.version
+        )
+        select chain.place, chain.version, chain.base, chain.value from chain order by chain.place, chain.depth;
+    end $$;
+
+    -- The state that a change of each thread's runs starts from, at one moment: the thread, its runs that have not ended, and, where the
+    -- caller names a new run, a number and whatever exists under its id. Takes no locks.
     create function {s}.runs_of_several(my_name text[], my_run uuid[])
     returns table (place bigint, body bytea, op uuid, now bigint, ids uuid[], bodies bytea[], number bigint, there bytea)
     language plpgsql
@@ -16,13 +42,14 @@ pub(super) const SEVERAL: &str = r"
         left join {s}.run_threads t on t.name = r.name
         left join lateral (
             select array_agg(x.id order by x.number) as ids, array_agg(x.body order by x.number) as bodies
-            -- Found as those that have not ended, of which there are few, and then sorted.
+            -- Found by the index of live runs, which are few, and then sorted.
             from (select * from {s}.runs y where y.thread = r.name and y.ended is null offset 0) x) l on true
         left join {s}.runs n on n.id = r.run;
     end $$;
 
-    -- As `saved`, which stays for processes of an older version, for several: `place` is that in the lists that begin with `my_`, and those
-    -- that are not there are left out. The lists that begin with `k_` say of which value is asked for which, and as what.
+    -- Checkpoints, the latest where no id is given, each with its writes and the requested values that exist. `place` is the place in the
+    -- lists that begin with `my_`; missing checkpoints have no row. The lists that begin with `k_` name the values: `v_place` is the place in
+    -- them, and a value with a `v_base` holds only what was added to that base.
     create function {s}.saved_of_several(
         my_name text[], my_namespace text[], my_id uuid[], k_item int4[], k_place int4[], k_channel text[], k_version uuid[]
     )

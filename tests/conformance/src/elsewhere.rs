@@ -19,7 +19,7 @@ use super::report::{self, Report, Totals, Verdict};
 use super::run::{Calls, Record, failed};
 use super::scenario::{Answer, Ask, Call, Given, Scenario, Target};
 use super::{compare, hierarchy_build, hierarchy_run};
-use crate::model::ScriptedModel;
+use hier_testkit::ScriptedModel;
 
 /// Runs graphs elsewhere. All is JSON.
 #[async_trait]

@@ -1,62 +1,16 @@
 //! Changes of the runs of several threads, as one statement.
 
-/// `change_threads`: `change_runs` for several threads, each with a place in the lists.
-pub(super) const SEVERAL: &str = r"
-    -- As before, but a value without a channel is a checkpoint of the namespace: if that is there, so is all that it builds on.
-    create or replace function {s}.store(
-        my_name text, my_token bigint, my_key bigint,
-        b_namespace text[], b_channel text[], b_version uuid[],
-        c_namespace text[], c_id uuid[], c_body bytea[],
-        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
-        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
-        w_value bytea[]
-    ) returns text[] language plpgsql as $$
-    declare
-        found_key bigint := my_key;
-        missing text[];
-    begin
-        if cardinality(b_version) > 0 then
-            if my_name is not null then
-                -- Until the end nobody deletes anything of the thread.
-                select key into found_key from {s}.threads where name = my_name and token = my_token for no key update;
-                if not found then
-                    return null;
-                end if;
-            end if;
-            select array[r.channel, r.version::text] into missing
-            from unnest(b_namespace, b_channel, b_version) r (namespace, channel, version)
-            where case when r.channel is null then
-                not exists (
-                    select 1 from {s}.checkpoints c where c.thread = found_key and c.namespace = r.namespace and c.id = r.version)
-            else
-                not exists (
-                    select 1 from {s}.pieces p where p.thread = found_key and p.namespace = r.namespace
-                        and p.channel = r.channel and p.version = r.version)
-            end
-            limit 1;
-            if found then
-                return missing;
-            end if;
-        end if;
-        if {s}.commit(my_name, my_token, my_key, c_namespace, c_id, c_body, p_namespace, p_channel, p_version, p_base,
-            p_value, w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value)
-        then
-            return '{}';
-        end if;
-        return null;
-    end $$;
-
-    -- As `change_runs`, which stays for processes of an older version, for several threads: stores changes of the runs of threads, each with
-    -- everything beside it, and each if nobody has changed its runs since they were read
-    -- (then `op` was `seen`). A thread has a place in the lists that begin with `my_`, where the names rise, and the other lists say in
-    -- `_item` for which place a row is. What is said of each place:
-    --   nothing: it is stored, and `tokens` has the token of the claim if one was asked for;
-    --   `changed`: somebody has changed the runs; `stale`: the document that it depends on was changed; `superseded`: the thread is not
-    --   held with this token; `taken`: it cannot be claimed; `lacks`: a value is missing that the records build on, which is told in the
-    --   lists that begin with `lack_`. Nothing of it has happened then, and all of the others has;
-    --   `alone`: somebody is at work on the thread, for which the others do not wait. Nothing of it has happened.
-    -- Whoever waits sends one thread. Rows that are there are locked without waiting, and rows are made in the order of the names, so that
-    -- no two of these wait for each other.
+/// `change_threads`.
+pub(super) const CHANGES: &str = r"
+    -- Stores changes of the runs of threads, each with its records, events and documents, and each only if the runs have not changed since
+    -- they were read (then `op` was `seen`). The lists that begin with `my_` have one place for a thread, in rising order of the names. The
+    -- other lists name that place in `_item`. `said` has one result for a place:
+    --   null: the change is stored, and `tokens` has the token of the claim if one was requested;
+    --   `changed`: the runs have changed; `stale`: the document that the change depends on has changed; `superseded`: the thread is not
+    --   held with this token; `taken`: the thread cannot be claimed; `lacks`: a value is missing that the records build on, and the lists
+    --   that begin with `lack_` name it; `alone`: another process is changing the thread, and the other threads do not wait for it.
+    -- A change with a result has not happened; all others have. A caller that waits sends one thread. Existing rows are locked without
+    -- waiting, and new rows are made in the order of the names, so that no two calls wait for each other.
     create function {s}.change_threads(
         waits boolean, k_kind text, k_id text, k_revision bigint, k_body bytea,
         my_name text[], my_seen uuid[], my_new boolean[], my_op uuid[], my_ready bigint[], my_graph text[], my_expires bigint[],
@@ -166,7 +120,7 @@ pub(super) const SEVERAL: &str = r"
             perform 1 from unnest(my_holder, tokens, said) r (holder, token, said)
             where r.holder is not null and r.token is null and r.said is null;
             if found then
-                -- Somebody has made the thread since it was looked for, which undoes all of this.
+                -- Another process created the thread in the meantime, which undoes all of this.
                 raise exception 'a thread was claimed by two at once' using errcode = 'serialization_failure';
             end if;
         end if;

@@ -6,10 +6,10 @@ use hier_core::agent::{
     AgentStuck, BaseContext, Body, ChatRequest, Content, DynBaseState, Message, Messages, ModelError, ToolCall, paired,
 };
 
-use crate::model::ScriptedModel;
 use hier_core::graph::CompiledGraph;
 use hier_core::state::Schema;
 use hier_core::{Config, Outcome, RunError, StreamMode};
+use hier_testkit::ScriptedModel;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,0 +1,11 @@
+//! The tables and functions of the database.
+
+mod changes;
+mod claims;
+mod commits;
+mod reads;
+mod tables;
+
+/// The parts of each version, in order; `{s}` is the schema. A database stores the number of versions that it has.
+pub(super) const VERSIONS: &[&[&str]] =
+    &[&[tables::TABLES, commits::COMMITS, claims::CLAIMS, changes::CHANGES, reads::READS]];

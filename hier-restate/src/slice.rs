@@ -1,0 +1,239 @@
+//! A slice of a run: the part that a cluster does in one invocation. It ends once a superstep is stored. The next slice, on any machine,
+//! continues from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hier_core::drive::{PartialStep, StepPolicy, StoppedClock};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
+
+/// State that a run keeps from slice to slice in addition to its thread: the last step of each running graph, by its namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    last_steps: BTreeMap<String, i64>,
+}
+
+/// Tasks of a step that run as invocations of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RemoteTasks {
+    /// The namespace of their graph.
+    pub namespace: String,
+    /// Their places in the step.
+    pub tasks: Vec<String>,
+}
+
+/// The reason why a slice ended before its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SliceEnd {
+    /// A superstep was stored, and there is more to do.
+    Stored,
+    /// The next step has tasks that run elsewhere.
+    Remote(RemoteTasks),
+    /// The task of this slice has ended.
+    Task,
+}
+
+/// The rule by which tasks of a step run elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RemoteRule {
+    /// Minimum number of tasks.
+    pub from: usize,
+    /// Restricts the rule to tasks of these nodes. Defaults to all nodes.
+    pub nodes: Option<BTreeSet<String>>,
+}
+
+/// A slice of a run: the policy by which the engine pauses.
+pub(crate) struct Slice(Mutex<State>);
+
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one slice, each read by itself")]
+struct State {
+    resumes: bool,
+    progress: Progress,
+    fan_out: Option<RemoteRule>,
+    part: Option<PartialStep>,
+    /// The time since 1970 at which the clock stands, and a seed that distinguishes the ids of this slice.
+    clock: Option<(Duration, Uuid)>,
+    /// True if it may end inside subgraphs. A run that continues from an older checkpoint may not: the next slice could not find it.
+    inside: bool,
+    /// Number of running steps with several tasks, each inside the one before.
+    wide: usize,
+    stored: bool,
+    /// The step that is stored next ran elsewhere and is only applied here.
+    applies: bool,
+    end: Option<SliceEnd>,
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slice").field("end", &self.state().end).finish_non_exhaustive()
+    }
+}
+
+impl Slice {
+    /// The first slice of a run.
+    pub(crate) fn first() -> Self {
+        Self::new(false, Progress::default())
+    }
+
+    /// A later slice of a run.
+    pub(crate) fn later(progress: Progress) -> Self {
+        Self::new(true, progress)
+    }
+
+    fn new(resumes: bool, progress: Progress) -> Self {
+        let (fan_out, part, clock, end) = (None, None, None, None);
+        let (inside, wide, stored, applies) = (true, 0, false, false);
+        Self(Mutex::new(State { resumes, progress, fan_out, part, clock, inside, wide, stored, applies, end }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends before a step whose tasks run elsewhere by this rule.
+    #[must_use]
+    pub(crate) fn fan_out(self, fan_out: Option<RemoteRule>) -> Self {
+        self.state().fan_out = fan_out;
+        self
+    }
+
+    /// Does a part of an open step.
+    #[must_use]
+    pub(crate) fn part(self, part: Option<PartialStep>) -> Self {
+        self.state().part = part;
+        self
+    }
+
+    /// Stops its clock at this time since 1970. Its ids depend on the time and the seed alone: a slice that is repeated makes the same
+    /// ids.
+    #[must_use]
+    pub(crate) fn stopped_clock(self, since_1970: Duration, seed: Uuid) -> Self {
+        self.state().clock = Some((since_1970, seed));
+        self
+    }
+
+    /// Ends only between steps of the root graph.
+    #[must_use]
+    pub(crate) fn outside_only(self) -> Self {
+        self.state().inside = false;
+        self
+    }
+
+    /// Returns why the slice ended before its run, or `None` if the run ended by itself.
+    pub(crate) fn end(&self) -> Option<SliceEnd> {
+        self.state().end.clone()
+    }
+
+    /// Returns what the next slice needs.
+    pub(crate) fn progress(&self) -> Progress {
+        self.state().progress.clone()
+    }
+}
+
+impl StepPolicy for Slice {
+    fn clock(&self, namespace: &str) -> Option<StoppedClock> {
+        let (since_1970, seed) = self.state().clock?;
+        let mut hash = Xxh3::new();
+        hash.update(seed.as_bytes());
+        hash.update(namespace.as_bytes());
+        let bytes = hash.digest().to_le_bytes();
+        let mut node = [0; 6];
+        node.copy_from_slice(&bytes[..6]);
+        // The multicast bit: no network card has such an address.
+        node[0] |= 1;
+        Some(StoppedClock { since_1970, node })
+    }
+
+    fn resumes(&self) -> bool {
+        self.state().resumes
+    }
+
+    fn resumes_between_steps(&self) -> bool {
+        let state = self.state();
+        state.resumes && state.part.is_none() && state.progress.last_steps.keys().all(String::is_empty)
+    }
+
+    fn start_at(&self, namespace: &[String], last_step: i64) {
+        self.state().progress.last_steps.insert(namespace.join("|"), last_step);
+    }
+
+    fn resume_at(&self, namespace: &[String], last_step: i64) -> i64 {
+        let mut state = self.state();
+        let name = namespace.join("|");
+        if !state.resumes {
+            state.progress.last_steps.insert(name, last_step);
+            return last_step;
+        }
+        *state.progress.last_steps.entry(name).or_insert(last_step)
+    }
+
+    fn only_applies(&self) {
+        self.state().applies = true;
+    }
+
+    fn stored(&self, namespace: &[String]) {
+        let mut state = self.state();
+        state.stored |= !std::mem::take(&mut state.applies);
+        let name = namespace.join("|");
+        // Subgraphs of the stored step have ended.
+        state.progress.last_steps.retain(|other, _| *other == name || !is_inside(other, &name));
+    }
+
+    fn pauses(&self, is_subgraph: bool) -> bool {
+        let state = self.state();
+        state.stored && state.wide == 0 && (state.inside || !is_subgraph)
+    }
+
+    fn paused(&self) {
+        self.state().end.get_or_insert(SliceEnd::Stored);
+    }
+
+    fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
+        let state = self.state();
+        let (PartialStep::Task { namespace: wanted, .. } | PartialStep::Rest { namespace: wanted, .. }) =
+            state.part.as_ref()?;
+        (*wanted == namespace.join("|")).then(|| state.part.clone()).flatten()
+    }
+
+    fn partial_step_done(&self) {
+        let mut state = self.state();
+        if let Some(PartialStep::Task { .. }) = state.part.take() {
+            state.end.get_or_insert(SliceEnd::Task);
+        }
+    }
+
+    fn may_run_elsewhere(&self, node: &str) -> bool {
+        let state = self.state();
+        let nodes = state.fan_out.as_ref().map(|fan_out| &fan_out.nodes);
+        nodes.is_some_and(|nodes| nodes.as_ref().is_none_or(|nodes| nodes.contains(node)))
+    }
+
+    fn runs_elsewhere(&self, namespace: &[String], tasks: Vec<String>) -> bool {
+        let mut state = self.state();
+        let is_enough = state.fan_out.as_ref().is_some_and(|fan_out| tasks.len() >= fan_out.from.max(1));
+        let is_remote = is_enough && state.part.is_none() && state.wide == 0 && state.inside;
+        if is_remote {
+            state.end = Some(SliceEnd::Remote(RemoteTasks { namespace: namespace.join("|"), tasks }));
+        }
+        is_remote
+    }
+
+    fn wide_step_begins(&self) {
+        self.state().wide += 1;
+    }
+
+    fn wide_step_ends(&self) {
+        self.state().wide -= 1;
+    }
+}
+
+fn is_inside(namespace: &str, outer: &str) -> bool {
+    if outer.is_empty() {
+        return !namespace.is_empty();
+    }
+    namespace.strip_prefix(outer).is_some_and(|rest| rest.starts_with('|'))
+}
