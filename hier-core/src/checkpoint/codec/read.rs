@@ -6,8 +6,10 @@
 //! It also accepts the JSON forms of values that JSON cannot represent, where anything else would be an error: keys as strings, and
 //! numbers as strings if they are not finite or have more than 64 bits.
 
+mod access;
+
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
@@ -362,78 +364,5 @@ struct Items<'r, 'de> {
     left: usize,
 }
 
-impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
-    type Error = CodecError;
-
-    #[inline]
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, CodecError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        self.reader.owed -= 1;
-        seed.deserialize(&mut *self.reader).map(Some)
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left)
-    }
-}
-
-impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
-    type Error = CodecError;
-
-    #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, CodecError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        self.reader.owed -= 2;
-        self.reader.next = Next::Key;
-        let key = seed.deserialize(&mut *self.reader)?;
-        self.reader.next = Next::Value;
-        Ok(Some(key))
-    }
-
-    #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, CodecError> {
-        seed.deserialize(&mut *self.reader)
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left)
-    }
-}
-
 /// An enum's variant with content.
 struct Variant<'r, 'de>(&'r mut Reader<'de>);
-
-impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
-    type Error = CodecError;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), CodecError> {
-        Ok((seed.deserialize(&mut *self.0)?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
-    type Error = CodecError;
-
-    fn unit_variant(self) -> Result<(), CodecError> {
-        <()>::deserialize(self.0)
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, CodecError> {
-        seed.deserialize(self.0)
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, CodecError> {
-        self.0.deserialize_seq(visitor)
-    }
-
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, CodecError> {
-        self.0.any(visitor, false)
-    }
-}
