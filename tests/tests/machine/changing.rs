@@ -209,7 +209,7 @@ impl Machine {
             Operation::Turn(next, asks) if self.open.is_none() => {
                 let (program, at) = self.at(self.version);
                 let ended = program.turn(at, next.clone(), *asks).await;
-                if self.is_taken(ended).await? {
+                if self.is_taken(ended)? {
                     let stored = (*asks != Asks::Work).then_some(self.version.reducer);
                     self.open = Some((next.clone(), stored));
                     if *asks == Asks::Neither {
@@ -220,7 +220,7 @@ impl Machine {
             Operation::Answer if self.open.is_some() => {
                 let (program, at) = self.at(self.version);
                 let ended = program.answer(at).await;
-                if self.is_taken(ended).await? {
+                if self.is_taken(ended)? {
                     self.ends();
                 }
             }
@@ -242,7 +242,7 @@ impl Machine {
     }
 
     /// Returns true if a run was not refused.
-    async fn is_taken(&mut self, ended: Result<(), RunError>) -> Result<bool, String> {
+    fn is_taken(&mut self, ended: Result<(), RunError>) -> Result<bool, String> {
         match ended {
             Ok(()) => {
                 (self.home, self.has_run) = (self.version, true);

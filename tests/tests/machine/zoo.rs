@@ -1,5 +1,7 @@
 //! Values that some format cannot hold as they are.
 
+#![allow(clippy::option_option)] // such types are tested
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -101,9 +103,12 @@ impl Zoo {
     /// The zoo of a number: equal numbers have equal zoos.
     pub(crate) fn new(number: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(number);
-        let ip = |random: &mut fastrand::Rng| match random.bool() {
-            true => IpAddr::V4(Ipv4Addr::from_bits(random.u32(..))),
-            false => IpAddr::V6(Ipv6Addr::from_bits(random.u128(..))),
+        let ip = |random: &mut fastrand::Rng| {
+            if random.bool() {
+                IpAddr::V4(Ipv4Addr::from_bits(random.u32(..)))
+            } else {
+                IpAddr::V6(Ipv6Addr::from_bits(random.u128(..)))
+            }
         };
         let id = Uuid::from_u128(random.u128(..));
         let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 5e-324, 0.1, f64::MAX];
