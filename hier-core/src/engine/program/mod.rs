@@ -32,6 +32,7 @@ pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, T
 pub use decode::DynCommand;
 pub use erased::{DynInput, DynSnapshot, DynTask, DynUpdates};
 pub use hooks::Hooks;
+pub(crate) use hooks::Prepare;
 pub use input::{GraphOutput, Input};
 pub use node::{Cache, Checkpoints, NodeDef, NodeResult, Retry};
 pub use routing::Routing;
