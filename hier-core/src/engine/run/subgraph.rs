@@ -248,7 +248,7 @@ where
         parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
         shared.parents = Some(Arc::new(parents));
     } else {
-        shared.home = task.run.step_home()?.map(Arc::new);
+        shared.home = task.run.step_home()?.map(|home| Arc::new(home.of_graph()));
     }
     Ok(Runner::new(graph.clone(), state, shared, emitter, true))
 }
