@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::{
-    Agenda, Also, Checkpoint, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot,
-};
+use crate::checkpoint::{Agenda, Also, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
 use crate::engine::durable::journal::{Journal, StepMetadata};
 use crate::engine::durable::kept::Place;
 use crate::engine::durable::load::{Known, Loaded, Reader, load_with};
-use crate::engine::durable::pending::{Pending, asked};
+use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{Mode, Resumed};
 use crate::engine::durable::{answer, check, input};
 use crate::engine::log::committer::Committer;
@@ -126,7 +124,7 @@ async fn go_on<S, C>(
     runner: &mut Runner<S, C>,
     command: Command<S>,
     mut pending: Pending,
-    checkpoint: &Checkpoint,
+    checkpoint: &crate::checkpoint::Checkpoint,
 ) -> Result<(), RunError>
 where
     S: Values,
@@ -193,27 +191,7 @@ where
         (!begins).then_some(Resumed { pending, mode, anyone, open })
     };
     runner.resume(resumed, if forks { Source::Fork } else { checkpoint.source });
-    if runner.position.waits_to_be_entered() {
-        runner.withdrawn = Some(asked_before(runner, checkpoint).await?);
-    }
     runner.enter_stored().await
-}
-
-/// The open questions of the checkpoint before this one, which is an input from outside the thread's runs.
-async fn asked_before<S, C>(runner: &Runner<S, C>, checkpoint: &Checkpoint) -> Result<Box<[Value]>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let (Some(journal), Some(parent)) = (&runner.journal, checkpoint.parent) else { return Ok(Box::default()) };
-    let Committer { saver, lease, .. } = &*journal.log.committer;
-    let before = saver.get(&lease.thread, &journal.log.namespace, Some(parent)).await;
-    let before = before.map_err(|error| journal.saver(error))?.map(|before| before.writes).unwrap_or_default();
-    let mut open = Vec::new();
-    for record in &before {
-        open.extend(asked(record).map_err(|error| runner.unreadable(&error))?);
-    }
-    Ok(open.into_iter().filter(|question| !question.answered).map(|question| question.value).collect())
 }
 
 /// Answers what is due, and what waits for a signal that has come.
