@@ -43,8 +43,8 @@ pub use crate::graph::{
 };
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_value, load_write, name, no_channel, reset, set,
-    stored, unboxed, unboxed_value, write_field,
+    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, name, no_channel, reset, set, stored,
+    unboxed, unboxed_value, write_field,
 };
 pub use crate::state::merge::{MergeOf, merge_stored};
 pub use crate::state::nibbles::*;

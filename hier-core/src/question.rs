@@ -121,6 +121,8 @@ pub(crate) struct Asker {
     pub(crate) path: String,
     /// Which of the task's questions it is, from 0.
     pub(crate) number: usize,
+    /// The hash of the question's key or value: only a question with this identity takes the answer.
+    pub(crate) identity: String,
 }
 
 impl Question {

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::media::sendable;
 
-/// The result that a call is given which has none yet.
-const OPEN: &str = "There is no result yet.";
+/// The result that is sent for a call without one.
+const OPEN: &str = "No result: this call was not made, or has not ended.";
 /// What a conversation begins with where no user says anything first, for providers that want that.
 pub(crate) const BEGINNING: &str = "Begin.";
 /// The name that stands for one which no provider takes.

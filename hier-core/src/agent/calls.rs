@@ -137,13 +137,13 @@ impl<S: Values, C> Caller<'_, S, C> {
         if !tool.needs_approval() {
             return Ok(Ok(call));
         }
-        // Who has answered already is not passed over, whatever the tool takes since.
-        if !task.run().has_answer()
+        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
+        // A person's answer counts, even if the tool refuses these arguments since.
+        if !task.run().has_answer(&question)?
             && let Some(mistake) = tool.mistake(&call)
         {
             return Ok(Err(mistake));
         }
-        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
         Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
             Approval::Approve => Ok(call),
             Approval::Edit { args } => Ok(ToolCall { args, ..call }),

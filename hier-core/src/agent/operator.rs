@@ -97,7 +97,7 @@ pub struct OperatorQuestion {
 /// let context = || BaseContext::new(model.clone());
 /// let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
 /// let asked = desk.invoke(BaseState::update(), Config::thread("case"), context()).await?;
-/// let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+/// let Outcome::Interrupted(asked) = asked else { panic!("no question") };
 /// assert_eq!(asked.questions[0].value["question"], "Which year?");
 ///
 /// let out = desk.invoke(Command::resume("2025"), Config::thread("case"), context()).await?;
@@ -140,7 +140,7 @@ where
     }
 
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {
-        let mut arguments = ToolArguments::new(call, &[QUESTION]);
+        let mut arguments = ToolArguments::new(call, &[QUESTION]).with_schema(&SPEC.parameters);
         let question = arguments.required::<String>(QUESTION);
         let (true, Some(question)) = (arguments.fit(), question) else {
             return Ok(ToolOutput::Invalid(arguments.report()));

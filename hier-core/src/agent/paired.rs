@@ -52,7 +52,7 @@ pub fn paired(messages: &Messages) -> Messages {
             let answer = answer.map(|place| list[place].clone());
             sent.push(answer.unwrap_or_else(|| {
                 let id = format!("open:{}:{}", message.id.as_deref().unwrap_or_default(), call.id);
-                Arc::new(words::answer(call, words::NO_RESULT_YET).with_id(id))
+                Arc::new(words::answer(call, words::NO_RESULT).with_id(id))
             }));
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     fn open_calls_and_lone_results_are_made_valid() {
         let all: Messages = [Message::calls("ask", [call("1")]), Message::user("go on")].into();
         let sent = paired(&all);
-        assert_eq!(texts(&sent), ["ask", "There is no result yet.", "go on"]);
+        assert_eq!(texts(&sent), ["ask", words::NO_RESULT, "go on"]);
         // The same conversation is sent as the same messages.
         assert_eq!(sent, paired(&all));
         let all: Messages = [Message::user("hi"), Message::tool(&call("9"), "lost")].into();
@@ -157,6 +157,6 @@ mod tests {
         let second = Message::calls("second", [call("0"), call("0")]);
         let result = |text: &str| Message::tool(&call("0"), text);
         let all: Messages = [first, Message::user("go on"), second, result("a"), result("b")].into();
-        assert_eq!(texts(&paired(&all)), ["first", "There is no result yet.", "go on", "second", "a", "b"]);
+        assert_eq!(texts(&paired(&all)), ["first", words::NO_RESULT, "go on", "second", "a", "b"]);
     }
 }

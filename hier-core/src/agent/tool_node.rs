@@ -6,9 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
+use serde_json::Value;
 
 use super::calls::Caller;
 use super::layer::{Heirs, Lens};
+use super::react::entry::left;
 use super::state::base::BaseState;
 use super::tool::errors::ToolErrors;
 use super::tool::set::Toolset;
@@ -17,9 +19,9 @@ use super::toolsets::{ToolsetOf, Toolsets, toolset_of};
 use super::words;
 use crate::engine::program::{Output, Run, SpecRef, body};
 use crate::error::{BuildError, NodeError};
-use crate::graph::{Command, CompiledGraph, NodeDef, Parts, Routing, Task};
-use crate::message::ToolCall;
-use crate::state::{Conversation, State};
+use crate::graph::{Command, CompiledGraph, Hooks, NodeDef, Parts, Routing, Task};
+use crate::message::{Message, ToolCall};
+use crate::state::{Conversation, State, Writes};
 
 /// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in parallel, and each
 /// result is stored when its call ends. Events, errors and spans have the name of the tool. The node is a graph with a node for each
@@ -181,12 +183,24 @@ where
         spec,
         nodes,
         routes: vec![Arc::new(route)],
-        hooks: crate::graph::Hooks::default(),
+        hooks: Hooks { prepare: Some(Arc::new(leave_calls)), ..Hooks::default() },
         is_agent: false,
         is_part: true,
         lenient: false,
         inbox: None,
     }
+}
+
+/// Writes a result for each call that a new input leaves without one.
+fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
+    let mut writes = Writes::new();
+    let Some(withdrawn) = withdrawn else { return writes };
+    let open = state.conversation().open_calls();
+    let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+    if !left.is_empty() {
+        writes.push(S::said(left.into()));
+    }
+    writes
 }
 
 /// Sends each open call of the model to the node of its tool.

@@ -96,7 +96,7 @@ pub(crate) const DRAFT: &str = "draft:";
 pub(crate) const CUT_OFF: &str = "not called: the answer was cut off at its limit of tokens, once more.";
 
 /// The results of calls that a new input has left without one.
-pub(crate) const WITHDRAWN: &str = "not made: a new message came before anybody approved this call, and the question was withdrawn. Call \
+pub(crate) const WITHDRAWN: &str = "not made: a new message came before this call was approved, and the question was withdrawn. Call it \
                                     again if it is still wanted.";
 pub(crate) const LEFT: &str =
     "no result: a new message came before this call had ended. It may have been made in part.";
@@ -145,8 +145,8 @@ pub(crate) fn stopped(end: &impl std::fmt::Display, said: &str) -> String {
 /// The answer to a call of a tool that gives none itself.
 pub(crate) const DONE: &str = "Done.";
 
-/// The result that is sent to the model for a call that has no result yet.
-pub(crate) const NO_RESULT_YET: &str = "There is no result yet.";
+/// The result that is sent to the model for a call without one. The call may belong to a supervisor that waits for this agent.
+pub(crate) const NO_RESULT: &str = "No result: this call was not made, or has not ended.";
 
 /// The answer to a call that failed or was not made.
 pub(crate) fn refusal(call: &ToolCall, reason: &str) -> Message {

@@ -41,8 +41,8 @@ pub use memory::MemorySaver;
 pub use names::Names;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
-    Agenda, Chain, Checkpoint, JoinRecord, Kept, LastRan, PendingWrite, Piece, Record, Saved, Schema, SendRecord,
-    Source, TaskWrites, builds_on, builds_only_on, check, slot,
+    Agenda, AnswerRecord, Chain, Checkpoint, JoinRecord, Kept, LastRan, PendingWrite, Piece, Record, Saved, Schema,
+    SendRecord, Source, TaskWrites, builds_on, builds_only_on, check, slot,
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 

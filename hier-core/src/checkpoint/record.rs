@@ -64,7 +64,8 @@ pub struct Schema {
     pub graph: String,
     /// The version of the state: `#[state(version = …)]`.
     pub version: u32,
-    /// The fingerprint of the state's channels.
+    /// The fingerprint of the state's channels. Stored values carry the rules that they are read by, so another fingerprint is
+    /// not an error. Values that are kept in memory between runs are used only by a state with the same fingerprint.
     pub fingerprint: u64,
 }
 
@@ -325,6 +326,15 @@ pub struct PendingWrite {
     pub value: Vec<u8>,
 }
 
+/// An answer to a question of a task, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// The identity of the question: the hash of its key or value.
+    pub to: String,
+    /// The answer.
+    pub value: Value,
+}
+
 /// Slots with a meaning of their own: each write replaces the one before. The numbers are the reference's.
 pub mod slot {
     /// Why the task failed.
@@ -337,6 +347,12 @@ pub mod slot {
     /// The answer to the question of a task with this number, from 0.
     pub const fn answer(question: i32) -> i32 {
         -1000 - question
+    }
+
+    /// The number of the question whose answer this slot has.
+    pub fn answered(slot: i32) -> Option<usize> {
+        // The lower half is for steps.
+        usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
     /// The result of the durable step of a task with this number, from 0: below all answers.

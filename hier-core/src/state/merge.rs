@@ -3,9 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::Persist;
+use crate::checkpoint::CodecError;
 use crate::checkpoint::delta::Rule;
-use crate::checkpoint::{CodecError, codec};
 use crate::reducer::{Append, ExtendWith, MergeMessages, ReduceError, Upsert, builtin};
 
 /// A function that merges the second value into the first.
@@ -78,10 +77,10 @@ impl<T> Deref for MergeOf<T> {
 }
 
 /// Merges a part of a value. False if the type cannot be merged by this rule.
-pub fn merge_stored<T: Persist>(
+pub fn merge_stored<T>(
     value: &mut T,
     rule: &Rule<'_>,
-    bytes: &[u8],
+    part: impl FnOnce() -> Result<T, CodecError>,
     [append, extend, by_id, messages]: MergeFns<T>,
 ) -> Result<bool, CodecError> {
     let merge = match rule {
@@ -92,6 +91,6 @@ pub fn merge_stored<T: Persist>(
         Rule::Custom(_) => None,
     };
     let Some(merge) = merge else { return Ok(false) };
-    merge(value, codec::decode(bytes)?).map_err(|error| CodecError::new(error.to_string()))?;
+    merge(value, part()?).map_err(|error| CodecError::new(error.to_string()))?;
     Ok(true)
 }

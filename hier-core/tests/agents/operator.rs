@@ -91,7 +91,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_aske
     let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
     let (thread, context) = (|| Config::thread("case"), || BaseContext::new(model.clone()));
     let asked = clerk.invoke(Filing::update(), thread(), context()).await.unwrap();
-    let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     let asked: Vec<_> = asked.questions.iter().map(|question| &question.value["call"]["args"]).collect();
     assert_eq!(asked, [&json!({"amount": 10})]);
     let told = prompt(&model, 1);
@@ -123,7 +123,7 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     let config = || Config::thread("case");
     let Outcome::Interrupted(asked) = Box::pin(desk.invoke(Filing::update(), config(), context())).await.unwrap()
     else {
-        panic!("nobody was asked")
+        panic!("no question")
     };
     assert_eq!(asked.questions.len(), 1);
     assert_eq!(asked.questions[0].path, ["clerk", "tool"]);
@@ -189,7 +189,7 @@ async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedMode
     let office = Office::compile_as_root().checkpointer(MemorySaver::new());
     let first = office.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone()));
     let out = Box::pin(first).await.unwrap();
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = out else { panic!("no question") };
     (office, model, asked)
 }
 

@@ -162,7 +162,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
 }
 
 #[tokio::test]
-async fn a_model_that_heeds_what_it_is_told_goes_on() {
+async fn a_model_that_heeds_the_warning_goes_on() {
     let same = || order(1);
     let both = calls([("look", json!({"order": 1})), ("look", json!({"order": 2}))]);
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
@@ -257,7 +257,7 @@ async fn all_misfits_of_arguments_are_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_supervisor_is_told_of_limits() {
+async fn a_supervisor_receives_limits_of_subagents() {
     let clerk = Subagent::of(&Chat::compile()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<Filing>::new("desk").subagent(clerk).compile().unwrap();
     let model = Ending::new(vec![

@@ -278,7 +278,7 @@ async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
     let support = Support::compile().checkpointer(MemorySaver::new());
     let (thread, context) = (|| Config::thread("t"), desk(&model));
     let asked = support.invoke(Message::user("Go."), thread(), context).await?;
-    let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     assert_eq!(asked.questions[0].value["call"]["args"], json!({"order": 1}));
     let out = support.invoke(Command::resume(Approval::Approve), thread(), desk(&model)).await?;
     let said = answers(&out);
@@ -295,7 +295,7 @@ async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now
     let crm = Crm::new("crm", &["ship"]);
     let context = || Desk { crm: crm.clone(), ..desk(&model) };
     let asked = support.invoke(Message::user("Go."), thread(), context()).await?;
-    let Outcome::Interrupted(asked) = asked else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     assert_eq!(asked.questions[0].schema, Some(json!({"type": "string"})));
     crm.has([spec("ship", "parcel")]);
     // An answer that does not pass the check is not taken.

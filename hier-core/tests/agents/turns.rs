@@ -191,7 +191,7 @@ async fn a_text_that_is_sent_is_what_the_user_says() {
 }
 
 #[tokio::test]
-async fn a_new_message_withdraws_an_open_approval_and_the_model_is_told() {
+async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     let model = ScriptedModel::new([
         calls([("pay", json!({"eur": 1})), ("look", json!({}))]),
         Message::assistant("I did not pay."),
@@ -204,11 +204,11 @@ async fn a_new_message_withdraws_an_open_approval_and_the_model_is_told() {
         let context = BaseContext::new(model.clone());
         chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap()
     };
-    let Outcome::Interrupted(asked) = turn("pay").await else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = turn("pay").await else { panic!("no question") };
     let out = turn("never mind").await;
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     let sent = prompt(&model, 1);
-    assert!(sent[3].starts_with("Error: not made: a new message came before anybody approved this call"), "{sent:?}");
+    assert!(sent[3].starts_with("Error: not made: a new message came before this call was approved"), "{sent:?}");
     assert!(sent[4].starts_with("Error: no result: a new message came before this call had ended"), "{sent:?}");
     assert_eq!(sent[5], "never mind");
     // It is part of the conversation, and the question is gone.

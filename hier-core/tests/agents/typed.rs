@@ -228,7 +228,7 @@ async fn all_misfits_of_an_answer_are_told_at_once() {
         assert!(told.contains(wanted), "{wanted}: {told}");
     }
     assert_eq!(out.state().verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 2 }] }));
-    // Whoever reads the report sees what was meant.
+    // The report shows what was meant.
     assert_eq!(out.state().base.current_agent_report, json!({"accepted": true, "parts": [{"eur": 2}]}).to_string());
 }
 

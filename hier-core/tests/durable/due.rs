@@ -3,34 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hier_core::QuestionKind;
 use hier_core::checkpoint::{Checkpointer, Claim, DueQuery, MemorySaver, SaverError, WhenRunning};
 use hier_core::graph::{Mail, Signal};
 use hier_core::prelude::*;
-use hier_core::{Question, QuestionKind};
 use tokio::time::Instant;
 
-use crate::kit::Tally;
-
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
-const WEEK: Duration = Duration::from_hours(168);
-
-#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Case {
-    #[reducer(append)]
-    log: Vec<String>,
-}
-
-fn config() -> Config {
-    Config::thread("t")
-}
-
-fn asked<S: std::fmt::Debug>(outcome: Outcome<S>) -> Vec<Question> {
-    match outcome {
-        Outcome::Interrupted(interrupted) => interrupted.questions,
-        other => panic!("nothing is waited for: {other:?}"),
-    }
-}
+use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};
 
 async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
     let due = saver.due(DueQuery::new(by, vec![graph.to_owned()], 99)).await.unwrap();
@@ -44,11 +23,6 @@ async fn sleeps(run: &Run<Tally>) -> Result<CaseUpdate> {
     tally.hit("woken");
     run.sleep(DAY).await?;
     Ok(Case::update().log(["slept"]))
-}
-
-async fn beside(run: &Run<Tally>) -> Result<CaseUpdate> {
-    run.context().hit("beside");
-    Ok(Case::update().log(["beside"]))
 }
 
 graph! { Sleeper<Case, Tally> = Graph { nodes: [sleeps, beside], edges: [START >> [sleeps, beside] >> END] } }

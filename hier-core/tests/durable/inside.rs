@@ -46,7 +46,7 @@ async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
 }
 
 #[tokio::test]
-async fn what_nobody_would_go_on_from_is_refused() {
+async fn an_update_without_effect_is_refused() {
     let (inner, bench) = bench();
     asked(bench.start(json!({ "x": 1 })).await.unwrap());
     let call = of_call(&bench).await;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Saved};
 use hier_core::prelude::*;
@@ -35,6 +36,27 @@ impl Tally {
     pub(crate) fn all(&self) -> Value {
         json!(*self.0.lock().expect("no test panics here"))
     }
+}
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
+pub(crate) const WEEK: Duration = Duration::from_hours(168);
+
+/// The state of graphs of macros: a list of what was done.
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Case {
+    #[reducer(append)]
+    pub(crate) log: Vec<String>,
+}
+
+pub(crate) fn config() -> Config {
+    Config::thread("t")
+}
+
+/// A node that another node runs beside.
+pub(crate) async fn beside(run: &Run<Tally>) -> Result<CaseUpdate> {
+    run.context().hit("beside");
+    Ok(Case::update().log(["beside"]))
 }
 
 pub(crate) fn schema() -> Schema {

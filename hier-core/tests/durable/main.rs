@@ -30,6 +30,7 @@ mod panicking;
 mod pending;
 mod positions;
 mod properties;
+mod questions;
 mod redeployed;
 mod reducers;
 mod refused;

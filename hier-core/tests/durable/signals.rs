@@ -11,26 +11,7 @@ use hier_core::graph::Signal;
 use hier_core::prelude::*;
 use hier_testkit::{Layered, SaverLayer};
 
-use crate::kit::{Tally, questions as asked};
-
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
-const WEEK: Duration = Duration::from_hours(168);
-
-#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Case {
-    #[reducer(append)]
-    log: Vec<String>,
-}
-
-fn config() -> Config {
-    Config::thread("t")
-}
-
-async fn beside(run: &Run<Tally>) -> Result<CaseUpdate> {
-    run.context().hit("beside");
-    Ok(Case::update().log(["beside"]))
-}
+use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};
 
 /// A saver that looks into mailboxes slowly, and stores what takes a signal slowly.
 struct Slow(MemorySaver, AtomicUsize);

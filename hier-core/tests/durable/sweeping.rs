@@ -17,17 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::kit::Tally;
-
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
-const WEEK: Duration = Duration::from_hours(168);
-
-#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Case {
-    #[reducer(append)]
-    log: Vec<String>,
-}
+use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK};
 
 fn noted(what: &str) -> CaseUpdate {
     Case::update().log([what.to_owned()])
@@ -223,7 +213,7 @@ async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
     let stopped = graph.invoke((), config.clone().interrupt_before(["works"]), tally.clone()).await.unwrap();
     assert!(!stopped.is_finished());
     let sweeper = graph.sweeper(move |_| tally.clone());
-    assert!(sweeper.drive_due(SystemTime::now() + WEEK).await.unwrap().is_empty(), "somebody has stopped it there");
+    assert!(sweeper.drive_due(SystemTime::now() + WEEK).await.unwrap().is_empty(), "it was stopped there");
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Runs without an end that never wait are cancelled, hand back their place, and do not keep another thread's run from its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_that_never_wait_are_stopped_and_delay_nobody() {
+async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).concurrency(11).poll(Duration::from_millis(100));

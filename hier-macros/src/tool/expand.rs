@@ -297,7 +297,7 @@ fn reader(tool: &Tool) -> TokenStream {
         return quote!(__hier::ToolArguments::of_schema(__call, &__SPEC.parameters));
     }
     let names = tool.arguments().map(Argument::name);
-    quote!(__hier::ToolArguments::new(__call, &[#(#names),*]))
+    quote!(__hier::ToolArguments::new(__call, &[#(#names),*]).with_schema(&__SPEC.parameters))
 }
 
 /// The variables of what the model gives, and what reads them.

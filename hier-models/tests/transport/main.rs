@@ -185,7 +185,10 @@ async fn everything_of_a_request_is_sent() {
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "user"], "{body:#}");
     assert_eq!(told[1].1["content"][1]["image_url"]["url"], "data:image/png;base64,aGk=");
     assert_eq!(told[2].1["tool_calls"][1]["function"]["arguments"], r#"{"q":"ü"}"#);
-    assert_eq!((&told[3].1["tool_call_id"], &told[3].1["content"]), (&json!("a"), &json!("There is no result yet.")));
+    assert_eq!(
+        (&told[3].1["tool_call_id"], &told[3].1["content"]),
+        (&json!("a"), &json!("No result: this call was not made, or has not ended."))
+    );
     assert_eq!((&told[4].1["tool_call_id"], &told[4].1["content"]), (&json!("b"), &json!("found b")));
     assert_eq!(told[5].1["content"], "between");
     assert_eq!(told[6].1["content"], "The result of a tool call: lost");

@@ -236,7 +236,7 @@ async fn an_identity_with_periods_has_its_own_namespaces() {
     let search = json!({ "namespace_prefix": ["carol@example%2Ecom"] });
     let (_, found) = as_user(&own, "carol", Method::POST, "/store/items/search", search.clone()).await;
     assert_eq!(found["items"].as_array().map(Vec::len), Some(1));
-    // Nobody else's label is the same.
+    // No other user has the same label.
     assert_eq!(as_user(&own, "dave", Method::PUT, "/store/items", item).await.0, 403);
     assert_eq!(as_user(&own, "dave", Method::POST, "/store/items/search", search).await.0, 403);
     let plain = json!({ "namespace": ["carol@example.com"], "key": "k", "value": {} });

@@ -78,7 +78,7 @@ async fn note(run: &Run<String>) -> WhoUpdate {
 }
 
 #[tokio::test]
-async fn no_configuration_hides_who_runs_a_graph() {
+async fn no_configuration_hides_the_user_of_a_run() {
     let who = |run: &RunRequest| run.user.identity.clone();
     let desk = open(Server::new().graph("ask", Ask::compile(), who).auth(Roles)).await;
     let mut refused = 0;
@@ -178,7 +178,7 @@ async fn a_client_that_leaves_cancels_only_what_it_may_cancel() {
     }
     drop(sent_by(&desk, "viewer:read*", Method::GET, &format!("{path}/stream"), &json!({})).await);
     let (_, ended) = as_user(&desk, ALICE, Method::GET, &format!("{path}/join"), json!({})).await;
-    assert_eq!(ended["log"], json!(["pre", "slept"]), "nobody has cancelled it");
+    assert_eq!(ended["log"], json!(["pre", "slept"]), "it was not cancelled");
     desk.stop().await;
 }
 
@@ -220,7 +220,7 @@ async fn a_run_creates_a_thread_only_for_users_that_may() {
 }
 
 #[tokio::test]
-async fn nobody_keeps_another_user_out_of_an_agui_thread() {
+async fn a_user_cannot_keep_another_out_of_an_agui_thread() {
     let desk = with_roles().await;
     let bob = "bob:create,read,update,delete,search,run";
     let input = |thread: &str, run: &str| json!({ "threadId": thread, "runId": run, "messages": [], "tools": [], "context": [], "state": { "n": 1.0 } });
@@ -231,7 +231,7 @@ async fn nobody_keeps_another_user_out_of_an_agui_thread() {
     let (_, found) = as_user(&desk, ALICE, Method::POST, "/threads/search", json!({})).await;
     let id = found[0]["thread_id"].as_str().expect("a thread").to_owned();
     assert_eq!(as_user(&desk, ALICE, Method::DELETE, &format!("/threads/{id}"), json!({})).await.0, 204);
-    // Whoever computes the id cannot create it.
+    // A user that computes the id cannot create it.
     let run = json!({ "assistant_id": "two", "input": { "n": 1.0 }, "if_not_exists": "create" });
     let create = as_user(&desk, bob, Method::POST, "/threads", json!({ "thread_id": id })).await;
     assert!(create.0 == 422 && create.1["detail"].as_str().is_some_and(|text| text.starts_with("`thread_id`")));

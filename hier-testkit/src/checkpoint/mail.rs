@@ -196,7 +196,7 @@ async fn a_mailbox_is_not_copied(saver: Subject) -> Outcome {
     saver.copy_thread("t", "copy").await?;
     same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    // Whoever looks at the copy finds nothing that waits.
+    // The copy has nothing that waits.
     same("what is due", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
@@ -318,11 +318,11 @@ async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> 
     is_due(&saver, "t", DueChange::Driven { until: at(5), graph: "g".into() }).await?;
     same("with a signal", &driven(&saver, 0).await?, &vec![("t".to_owned(), true)])?;
     let lease = claim(&saver, "t").await?;
-    holds("whoever claims it knows", lease.driven)?;
+    holds("the next claim reports it", lease.driven)?;
     let seen = saver.mail("t").await?.last().map_or(0, |posted| posted.number);
     saver.commit_also(&lease, Vec::new(), Also::due(exactly(Some(at(7)), seen))).await?;
     same("once it has ended", &driven(&saver, 7).await?, &vec![("t".to_owned(), false)])?;
-    holds("nobody drives it", !claim(&saver, "t").await?.driven)
+    holds("it is not driven", !claim(&saver, "t").await?.driven)
 }
 
 async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {

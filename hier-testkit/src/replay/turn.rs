@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, CodecError, ListQuery, SaverError, Source, TaskWrites, codec, slot};
+use hier_core::checkpoint::{
+    AnswerRecord, Checkpointer, CodecError, ListQuery, SaverError, Source, TaskWrites, codec, slot,
+};
 use hier_core::state::Values;
 use hier_core::{Question, StateSnapshot};
 use serde_json::Value;
@@ -107,12 +109,14 @@ fn given(record: &TaskWrites) -> Result<Option<(String, Vec<Value>)>, CodecError
     let Some(asked) = asked else { return Ok(None) };
     let questions: Vec<Question> = codec::decode(&asked.value)?;
     let Some(node) = questions.first().and_then(|question| question.path.last()) else { return Ok(None) };
+    // An answer that was taken back has no value.
+    let answers = record.writes.iter().filter(|write| !write.value.is_empty());
+    let mut answers: Vec<_> =
+        answers.filter_map(|write| slot::answered(write.slot).map(|number| (number, write))).collect();
+    answers.sort_by_key(|(number, _)| *number);
     let mut values = Vec::new();
-    for number in 0.. {
-        // An answer that was taken back has no value.
-        let answer = record.writes.iter().find(|write| write.slot == slot::answer(number) && !write.value.is_empty());
-        let Some(answer) = answer else { break };
-        values.push(codec::decode_json(&answer.value)?);
+    for (_, answer) in answers {
+        values.push(codec::decode::<AnswerRecord>(&answer.value)?.value);
     }
     Ok(Some((node.clone(), values)))
 }

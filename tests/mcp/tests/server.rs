@@ -320,7 +320,7 @@ async fn an_agent_of_hier_calls_a_graph_of_hier_and_passes_the_questions_on() ->
     let thread = || Config::thread("t");
     let context = || desk(&client, [Message::call("book", json!({"place": "Rome"}))]);
     let out = helper.invoke(Message::user("Go."), thread(), context()).await?;
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions[0].value["message"], "How many nights in Rome?");
     assert!(!helper.invoke(Command::resume(json!({"nights": 4})), thread(), context()).await?.is_finished());
     let done = desk(&client, [Message::assistant("Done.")]);

@@ -27,7 +27,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // Written before the input, so that the results follow their calls.
+                // Written before the input, so that the results directly follow their calls.
                 let open = base.messages.open_calls();
                 let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
                 if !left.is_empty() {
@@ -73,7 +73,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
 }
 
 /// Returns the result of a call that a new input has left without one.
-fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
     let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
     words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })

@@ -7,7 +7,7 @@ mod answer;
 mod ask;
 mod converse;
 mod ending;
-mod entry;
+pub(super) mod entry;
 mod reasoning;
 mod repeats;
 mod route;

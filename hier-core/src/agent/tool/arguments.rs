@@ -16,6 +16,8 @@ use crate::message::ToolCall;
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
     faults: Vec<Fault>,
+    /// The schema of all arguments.
+    schema: Option<&'a Value>,
     /// There is one argument of the name that a value has which is no object itself.
     may_wrap: bool,
 }
@@ -23,7 +25,7 @@ pub struct ToolArguments<'a> {
 impl<'a> ToolArguments<'a> {
     /// The arguments of this call, of a tool that takes those of these names.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
-        let mut arguments = Self { call, faults: Vec::new(), may_wrap: known == [VALUE] };
+        let mut arguments = Self { call, faults: Vec::new(), schema: None, may_wrap: known == [VALUE] };
         match &call.args {
             Value::Object(given) => arguments.refuse_unknown(given, known),
             // What providers make of a call without arguments.
@@ -34,6 +36,13 @@ impl<'a> ToolArguments<'a> {
             }
         }
         arguments
+    }
+
+    /// Coerces arguments by this schema, which has them as properties.
+    #[must_use]
+    pub fn with_schema(mut self, schema: &'a Value) -> Self {
+        self.schema = Some(schema);
+        self
     }
 
     /// The arguments of this call, of a tool that takes them as one value with this schema.
@@ -77,29 +86,27 @@ impl<'a> ToolArguments<'a> {
     }
 
     /// An argument that must be there.
-    pub fn required<T: JsonSchema + DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let given = self.given(name);
         if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
             self.miss(name);
         }
-        given.and_then(|value| self.read(name, value))
+        let schema = self.schema;
+        given.and_then(|value| self.read(name, value, || argument_schema(schema, name)))
     }
 
     /// An argument that may be left out: `Some(None)` if it is, or if it is null.
     #[allow(clippy::option_option)] // outside: whether it fits; inside: whether it is there
-    pub fn optional<T: JsonSchema + DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
+    pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
+        let schema = self.schema;
         match self.given(name) {
             None | Some(Value::Null) => Some(None),
-            Some(value) => self.read(name, value).map(Some),
+            Some(value) => self.read(name, value, || argument_schema(schema, name)).map(Some),
         }
     }
 
     /// An argument that has a default.
-    pub fn defaulted<T: JsonSchema + DeserializeOwned>(
-        &mut self,
-        name: &str,
-        default: impl FnOnce() -> T,
-    ) -> Option<T> {
+    pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
@@ -107,11 +114,11 @@ impl<'a> ToolArguments<'a> {
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
         if self.may_wrap && Shape::of::<T>().argument().is_some() {
             let value = self.given(VALUE);
-            return value.and_then(|value| self.read(VALUE, value));
+            return value.and_then(|value| self.read(VALUE, value, root_schema::<T>));
         }
         let empty = Value::Object(Map::new());
         let value = if self.call.args.is_null() { &empty } else { &self.call.args };
-        if value.is_object() { self.read("", value) } else { None }
+        if value.is_object() { self.read("", value, root_schema::<T>) } else { None }
     }
 
     /// Whether nothing is wrong.
@@ -145,12 +152,12 @@ impl<'a> ToolArguments<'a> {
         }
     }
 
-    fn read<T: JsonSchema + DeserializeOwned>(&mut self, name: &str, value: &Value) -> Option<T> {
+    fn read<T: DeserializeOwned>(&mut self, name: &str, value: &Value, schema: impl FnOnce() -> Value) -> Option<T> {
         // The schema is needed only if a value does not fit.
         if let Ok(value) = T::deserialize(value) {
             return Some(value);
         }
-        let read = fit::read(value, &root_schema::<T>());
+        let read = fit::read(value, &schema());
         read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
     }
 
@@ -162,6 +169,16 @@ impl<'a> ToolArguments<'a> {
             }
         }
     }
+}
+
+/// The schema of one argument of a tool, with the definitions that it refers to.
+fn argument_schema(schema: Option<&Value>, name: &str) -> Value {
+    let known = schema.and_then(|schema| schema.get("properties")?.get(name));
+    let mut argument = known.cloned().unwrap_or(Value::Bool(true));
+    if let (Some(argument), Some(shared)) = (argument.as_object_mut(), schema.and_then(|schema| schema.get("$defs"))) {
+        argument.insert("$defs".to_owned(), shared.clone());
+    }
+    argument
 }
 
 /// What a JSON value is, in words.

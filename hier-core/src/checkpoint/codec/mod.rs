@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_in_terms_of_the_value() {
+    fn misfits_are_reported_in_terms_of_the_value() {
         assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
         assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
         assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));

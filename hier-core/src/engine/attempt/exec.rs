@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
@@ -106,10 +105,6 @@ where
             if let Some(log) = &task.run.shared.log {
                 Box::pin(log.handled(&task.run, &error)).await?;
             }
-            if let Some(inbox) = &task.run.inbox {
-                // The answers that there are were given to the node.
-                inbox.asked.store(inbox.answered(), Ordering::Relaxed);
-            }
             handle(task, handler, error).await
         }
         _ => Err(error),
@@ -202,9 +197,6 @@ where
     let outer = &task.run.shared.heartbeat;
     let heartbeat = node.idle_timeout.map(|limit| Arc::new(Heartbeat::new(limit, outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
-    if let Some(inbox) = &task.run.inbox {
-        inbox.asked.store(0, Ordering::Relaxed);
-    }
     let task = &*task;
     let work = async {
         match (node.idle_timeout, &heartbeat) {

@@ -6,7 +6,7 @@ use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::attempt::stored::Failed;
 use crate::engine::log::task_log::{Around, TaskLog};
-use crate::engine::program::{Done, Inbox, Run, Task};
+use crate::engine::program::{Done, Inbox, Run, Task, TaskAnswer};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Question;
 use crate::state::Values;
@@ -31,7 +31,7 @@ impl TaskLog {
                 }
                 NodeErrorKind::Saver(_) => return Ok(()),
                 _ if error.is_of_handler() => Vec::new(),
-                _ => failure(inbox, error)?,
+                _ => failure(task.run.task_id(), inbox, error)?,
             },
         };
         let is_wrong = result.as_ref().is_err_and(|error| matches!(error.kind(), NodeErrorKind::WrongAnswer { .. }));
@@ -64,8 +64,7 @@ impl TaskLog {
     pub(crate) async fn handled<C>(&self, run: &Run<C>, error: &NodeError) -> Result<(), NodeError> {
         let inbox = run.inbox.as_deref();
         let (message, void) = (error.to_string(), inbox.and_then(|inbox| inbox.void));
-        let asked = inbox.map_or(0, Inbox::answered);
-        let mut writes = vec![failed(&Failed { message, handled: true, void, asked })?];
+        let mut writes = vec![failed(&Failed { message, handled: true, void })?];
         writes.extend(took(inbox)?);
         self.task(run, writes).await
     }
@@ -89,14 +88,16 @@ fn nobody_elses<C>(run: &Run<C>) -> Option<Around> {
 }
 
 /// Why a task failed. What it had done before and could not be applied stays void, and a question that was given a wrong
-/// answer in a graph inside is open again.
-fn failure(inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>, NodeError> {
+/// answer in a graph inside is open again. The answer is taken back if it is stored with this task.
+fn failure(task: Uuid, inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>, NodeError> {
     let void = inbox.and_then(|inbox| inbox.void);
     let mut writes = vec![failed(&Failed { message: error.to_string(), void, ..Failed::default() })?];
     if let (Some(wrong), Some(inbox)) = (error.wrongly_answered(), inbox) {
         let mut questions = inbox.questions.clone();
         questions.iter_mut().filter(|question| question.id == wrong.id).for_each(|question| question.answered = false);
         writes.push(asks(&questions)?);
+        let own = wrong.asker.as_ref().filter(|asker| asker.task == task);
+        writes.extend(own.map(|asker| stored::no_answer(asker.number)));
     }
     Ok(writes)
 }
@@ -104,7 +105,7 @@ fn failure(inbox: Option<&Inbox>, error: &NodeError) -> Result<Vec<PendingWrite>
 /// The answer for whoever asks first, if the task has taken it.
 fn took(inbox: Option<&Inbox>) -> Result<Option<PendingWrite>, NodeError> {
     let taken = inbox.and_then(|inbox| inbox.taken.get());
-    taken.map(|(number, answer)| stored::answer(*number, answer)).transpose()
+    taken.map(|TaskAnswer { number, identity, value }| stored::answer(*number, identity, value)).transpose()
 }
 
 /// The stored form of the questions of a task.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::channel::{ChannelSpec, LAST};
-use crate::checkpoint::{CodecError, PendingWrite, SendRecord, codec, slot};
+use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, SendRecord, codec, slot};
 use crate::engine::program::{By, Destinations, Done, Program};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -77,14 +77,6 @@ pub(in crate::engine) struct Failed {
     /// The task was done and its writes could not be applied: those in slots below this one do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) void: Option<i32>,
-    /// How many of the task's answers are the node's: the handler's questions are counted from there.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(in crate::engine) asked: usize,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// An entry of the engine's own.
@@ -96,9 +88,10 @@ pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     Ok(PendingWrite { slot, channel: name.into(), value: codec::encode_record(value)? })
 }
 
-/// An answer to a question of a task.
-pub(in crate::engine) fn answer(number: usize, value: &Value) -> Result<PendingWrite, NodeError> {
-    entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, value)
+/// An answer to the question of a task with this number and identity.
+pub(in crate::engine) fn answer(number: usize, identity: &str, value: &Value) -> Result<PendingWrite, NodeError> {
+    let record = AnswerRecord { to: identity.to_owned(), value: value.clone() };
+    entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, &record)
 }
 
 /// The answer for whoever asks first has been taken.

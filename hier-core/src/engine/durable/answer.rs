@@ -193,7 +193,7 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
                         path: asker.path.as_str().into(),
                         writes,
                     };
-                    let answer = stored::answer(asker.number, value).map_err(unsaved)?;
+                    let answer = stored::answer(asker.number, &asker.identity, value).map_err(unsaved)?;
                     writes.push((asker.namespace.as_str().into(), writes_of(vec![answer])));
                 }
             }

@@ -85,7 +85,7 @@ impl Pending {
                         checkpoint: asker.checkpoint,
                         task: asker.task,
                         path: asker.path.as_str().into(),
-                        writes: vec![answer(asker.number, default)?],
+                        writes: vec![answer(asker.number, &asker.identity, default)?],
                     };
                     writes.push((asker.namespace.as_str().into(), writes_of));
                 }

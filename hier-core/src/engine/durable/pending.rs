@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use uuid::Uuid;
 
-use crate::checkpoint::{CodecError, PendingWrite, TaskWrites, codec, slot};
+use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, TaskWrites, codec, slot};
 use crate::engine::attempt::stored::{ERROR, Failed, INTERRUPT, RESUME, ROUTING, RoutingRecord, VOID, entry};
 use crate::engine::durable::load::Reader;
 use crate::engine::durable::upgrade::{Scribe, Upgrade};
-use crate::engine::program::{By, Done, Inbox, PULLED, STEP, StepLog};
+use crate::engine::program::{By, Done, Inbox, PULLED, STEP, StepLog, TaskAnswer};
 use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
@@ -120,12 +119,11 @@ impl Pending {
         let Some(record) = self.tasks.get(place) else { return Ok(Inbox::default()) };
         let failed = record.failed()?;
         let void = failed.as_ref().and_then(|failed| failed.void);
-        let asked = failed.as_ref().map_or(0, |failed| failed.asked).into();
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
         let (answers, questions) = (record.answers()?, self.questions(place)?);
         let known = Some((record.task, record.path.clone()));
         let (free_slot, steps) = (record.free_slot(), Arc::new(StepLog::read(&record.writes)?));
-        Ok(Inbox { known, answers, free_slot, failure, void, questions, steps, asked, ..Inbox::default() })
+        Ok(Inbox { known, answers, free_slot, failure, void, questions, steps, ..Inbox::default() })
     }
 
     /// Takes back everything that tasks have stored, their steps, and the answers that they were given.
@@ -229,15 +227,15 @@ impl TaskWrites {
         failed.map(|failed| codec::decode(&failed.value)).transpose()
     }
 
-    /// The answers that the task was given, up to the first that it was not.
-    fn answers(&self) -> Result<Vec<Value>, CodecError> {
+    /// The answers that the task was given, by their numbers.
+    fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError> {
         let mut answers = Vec::new();
-        for number in 0.. {
-            let slot = slot::answer(number);
-            let given = self.writes.iter().find(|write| write.slot == slot && &*write.channel == RESUME);
-            let Some(given) = given else { break };
-            answers.push(codec::decode_json(&given.value)?);
+        for write in self.writes.iter().filter(|write| &*write.channel == RESUME) {
+            let Some(number) = slot::answered(write.slot) else { continue };
+            let AnswerRecord { to: identity, value } = codec::decode(&write.value)?;
+            answers.push(TaskAnswer { number, identity, value });
         }
+        answers.sort_by_key(|answer| answer.number);
         Ok(answers)
     }
 }

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
@@ -12,8 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::numbers::Around;
-use super::{Run, StepKey};
+use super::{Run, StepHome, StepKey, hash};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question};
@@ -27,6 +25,7 @@ pub struct Interrupt<'a, A, C = ()> {
     run: &'a Run<C>,
     /// What is asked, until it has been.
     value: Option<Result<Value, CodecError>>,
+    key: Option<String>,
     due: Option<SystemTime>,
     default: Option<Result<Value, CodecError>>,
     schema: Option<Value>,
@@ -41,6 +40,21 @@ impl<A, C> std::fmt::Debug for Interrupt<'_, A, C> {
 }
 
 impl<'a, A, C> Interrupt<'a, A, C> {
+    /// Identifies the question by this key instead of its value. An answer then stays valid if the value changes before the
+    /// task runs again, for example because the question contains the time.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// async fn approve(run: &Run, queue_length: usize) -> Result<bool> {
+    ///     run.interrupt(&format!("{queue_length} orders wait. Stop the sale?")).key("stop").await
+    /// }
+    /// # let _ = approve;
+    /// ```
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
     /// Who has no answer at this time gets this one: whoever drives the thread gives it
     /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run that goes on with `()`). An answer that comes
     /// later is refused, as a second one is. The time is that of the first time the question was asked.
@@ -110,16 +124,21 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
 
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
-        let inbox = self.run.inbox.as_deref();
-        let number = self.run.next_question();
-        let answer = inbox.and_then(|inbox| inbox.answer(number));
-        let mut question = self.run.question(number, value);
+        let home = self.run.home().ok().flatten();
+        let inbox = home.as_ref().and_then(StepHome::inbox);
+        let identity = match &self.key {
+            Some(key) => hash(&("key", key))?,
+            None => hash(&value)?,
+        };
+        let number = home.as_ref().map_or(0, |home| home.place_question(&identity));
+        let answer = home.as_ref().and_then(|home| inbox?.answer(number, &home.scoped(&identity)));
+        let mut question = self.run.question(home.as_ref(), number, &identity, value);
         question.schema = self.schema.take();
         if let (Some(due), Some(default)) = (self.due, self.default.take()) {
             (question.due, question.default) = (Some(due), Some(default?));
             // Asked again, it has no more time than before.
             let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
-            let before = before.filter(|before| before.id == question.id).find_map(|before| before.due);
+            let before = before.filter(|before| before.asker == question.asker).find_map(|before| before.due);
             question.due = before.or(question.due);
             self.check_default(&question)?;
         }
@@ -141,47 +160,47 @@ impl<C> Run<C> {
     /// The run stops, once the other tasks of the step have ended, with
     /// [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question. The error must be returned from the
     /// node (`?`). When the thread goes on with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs
-    /// again from its beginning, and this call returns the answer; the n-th call of a node gets the n-th answer.
+    /// again from its beginning, and this call returns the answer.
+    ///
+    /// An answer belongs to the question that it was given to. A question is identified by its value, or by its
+    /// [key](Interrupt::key). Equal questions of a task are numbered in the order in which they are asked. If the node asks
+    /// another question when it runs again, that question is open until it has an answer of its own.
     ///
     /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
     /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
         let value = Some(codec::to_json(question));
-        Interrupt { run: self, value, due: None, default: None, schema: None, check: None, answer: PhantomData }
+        Interrupt {
+            run: self,
+            value,
+            key: None,
+            due: None,
+            default: None,
+            schema: None,
+            check: None,
+            answer: PhantomData,
+        }
     }
 
-    /// Whether what this task asks next is answered already.
-    pub(crate) fn has_answer(&self) -> bool {
-        self.inbox.as_deref().is_some_and(|inbox| {
-            let known = self.around().and_then(|around| around.numbers.next_question());
-            inbox.has_answer(known.map_or_else(|| inbox.asked.load(Ordering::Relaxed), |known| known as usize))
-        })
+    /// Returns true if this question has an answer, were it asked now.
+    pub(crate) fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
+        let identity = hash(&codec::to_json(question)?)?;
+        Ok(self.home()?.is_some_and(|home| home.has_answer(&identity)))
     }
 
-    /// The number of a question that is asked now.
-    pub(super) fn next_question(&self) -> usize {
-        let Some(inbox) = &self.inbox else { return 0 };
-        let of_task = || u32::try_from(inbox.asked.fetch_add(1, Ordering::Relaxed)).unwrap_or(u32::MAX);
-        let number = self.around().map_or_else(of_task, |around| around.numbers.next(&StepKey::question(), &of_task));
-        number as usize
-    }
-
-    /// Returns the step or call that contains the code that asks.
-    fn around(&self) -> Option<Around> {
-        Around::current(&self.home().ok()??.steps)
-    }
-
-    /// A question of this task, by its number.
-    fn question(&self, number: usize, value: Value) -> Question {
+    /// A question of this task. Its answer is stored with the task, or with the nearest task around it whose graph has
+    /// checkpoints.
+    fn question(&self, home: Option<&StepHome>, number: usize, identity: &str, value: Value) -> Question {
         let name = if number > 0 { format!("|{number}") } else { String::new() };
-        let asker = self.base.map(|checkpoint| Asker {
-            namespace: self.shared.namespace.join("|"),
-            checkpoint,
-            task: self.task_id(),
-            path: self.place().to_string(),
-            number,
-        });
-        Question { asker, ..self.named_question(&name, value) }
+        let asker = home.and_then(|home| home.asker(number, identity));
+        let mut question = self.named_question(&name, value);
+        if let Some(asker) = asker.as_ref().filter(|_| self.shared.home.is_some()) {
+            // The tasks of a graph without checkpoints have new ids each time.
+            let Asker { namespace, task, path, .. } = asker;
+            question.id = question_id(&format!("{namespace}|{path}:{task}|{number}"));
+        }
+        question.asker = asker;
+        question
     }
 
     /// Something that this task waits for and nobody answers.
@@ -195,7 +214,11 @@ impl<C> Run<C> {
         place.push(':');
         place.push_str(&self.task_id().to_string());
         place.push_str(name);
-        let id = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()));
-        Question::new(id, vec![self.node().to_owned()], value)
+        Question::new(question_id(&place), vec![self.node().to_owned()], value)
     }
+}
+
+/// The id of the question of this place.
+fn question_id(place: &str) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()))
 }

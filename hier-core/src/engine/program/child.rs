@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
 
-use super::{ErasedGraph, LEVELS, NodeResult, Program, SendArg, Task, apart};
+use super::{ErasedGraph, LEVELS, NodeResult, Prepare, Program, SendArg, Task, apart};
 use crate::checkpoint::CodecError;
 use crate::state::Values;
 
@@ -17,6 +17,11 @@ pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
 
     /// The graph, for those who read and change its threads from outside.
     fn erased(&self) -> &dyn ErasedGraph;
+
+    /// The writes before a new input, if it is a part of the graph around it and has the same state.
+    fn prepare(&self) -> Option<Prepare<S>> {
+        None
+    }
 
     /// Whether what is sent to it is the state that it starts with.
     fn takes_state(&self) -> bool {
@@ -55,6 +60,10 @@ impl<S: Values, C> Child<S, C> {
 
     pub(crate) fn erased(&self) -> &dyn ErasedGraph {
         self.0.erased()
+    }
+
+    pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
+        self.0.prepare()
     }
 
     pub(crate) fn takes_state(&self) -> bool {

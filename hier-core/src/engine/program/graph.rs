@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
 
-use super::{Child, Hooks, NodeCache, NodeDef, Plan, Reads, Routing, SendArg};
+use super::{Child, Hooks, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
@@ -92,6 +92,12 @@ impl<S: Values, C> Program<S, C> {
             inbox: self.inbox,
             readable: self.readable.clone(),
         }
+    }
+
+    /// The code that runs before each input: its own, or that of the first part that has some.
+    pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
+        let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
+        self.hooks.prepare.clone().or_else(parts)
     }
 
     /// Whether it asks a model, itself or in a graph within it.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::iter;
 use std::sync::{Arc, Mutex};
 
 use super::{Run, StepKey, StepLog};
@@ -37,7 +38,7 @@ impl Around {
         log: Arc<StepLog>,
         key: Arc<StepKey>,
         work: impl Future<Output = Result<T, NodeError>>,
-    ) -> Result<(T, u32), NodeError> {
+    ) -> Result<(T, Vec<String>), NodeError> {
         let outer = Self::current(&log).map(|around| around.numbers);
         let numbers = Arc::new(Numbers { outer, is_step: true, given: Mutex::default() });
         let result = AROUND.scope(Self { log, step: Some(key), numbers: numbers.clone() }, work).await?;
@@ -68,7 +69,7 @@ impl Numbers {
         let mut given = lock(&self.given);
         let given = given.entry(key.clone()).or_default();
         if given.begun == given.numbers.len() {
-            let is_own = self.is_step && !key.is_question();
+            let is_own = self.is_step && key.asked().is_none();
             given.numbers.push(match &self.outer {
                 _ if is_own => u32::try_from(given.begun).unwrap_or(u32::MAX),
                 Some(outer) => outer.next(key, task),
@@ -79,17 +80,20 @@ impl Numbers {
         given.numbers[given.begun - 1]
     }
 
-    /// The number of the next question, if it is known already: an earlier attempt of this part has asked it.
-    pub(super) fn next_question(&self) -> Option<u32> {
-        let key = StepKey::question();
-        let known = lock(&self.given).get(&key).and_then(|given| given.numbers.get(given.begun).copied());
-        known.or_else(|| self.outer.as_ref()?.next_question())
+    /// The number of the next call with this key, if an earlier attempt of this part has made it.
+    pub(super) fn peek(&self, key: &StepKey) -> Option<u32> {
+        let known = lock(&self.given).get(key).and_then(|given| given.numbers.get(given.begun).copied());
+        known.or_else(|| self.outer.as_ref()?.peek(key))
     }
 
-    /// Returns the number of questions that have been asked.
-    fn questions(&self) -> u32 {
-        let asked = lock(&self.given).get(&StepKey::question()).map_or(0, |given| given.begun);
-        u32::try_from(asked).unwrap_or(u32::MAX)
+    /// Returns the identities of the questions that have been asked.
+    fn questions(&self) -> Vec<String> {
+        let given = lock(&self.given);
+        let asked = given.iter().filter_map(|(key, given)| Some((key.asked()?, given.begun)));
+        let mut asked: Vec<String> =
+            asked.flat_map(|(identity, begun)| iter::repeat_n(identity.to_owned(), begun)).collect();
+        asked.sort_unstable();
+        asked
     }
 
     /// The part begins again.

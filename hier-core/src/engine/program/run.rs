@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Serialize;
@@ -11,13 +11,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Heartbeat, Plan, Scope, StepHome, StepLog, StepLogs, TaskKey};
+use super::{Heartbeat, Inbox, Plan, Scope, StepHome, StepLogs, TaskKey};
 use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
 use crate::error::NodeError;
-use crate::question::Question;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -289,67 +288,14 @@ impl Anyone {
         Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
     }
 
+    /// Takes the answer, unless a task has taken it.
+    pub(super) fn take(&self) -> Option<Value> {
+        lock(&self.answer).take()
+    }
+
     /// Whether nobody has taken it yet.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.answer).is_some()
-    }
-}
-
-/// The earlier progress of a task that goes on where it stopped.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    /// The id and the place under which the task has stored something.
-    pub(crate) known: Option<(Uuid, Arc<str>)>,
-    /// The answers that it has been given.
-    pub(crate) answers: Vec<Value>,
-    /// An answer for whoever asks first in this step, where no question was open.
-    pub(crate) anyone: Option<Arc<Anyone>>,
-    /// The first slot that has not been written.
-    pub(crate) free_slot: i32,
-    /// The failure that its handler was to take over.
-    pub(crate) failure: Option<String>,
-    /// In slots below this one is what was done and could not be applied.
-    pub(crate) void: Option<i32>,
-    /// Whether it runs as if it had not been begun before: only its id and its slots are used.
-    pub(crate) is_afresh: bool,
-    /// Its earlier questions.
-    pub(crate) questions: Vec<Question>,
-    /// The durable steps that it has done.
-    pub(crate) steps: Arc<StepLog>,
-    /// How many questions this attempt has asked.
-    pub(crate) asked: AtomicUsize,
-    /// The answer for whoever asks first, if this task took it, and the question that it took it for.
-    pub(crate) taken: OnceLock<(usize, Value)>,
-}
-
-impl Inbox {
-    /// Whether the task has asked, or is to be given an answer.
-    pub(crate) fn is_about_answers(&self) -> bool {
-        !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
-    }
-
-    /// How many questions of the task have their answers.
-    pub(crate) fn answered(&self) -> usize {
-        self.answers.len() + usize::from(self.taken.get().is_some())
-    }
-
-    /// The answer to the question with this number.
-    pub(super) fn answer(&self, number: usize) -> Option<Value> {
-        self.answers.get(number).cloned().or_else(|| self.take(number))
-    }
-
-    /// Returns true if the question with this number has its own answer.
-    pub(super) fn has_answer(&self, number: usize) -> bool {
-        number < self.answers.len() || self.taken.get().is_some_and(|(taken_for, _)| *taken_for == number)
-    }
-
-    /// The answer for whoever asks first. A later attempt of the task gets it for the same question.
-    fn take(&self, number: usize) -> Option<Value> {
-        if let Some((taken_for, answer)) = self.taken.get() {
-            return Some(answer.clone()).filter(|_| *taken_for == number);
-        }
-        let answer = lock(&self.anyone.as_ref()?.answer).take()?;
-        Some(self.taken.get_or_init(|| (number, answer)).1.clone())
     }
 }
 

@@ -95,7 +95,7 @@ where
         if let Some((time, default)) = until {
             let due = run.recorded_time(&home, until_key, time, None).await?;
             if due <= run.shared.config.now() {
-                return run.record(&home, key, default, 0).await;
+                return run.record(&home, key, default, Vec::new()).await;
             }
             (question.due, question.default) = (Some(due), Some(codec::to_json(&default)?));
         }
@@ -140,7 +140,7 @@ impl<C> Run<C> {
                  with `graph.discard(\"{thread}\", id)` or `hier discard {thread} {id}`, or let the node take its type"
             ))
         })?;
-        let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), 0));
+        let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), Vec::new()));
         // From here on the signal belongs to this task: if the attempt is dropped while it is stored, the task's next attempt gets it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
         mailbox.take(name, task);

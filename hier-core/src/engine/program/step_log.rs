@@ -41,14 +41,17 @@ impl StepKey {
     /// The arguments of the engine's own record of a signal. A hash of arguments has another form.
     pub(super) const SIGNAL: &str = "signal";
 
-    /// Returns the key by which questions are numbered. No step has this key: only the engine uses an empty name with text as its
-    /// arguments.
-    pub(super) fn question() -> Self {
-        Self { scope: String::new(), name: String::new(), arguments: Some("question".to_owned()), number: 0 }
+    /// Returns the key by which questions with this identity are numbered. No step has this key: only the engine uses an
+    /// empty name with text as its arguments.
+    pub(super) fn question(identity: &str) -> Self {
+        let arguments = Some("question".to_owned());
+        Self { scope: identity.to_owned(), name: String::new(), arguments, number: 0 }
     }
 
-    pub(super) fn is_question(&self) -> bool {
-        *self == Self::question()
+    /// The identity of the questions with this key, if it is not that of a step.
+    pub(super) fn asked(&self) -> Option<&str> {
+        let is_question = self.name.is_empty() && self.arguments.as_deref() == Some("question");
+        is_question.then_some(&*self.scope)
     }
 
     /// A text of fixed length that no other key has.
@@ -66,14 +69,14 @@ pub(super) struct StepRecord {
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
-    /// Number of questions that its code asked. They keep their numbers when the step is not run again.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(super) questions: u32,
+    /// Identities of the questions that its code asked. Their answers belong to the step, also when it is not run again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) questions: Vec<String>,
 }
 
 impl StepRecord {
     /// A result of this type, encoded.
-    pub(super) fn new<T>(key: StepKey, value: Vec<u8>, questions: u32) -> Self {
+    pub(super) fn new<T>(key: StepKey, value: Vec<u8>, questions: Vec<String>) -> Self {
         Self { key, of: short_name::<T>(), value, questions }
     }
 
@@ -154,6 +157,13 @@ impl StepLog {
         let calls = begun.calls.entry(key.clone()).or_default();
         *calls += 1;
         *calls - 1
+    }
+
+    /// The number of the call with this key that begins next.
+    pub(super) fn peek(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
+        let known = lock(&self.0);
+        let begun = known.begun.get(scope).filter(|begun| begun.attempts == attempts);
+        begun.and_then(|begun| begun.calls.get(key).copied()).unwrap_or(0)
     }
 
     /// The result of this call, if it has one.

@@ -12,10 +12,11 @@ use uuid::Uuid;
 
 use super::numbers::Around;
 use super::step_log::{Found, StepRecord};
-use super::{Run, STEP, StepKey, StepLog, TaskKey, hash};
+use super::{Inbox, Run, STEP, StepKey, StepLog, TaskKey, hash};
 use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::question::Asker;
 
 /// The known steps of a task and their storage. They are stored with the task, or with the nearest outer task whose graph has
 /// checkpoints.
@@ -30,6 +31,8 @@ pub(crate) struct StepHome {
     scope: String,
     /// Which attempt this is, of the task and of those around it up to the one with which steps are stored.
     attempts: Vec<u32>,
+    /// The earlier progress of the task with which steps and answers are stored.
+    inbox: Option<Arc<Inbox>>,
 }
 
 /// The storage of a task's steps.
@@ -66,6 +69,54 @@ impl StepHome {
     /// A call that the engine records for itself: its hash is none that arguments have.
     pub(super) fn begin_own(&self, name: &str, what: &str) -> StepKey {
         self.begin(name, Some(what.to_owned()))
+    }
+
+    /// As the home of a graph without checkpoints, whose tasks number their questions together.
+    pub(crate) fn of_graph(mut self) -> Self {
+        self.inbox.get_or_insert_default();
+        self
+    }
+
+    /// The earlier progress of the task with which answers are stored.
+    pub(super) fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.as_deref()
+    }
+
+    /// The number of a question that is asked now.
+    pub(super) fn place_question(&self, identity: &str) -> usize {
+        let Some(inbox) = &self.inbox else { return 0 };
+        let key = StepKey::question(identity);
+        let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
+        let around = Around::current(&self.steps);
+        let nth = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
+        inbox.place(&self.scoped(identity), nth)
+    }
+
+    /// Returns true if a question with this identity has an answer, were it asked now.
+    pub(super) fn has_answer(&self, identity: &str) -> bool {
+        let Some(inbox) = &self.inbox else { return false };
+        let key = StepKey::question(identity);
+        let around = Around::current(&self.steps);
+        let known = around.and_then(|around| around.numbers.peek(&key));
+        let nth = known.unwrap_or_else(|| self.steps.peek(&self.scope, &self.attempts, &key));
+        inbox.has_answer(&self.scoped(identity), nth)
+    }
+
+    /// The identity of a question among those of the task with which its answer is stored.
+    pub(super) fn scoped(&self, identity: &str) -> String {
+        format!("{}{identity}", self.scope)
+    }
+
+    /// The place where the answer to a question is stored; none without a checkpointer.
+    pub(super) fn asker(&self, number: usize, identity: &str) -> Option<Asker> {
+        self.store.as_ref().map(|store| Asker {
+            namespace: store.log.namespace.to_string(),
+            checkpoint: store.checkpoint,
+            task: store.task,
+            path: store.path.to_string(),
+            number,
+            identity: self.scoped(identity),
+        })
     }
 
     /// The result of this call, if it is recorded.
@@ -224,8 +275,8 @@ impl<C> Run<C> {
             return Err(wrong("it is empty".to_owned()));
         }
         let result = codec::decode(value).map_err(|error| wrong(error.to_string()))?;
-        for _ in 0..*questions {
-            self.next_question();
+        for identity in questions {
+            home.place_question(identity);
         }
         // The work inside the step may have used an answer, or a signal, which the step's record does not say.
         if *questions > 0 || home.steps.has_signals() {
@@ -243,7 +294,7 @@ impl<C> Run<C> {
         home: &StepHome,
         key: StepKey,
         result: T,
-        questions: u32,
+        questions: Vec<String>,
     ) -> Result<T, NodeError> {
         self.record_until(home, key, result, (questions, None)).await
     }
@@ -254,7 +305,7 @@ impl<C> Run<C> {
         home: &StepHome,
         key: StepKey,
         result: T,
-        (questions, until): (u32, Option<SystemTime>),
+        (questions, until): (Vec<String>, Option<SystemTime>),
     ) -> Result<T, NodeError> {
         if home.store.is_none() {
             return Ok(result);
@@ -308,6 +359,7 @@ impl<C> Run<C> {
             steps: shared.steps.of(self.key, known),
             scope: handler.to_owned(),
             attempts: vec![self.attempt],
+            inbox: self.inbox.clone(),
         }))
     }
 

@@ -57,7 +57,7 @@ impl<C> Run<C> {
             self.again::<u64>(home, &found).await?
         } else {
             let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-            self.record_until(home, key, u64::try_from(millis).unwrap_or(u64::MAX), (0, in_place)).await?
+            self.record_until(home, key, u64::try_from(millis).unwrap_or(u64::MAX), (Vec::new(), in_place)).await?
         };
         Ok(UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(time))
     }

@@ -73,7 +73,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// The input, with what the graph puts in front of it, and what entering the graph adds to it.
     pub(in crate::engine) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
-        let input = match &self.task.graph.hooks.prepare {
+        let input = match self.task.graph.prepare() {
             Some(prepare) => prepare(&self.task.state, self.withdrawn.as_deref()).into_iter().chain(input).collect(),
             None => input,
         };

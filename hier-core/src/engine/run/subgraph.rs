@@ -11,7 +11,7 @@ use crate::checkpoint::{CodecError, codec};
 use crate::engine::durable::level;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
-    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Program, SendArg, Subgraph, Task,
+    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Prepare, Program, SendArg, Subgraph, Task,
 };
 use crate::engine::run::resume_subgraph;
 use crate::engine::run::runner::{End, Runner};
@@ -42,6 +42,11 @@ where
 
     fn erased(&self) -> &dyn ErasedGraph {
         &*self.graph
+    }
+
+    fn prepare(&self) -> Option<Prepare<S>> {
+        let prepare = self.graph.hooks.prepare.as_ref().filter(|_| self.graph.is_part)?;
+        (prepare as &dyn Any).downcast_ref::<Prepare<S>>().cloned()
     }
 
     fn takes_state(&self) -> bool {
@@ -243,7 +248,7 @@ where
         parents.extend(task.run.base.map(|base| (outer.namespace.join("|"), base)));
         shared.parents = Some(Arc::new(parents));
     } else {
-        shared.home = task.run.step_home()?.map(Arc::new);
+        shared.home = task.run.step_home()?.map(|home| Arc::new(home.of_graph()));
     }
     Ok(Runner::new(graph.clone(), state, shared, emitter, true))
 }

@@ -317,7 +317,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_is_shown_a_secret(case in cases()) {
+    fn secrets_are_shown_nowhere(case in cases()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let logs = Logs::default();
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(logs.clone()));

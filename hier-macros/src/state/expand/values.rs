@@ -212,7 +212,7 @@ fn load(index: usize, channel: &Channel) -> TokenStream {
     }
     let ty = &channel.ty;
     let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
-    quote!(#index => #load(&mut self.#field, __bytes),)
+    quote!(#index => #load(__bytes).map(|__value| self.#field = __value),)
 }
 
 /// The arm that merges a part of a value which was stored under the rule of another reducer.
@@ -222,13 +222,13 @@ fn merge_stored(index: usize, channel: &Channel) -> TokenStream {
         return quote!(#index => ::core::result::Result::Ok(true),);
     }
     let ty = &channel.ty;
-    let merge = quote_spanned!(ty.span()=> __hier::merge_stored::<#ty>);
+    let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
     let of = quote!(__hier::MergeOf::<#ty>::TYPE);
     quote! {
-        #index => #merge(
+        #index => __hier::merge_stored(
             &mut self.#field,
             __rule,
-            __bytes,
+            || #load(__bytes),
             [#of.append(), #of.extend(), #of.by_id(), #of.messages()],
         ),
     }
@@ -243,10 +243,11 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
         if !channel.is_persisted() {
             return TokenStream::new();
         }
-        let read = if channel.is_reduced() { quote!(load_write) } else { quote!(load_value) };
         let ty = &channel.ty;
-        let read = quote_spanned!(ty.span()=> __hier::#read::<#ty>);
-        quote!(#index => ::core::result::Result::Ok(#write::#variant(#read(__overwrite, __bytes)?)),)
+        let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
+        let written =
+            if channel.is_reduced() { quote!(__hier::load_write(__overwrite, __value)) } else { quote!(__value) };
+        quote!(#index => #load(__bytes).map(|__value| #write::#variant(#written)),)
     });
     let inner = if let Some(flattened) = &model.flattened {
         let (field, variant, ty) = (&flattened.field, variant(&flattened.field), flattened.checked());

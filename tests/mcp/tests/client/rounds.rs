@@ -59,7 +59,7 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
     let thread = || Config::thread("t");
     let call = Message::call("book_trip", json!({}));
     let out = helper.invoke(Message::user("Go."), thread(), desk(&client, [call])).await?;
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = out else { panic!("no question") };
     let question: Question = asked.questions[0].parse().unwrap();
     assert_eq!((question.tool.as_deref(), question.message.as_str()), (Some("book.trip"), "Where to?"));
     // The server is gone meanwhile, and the clock has gone on.
@@ -85,7 +85,7 @@ async fn two_calls_of_one_answer_are_asked_apart() -> Result<()> {
     let call = |id: &str| ToolCall { name: "book_trip".to_owned(), args: json!({}), id: id.to_owned() };
     let context = desk(&client, [Message::calls("", [call("a"), call("b")])]);
     let out = helper.invoke(Message::user("Go."), Config::thread("t"), context).await?;
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions.len(), 2);
     assert_ne!(asked.questions[0].id, asked.questions[1].id);
     Ok(())
@@ -101,7 +101,7 @@ async fn approval_comes_before_the_first_round() -> Result<()> {
     assert!(!helper.invoke(Message::user("Go."), thread(), context()).await?.is_finished());
     assert!(!counts.done().iter().any(|line| line.starts_with("book")));
     let out = helper.invoke(Command::resume(Approval::Approve), thread(), context()).await?;
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked") };
+    let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions[0].value["message"], "Where to?");
     Ok(())
 }

@@ -1,0 +1,119 @@
+//! The earlier progress of a task: its answers, questions and steps.
+//!
+//! An answer belongs to the question with the same identity, the hash of the question's key or value. A number only says
+//! where an answer is stored: concurrent questions may be asked in another order in each attempt.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Anyone, StepLog};
+use crate::question::Question;
+use crate::sync::lock;
+
+/// The earlier progress of a task that goes on where it stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    /// The id and the place under which the task has stored something.
+    pub(crate) known: Option<(Uuid, Arc<str>)>,
+    /// The answers that it has been given.
+    pub(crate) answers: Vec<TaskAnswer>,
+    /// An answer for whoever asks first in this step, where no question was open.
+    pub(crate) anyone: Option<Arc<Anyone>>,
+    /// The first slot that has not been written.
+    pub(crate) free_slot: i32,
+    /// The failure that its handler was to take over.
+    pub(crate) failure: Option<String>,
+    /// In slots below this one is what was done and could not be applied.
+    pub(crate) void: Option<i32>,
+    /// Whether it runs as if it had not been begun before: only its id and its slots are used.
+    pub(crate) is_afresh: bool,
+    /// Its earlier questions.
+    pub(crate) questions: Vec<Question>,
+    /// The durable steps that it has done.
+    pub(crate) steps: Arc<StepLog>,
+    /// The numbers of the questions that the task has asked.
+    pub(crate) places: Mutex<Places>,
+    /// The answer for the first task that asks, if this task took it.
+    pub(crate) taken: OnceLock<TaskAnswer>,
+}
+
+impl Inbox {
+    /// Whether the task has asked, or is to be given an answer.
+    pub(crate) fn is_about_answers(&self) -> bool {
+        !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
+    }
+
+    /// The answers that the task has.
+    fn answers(&self) -> impl Iterator<Item = &TaskAnswer> {
+        self.answers.iter().chain(self.taken.get())
+    }
+
+    /// The number of the n-th question with this identity: that of an answer or an earlier question with the same identity,
+    /// or else the first that no other question has.
+    pub(super) fn place(&self, identity: &str, nth: u32) -> usize {
+        let places = &mut *lock(&self.places);
+        *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
+            let answers = self.answers().map(|answer| (answer.number, &*answer.identity));
+            let known: Vec<(usize, &str)> = answers.chain(self.asked()).collect();
+            let equal = known.iter().find(|(number, of)| *of == identity && !places.used.contains(number));
+            let is_free =
+                |number: &usize| !places.used.contains(number) && known.iter().all(|(other, _)| other != number);
+            let number = equal.map_or_else(|| (0..).find(is_free).unwrap_or(usize::MAX), |(number, _)| *number);
+            places.used.insert(number);
+            number
+        })
+    }
+
+    /// The numbers and identities of this task's earlier questions. The questions of a graph that it runs are not among them.
+    fn asked(&self) -> impl Iterator<Item = (usize, &str)> {
+        let task = self.known.as_ref().map(|(task, _)| *task);
+        let askers = self.questions.iter().filter_map(|question| question.asker.as_ref());
+        askers.filter(move |asker| Some(asker.task) == task).map(|asker| (asker.number, &*asker.identity))
+    }
+
+    /// The answer to the question with this number and identity.
+    pub(super) fn answer(&self, number: usize, identity: &str) -> Option<Value> {
+        let own = self.answers().find(|answer| answer.number == number && answer.identity == identity);
+        own.map(|answer| answer.value.clone()).or_else(|| self.take(number, identity))
+    }
+
+    /// Returns true if the n-th question with this identity has an answer of its own.
+    pub(super) fn has_answer(&self, identity: &str, nth: u32) -> bool {
+        let places = lock(&self.places);
+        let place = places.of.get(&(identity.to_owned(), nth));
+        self.answers().any(|answer| {
+            let is_next = || !places.used.contains(&answer.number);
+            answer.identity == identity && place.map_or_else(is_next, |place| *place == answer.number)
+        })
+    }
+
+    /// Takes the answer for the first task that asks, if no question has it yet.
+    fn take(&self, number: usize, identity: &str) -> Option<Value> {
+        if self.taken.get().is_some() {
+            return None;
+        }
+        let value = self.anyone.as_ref()?.take()?;
+        let identity = identity.to_owned();
+        Some(self.taken.get_or_init(|| TaskAnswer { number, identity, value }).value.clone())
+    }
+}
+
+/// An answer that a task was given.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskAnswer {
+    pub(crate) number: usize,
+    /// Identifies the question that it answers.
+    pub(crate) identity: String,
+    pub(crate) value: Value,
+}
+
+/// The numbers of a task's questions.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// By the identity of a question, and its place among those with the same identity.
+    of: HashMap<(String, u32), usize>,
+    used: HashSet<usize>,
+}

@@ -1,0 +1,211 @@
+//! Panics in what a worker calls beside its runs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hier_core::CancellationToken;
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Letter, SaverError, codec};
+use hier_core::prelude::*;
+use hier_core::runs::{
+    Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
+    Settlement, ThreadRow,
+};
+use hier_core::worker::Worker;
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::workers::{Count, CountUpdate, Listening};
+
+/// Panics in one of its methods, so often as it is told.
+#[derive(Default)]
+struct Panicking {
+    runs: MemoryRuns,
+    panics: Mutex<(&'static str, usize)>,
+    renewed: tokio::sync::watch::Sender<usize>,
+}
+
+impl Panicking {
+    fn in_method(&self, method: &str) {
+        let mut panics = self.panics.lock().expect("nobody panics here");
+        let is_armed = panics.0 == method && panics.1 > 0;
+        panics.1 -= usize::from(is_armed);
+        drop(panics);
+        assert!(!is_armed, "boom in {method}");
+    }
+
+    fn arm(&self, method: &'static str, times: usize) {
+        *self.panics.lock().expect("nobody panics here") = (method, times);
+    }
+
+    /// Whether it has panicked as often as it was told.
+    fn is_through(&self) -> bool {
+        self.panics.lock().expect("nobody panics here").1 == 0
+    }
+}
+
+#[async_trait]
+impl SaverLayer for Panicking {
+    fn saver(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        self.renewed.send_modify(|times| *times += 1);
+        self.in_method("renew");
+        self.runs.renew(lease).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.in_method("due");
+        self.runs.due(query).await
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Panicking {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        self.in_method("thread");
+        self.runs.thread(id).await
+    }
+
+    async fn create_run(&self, run: NewRun) -> Result<RunRow, RunsError> {
+        self.in_method("create_run");
+        self.runs.create_run(run).await
+    }
+
+    async fn run(&self, id: Uuid) -> Result<Option<RunRow>, RunsError> {
+        self.in_method("run");
+        self.runs.run(id).await
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<Vec<RunRow>, RunsError> {
+        self.in_method("runs");
+        self.runs.runs(query).await
+    }
+
+    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+        self.in_method("claim_run");
+        self.runs.claim_run(claim).await
+    }
+
+    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
+        if settlement.end.is_some() {
+            self.in_method("record");
+        }
+        self.runs.record(lease, settlement).await
+    }
+}
+
+/// What is told through `tracing` on this thread.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("the log").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Told {
+    fn here() -> (Self, tracing::subscriber::DefaultGuard) {
+        let told = Self::default();
+        let writer = told.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        (told, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// The lines that have this.
+    fn lines(&self, with: &str) -> Vec<String> {
+        let log = String::from_utf8(self.0.lock().expect("the log").clone()).expect("a text");
+        log.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
+    }
+}
+
+/// Waits until a run of the thread has ended well, which is another than this.
+async fn ends_well(store: &MemoryRuns, thread: &str, but: Option<Uuid>) -> RunRow {
+    let mut changes = store.bell().thread(thread);
+    let ended = async {
+        loop {
+            let runs = store.runs(RunQuery::thread(thread)).await.expect("the store");
+            if let Some(run) = runs.into_iter().find(|run| Some(run.id) != but && run.status == RunStatus::Success) {
+                return run;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), ended).await.expect("a run of the thread ends well")
+}
+
+/// A panic in whatever a worker calls ended what it does for ever: claiming, or the waking of threads.
+#[tokio::test]
+async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
+    for method in ["claim_run", "due", "thread", "runs", "create_run", "record"] {
+        let (told, _guard) = Told::here();
+        let store = Arc::new(Layered(Panicking::default()));
+        let stop = CancellationToken::new();
+        let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
+        let worker = worker.poll(Duration::from_millis(10)).lease(Duration::from_secs(1)).attempts(100);
+        let working = tokio::spawn(worker.run_until(stop.clone()));
+        let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
+        let first = store.runs.create_run(new).await.expect("a run").id;
+        ends_well(&store.runs, "t", None).await;
+
+        store.arm(method, 2);
+        let letter = Letter::signal(Uuid::from_u128(1), "go", codec::encode(&7_u64).expect("a number"));
+        store.post("t", Listening::NAME, letter).await.expect("a letter");
+        ends_well(&store.runs, "t", Some(first)).await;
+        assert!(store.is_through(), "{method}");
+        stop.cancel();
+        working.await.expect("it stops");
+        let lines = told.lines("the store of runs panicked");
+        assert_eq!(lines.len(), 2, "{method}: {lines:?}");
+        // A worker claims several at once, which this store does one by one.
+        let call = if method == "claim_run" { "claim_runs" } else { method };
+        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "mend the store"] {
+            assert!(lines[0].contains(part), "{method}: {}", lines[0]);
+        }
+    }
+}
+
+/// Goes on once its lease was renewed so often.
+async fn until_renewed(run: &Run<Renewals>) -> Result<CountUpdate> {
+    let mut renewed = run.context().0.clone();
+    renewed.wait_for(|times| *times >= 3).await.expect("the store is there");
+    Ok(Count::update().n(1))
+}
+
+/// How often the lease was renewed.
+#[derive(Clone)]
+struct Renewals(tokio::sync::watch::Receiver<usize>);
+
+graph! { Long<Count, Renewals> = Graph { nodes: [until_renewed], edges: [START >> until_renewed >> END] } }
+
+/// A panic in a heartbeat ended it, so that the run lost its lease and was claimed a second time; one in what looks whether a run
+/// was cancelled ended the run.
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_on_after_a_panic_beside_it() {
+    for method in ["renew", "run"] {
+        let store = Arc::new(Layered(Panicking::default()));
+        store.arm(method, 1);
+        let renewals = Renewals(store.renewed.subscribe());
+        let stop = CancellationToken::new();
+        let graph = Long::compile().erase(move |_| Ok(renewals.clone()));
+        let working = tokio::spawn(Worker::new(store.clone()).graph("long", graph).run_until(stop.clone()));
+        let new = NewRun::new("t", "long", Request::input(json!({ "n": 0 }))).create_thread();
+        store.runs.create_run(new).await.expect("a run");
+        assert_eq!(ends_well(&store.runs, "t", None).await.attempts, 1, "{method}");
+        assert!(store.is_through(), "{method}");
+        stop.cancel();
+        working.await.expect("it stops");
+    }
+}
