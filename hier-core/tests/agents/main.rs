@@ -7,6 +7,7 @@ mod conversation;
 mod foreign;
 mod hierarchy;
 mod layers;
+mod left_calls;
 mod long;
 mod nesting;
 mod operator;
