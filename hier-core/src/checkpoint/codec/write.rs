@@ -92,18 +92,6 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
-    fn signed(&mut self, value: i64) -> Result<(), CodecError> {
-        pack::signed(self.bytes, value);
-        Ok(())
-    }
-
-    #[inline]
-    fn unsigned(&mut self, value: u64) -> Result<(), CodecError> {
-        pack::unsigned(self.bytes, value);
-        Ok(())
-    }
-
-    #[inline]
     fn list(&mut self, length: Option<usize>) -> Result<Items<'_, 'a>, CodecError> {
         self.items(false, length.unwrap_or(0))
     }
@@ -133,6 +121,16 @@ impl<'a> Writer<'a> {
     }
 }
 
+macro_rules! integers {
+    ($($method:ident: $type:ty as $form:ident),*) => {$(
+        #[inline]
+        fn $method(self, value: $type) -> Result<(), CodecError> {
+            pack::$form(self.bytes, value.into());
+            Ok(())
+        }
+    )*};
+}
+
 impl<'w, 'a> Serializer for &'w mut Writer<'a> {
     type Ok = ();
     type Error = CodecError;
@@ -154,65 +152,29 @@ impl<'w, 'a> Serializer for &'w mut Writer<'a> {
         Ok(())
     }
 
-    #[inline]
-    fn serialize_i8(self, value: i8) -> Result<(), CodecError> {
-        self.signed(value.into())
-    }
-
-    #[inline]
-    fn serialize_i16(self, value: i16) -> Result<(), CodecError> {
-        self.signed(value.into())
-    }
-
-    #[inline]
-    fn serialize_i32(self, value: i32) -> Result<(), CodecError> {
-        self.signed(value.into())
-    }
-
-    #[inline]
-    fn serialize_i64(self, value: i64) -> Result<(), CodecError> {
-        self.signed(value)
-    }
+    integers!(
+        serialize_i8: i8 as signed, serialize_i16: i16 as signed, serialize_i32: i32 as signed, serialize_i64: i64 as signed,
+        serialize_u8: u8 as unsigned, serialize_u16: u16 as unsigned, serialize_u32: u32 as unsigned,
+        serialize_u64: u64 as unsigned
+    );
 
     fn serialize_i128(self, value: i128) -> Result<(), CodecError> {
         if let Ok(value) = i64::try_from(value) {
-            self.signed(value)
+            self.serialize_i64(value)
         } else if let Ok(value) = u64::try_from(value) {
-            self.unsigned(value)
+            self.serialize_u64(value)
         } else {
             pack::large(self.bytes, I128, value.to_be_bytes());
             Ok(())
         }
     }
 
-    #[inline]
-    fn serialize_u8(self, value: u8) -> Result<(), CodecError> {
-        self.unsigned(value.into())
-    }
-
-    #[inline]
-    fn serialize_u16(self, value: u16) -> Result<(), CodecError> {
-        self.unsigned(value.into())
-    }
-
-    #[inline]
-    fn serialize_u32(self, value: u32) -> Result<(), CodecError> {
-        self.unsigned(value.into())
-    }
-
-    #[inline]
-    fn serialize_u64(self, value: u64) -> Result<(), CodecError> {
-        self.unsigned(value)
-    }
-
     fn serialize_u128(self, value: u128) -> Result<(), CodecError> {
-        match i128::try_from(value) {
-            Ok(value) => self.serialize_i128(value),
-            Err(_) => {
-                pack::large(self.bytes, U128, value.to_be_bytes());
-                Ok(())
-            }
+        if let Ok(value) = i128::try_from(value) {
+            return self.serialize_i128(value);
         }
+        pack::large(self.bytes, U128, value.to_be_bytes());
+        Ok(())
     }
 
     #[inline]
