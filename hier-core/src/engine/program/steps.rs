@@ -279,7 +279,7 @@ impl<C> Run<C> {
             home.place_question(identity);
         }
         // The work inside the step may have used an answer, or a signal, which the step's record does not say.
-        if *questions > 0 || home.steps.has_signals() {
+        if !questions.is_empty() || home.steps.has_signals() {
             self.note_answer();
         }
         if !found.is_stored {
