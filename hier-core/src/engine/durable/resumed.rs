@@ -39,7 +39,7 @@ pub(crate) enum Before<S: Values> {
     /// It waits for the answers to these: others have been answered, and it does not run before it is.
     Waits(Vec<Question>),
     /// It runs.
-    Open(Inbox),
+    Open(Arc<Inbox>),
 }
 
 impl Resumed {
@@ -79,6 +79,6 @@ impl Resumed {
         }
         inbox.is_afresh = self.mode == Mode::Afresh;
         inbox.anyone.clone_from(&self.anyone);
-        Ok(Before::Open(inbox))
+        Ok(Before::Open(Arc::new(inbox)))
     }
 }

@@ -61,7 +61,9 @@ impl Inbox {
             let equal = known.iter().find(|(number, of)| *of == identity && !places.used.contains(number));
             let is_free =
                 |number: &usize| !places.used.contains(number) && known.iter().all(|(other, _)| other != number);
-            let number = equal.map_or_else(|| (0..).find(is_free).unwrap_or(usize::MAX), |(number, _)| *number);
+            // Among one more number than there are taken ones, one is free.
+            let most = places.used.len() + known.len();
+            let number = equal.map_or_else(|| (0..most).find(is_free).unwrap_or(most), |(number, _)| *number);
             places.used.insert(number);
             number
         })

@@ -128,7 +128,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                     let error = NodeError::from_kind(NodeErrorKind::Interrupt(questions), false);
                     known.ended.push((place, Err((key.node, error))));
                 }
-                Before::Open(inbox) => known.open.push((place, Arc::new(inbox))),
+                Before::Open(inbox) => known.open.push((place, inbox)),
             }
         }
         Ok(known)
