@@ -302,7 +302,7 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
         let late = shuttle::thread::spawn(move || head.submit(|_| Ok(())));
         let order: Vec<u32> = (0..JOBS).collect();
         if thread_rng().gen_ratio(1, 2) {
-            writer.close();
+            drop(writer);
             book.check_order(&order);
         } else {
             drop(writer);
