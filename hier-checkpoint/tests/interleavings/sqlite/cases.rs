@@ -301,11 +301,10 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
         // What comes from here is too late, or is not.
         let late = shuttle::thread::spawn(move || head.submit(|_| Ok(())));
         let order: Vec<u32> = (0..JOBS).collect();
-        if thread_rng().gen_ratio(1, 2) {
-            writer.close();
+        let is_checked_early = thread_rng().gen_ratio(1, 2);
+        drop(writer);
+        if is_checked_early {
             book.check_order(&order);
-        } else {
-            drop(writer);
         }
         join(threads);
         late.join().expect("the head");
