@@ -119,7 +119,7 @@ async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box
     let client = reqwest::Client::new();
     for (origin, is_allowed) in origins.iter().map(|origin| (&**origin, true)).chain([("http://evil.example", false)]) {
         let answer = client.get(format!("{base}/info")).header("origin", origin).send().await?;
-        let allowed = answer.headers().get("access-control-allow-origin").map(|value| value.as_bytes());
+        let allowed = answer.headers().get("access-control-allow-origin").map(reqwest::header::HeaderValue::as_bytes);
         expect(
             &format!("whether {origin} is allowed"),
             &json!(allowed == Some(origin.as_bytes())),

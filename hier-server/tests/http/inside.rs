@@ -117,9 +117,9 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
     for checkpoint in &past {
         refuses(checkpoint).await;
         let change = json!({ "values": { "n": 7.0 }, "as_node": "a", "checkpoint": checkpoint });
-        let (status, refused) = desk.post(&format!("{path}/state"), change).await;
-        let text = refused["detail"].as_str().unwrap_or_default();
-        assert!(status == 400 && text.contains("is over, and nothing goes on from it"), "{status} {refused}");
+        let (status, answer) = desk.post(&format!("{path}/state"), change).await;
+        let text = answer["detail"].as_str().unwrap_or_default();
+        assert!(status == 400 && text.contains("is over, and nothing goes on from it"), "{status} {answer}");
     }
     let after = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
     assert_eq!(after["values"], before["values"]);

@@ -196,5 +196,5 @@ fn hostile_texts_are_read_in_bounded_time() {
     }
     let texts = Redact::texts(["a", "not there"]).mark("b");
     assert_eq!(texts.text(&"a".repeat(SIZE)), "b".repeat(SIZE));
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
 }
