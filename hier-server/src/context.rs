@@ -5,6 +5,7 @@ use hier_core::graph::RunContext;
 use serde_json::Value;
 
 use crate::auth::User;
+use crate::reserved::USER;
 
 /// What a run was asked for, for the function that makes its context.
 #[derive(Clone, Debug)]
@@ -19,9 +20,6 @@ pub struct RunRequest {
     /// Who asked; without an identity if the server asks nobody.
     pub user: User,
 }
-
-/// Where the server keeps the user in a run's configuration, as the reference does.
-pub(crate) const USER: &str = "langgraph_auth_user";
 
 impl RunRequest {
     pub(crate) fn of(run: &RunContext) -> Self {

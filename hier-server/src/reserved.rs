@@ -5,13 +5,14 @@
 
 use uuid::{Builder, Uuid, Variant};
 
-use crate::context::USER;
-
 /// The first bytes of each such id.
 const MARK: [u8; 4] = *b"agui";
 
 /// Why a request that would create a thread with such an id is refused.
 pub(crate) const REFUSED: &str = "`thread_id`: ids that begin with `61677569` and are UUIDs of version 8 are those of `POST /agui/{graph}`: use another one";
+
+/// The name of the user in the configuration of a run, as in LangGraph.
+pub(crate) const USER: &str = "langgraph_auth_user";
 
 /// The prefix of the names in a configuration that LangGraph's engine writes for itself.
 pub(crate) const ENGINE: &str = "__pregel_";

@@ -27,6 +27,13 @@ pub struct ApprovalRequest {
     pub call: ToolCall,
 }
 
+/// Returns the result of a call that a new input has left without one.
+pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+    let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
+    let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
+    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
+}
+
 /// What an operator answers to an [`ApprovalRequest`]. As JSON, over HTTP say: `{"decision": "approve"}`,
 /// `{"decision": "edit", "args": {…}}` or `{"decision": "reject", "reason": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::calls::Caller;
 use super::layer::{Heirs, Lens};
-use super::react::entry::left;
+use super::operator::left;
 use super::state::base::BaseState;
 use super::tool::errors::ToolErrors;
 use super::tool::set::Toolset;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::object::{Asked, Failed, Lives, RunObject, Thread};
 use super::places::Places;
 use super::question;
-use crate::context::USER;
+use crate::reserved::USER;
 use crate::time::iso;
 
 /// The namespace of the outermost graph.

@@ -1,15 +1,14 @@
 //! What an agent writes before a new input: what is left of its last turn is put away, and a call becomes its first message.
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Agent;
-use crate::agent::operator::ApprovalRequest;
+use crate::agent::operator::left;
 use crate::agent::state::base::BaseState;
 use crate::agent::state::counts::LayerCounts;
 use crate::agent::state::turn::{AgentEnd, AgentTurn};
 use crate::agent::words;
-use crate::message::{Body, Message, ToolCall};
+use crate::message::{Body, Message};
 use crate::reducer::Overwrite;
 use crate::state::{Contains, State, Values, Writes};
 
@@ -70,13 +69,6 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             writes.push((answer.clear)());
         }
     }
-}
-
-/// Returns the result of a call that a new input has left without one.
-pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
-    let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
-    let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
-    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
 }
 
 /// What a subagent is asked: its task and scope, or, if it declares other arguments, these.
