@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::now;
+use super::mail;
 use super::read::{Space, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
-use super::{mail, undo};
 use crate::retention::{PieceKey, unneeded};
 use crate::rows::{Batch, CheckpointRow, seal_body};
 use crate::vault::Vault;
