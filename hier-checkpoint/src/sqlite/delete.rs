@@ -190,7 +190,7 @@ pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) ->
             .prepare_cached("select thread from spaces where key = ?")?
             .query_row([space.key], |row| row.get(0))?;
         store(connection, key, &batch)?;
-        undo::reencrypt(connection, vault, &space)?;
+        super::undo::reencrypt(connection, vault, &space)?;
     }
     mail::reencrypt(connection, vault, thread)
 }
