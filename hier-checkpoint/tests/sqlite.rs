@@ -4,7 +4,7 @@
 mod kit;
 
 use hier_checkpoint::{Sqlite, SqliteOptions};
-use hier_core::checkpoint::{Also, Checkpointer, Claim, DueQuery, Letter};
+use hier_core::checkpoint::Checkpointer;
 use hier_testkit::checkpoint::{self as suite, Report};
 
 async fn report(options: SqliteOptions) -> Report {
@@ -89,35 +89,6 @@ async fn runs_in_memory_keep_the_contract() {
 async fn runs_in_an_encrypted_and_compressed_file_keep_the_contract() {
     let report = runs_report(Sqlite::options().compress().encrypt(&hier_checkpoint::Key::new([7; 32]))).await;
     assert!(report.passed(), "{report}");
-}
-
-/// A file of the version before threads had mailboxes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_without_mailboxes_gets_them() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("old.db");
-    let lease = {
-        let saver = Sqlite::open(&path).await.expect("a new file");
-        let lease = saver.acquire("t", Claim::default()).await.expect("a lease");
-        let (_, record) = kit::next(None, &[(0, false, vec![7])], 1);
-        saver.commit(&lease, vec![record]).await.expect("it is stored");
-        saver.close().await.expect("it is closed");
-        lease
-    };
-    let old = rusqlite::Connection::open(&path).expect("the file");
-    let since = "drop table mail; drop table due; drop table overwritten; drop index documents_due;
-        alter table documents drop column due; pragma user_version = 3";
-    old.execute_batch(since).expect("the tables of version 3");
-    drop(old);
-    let saver = Sqlite::open(&path).await.expect("an old file");
-    assert!(saver.get("t", "", None).await.expect("it can be read").is_some());
-    let letter = Letter::signal(uuid::Uuid::from_u128(1), "paid", vec![1]);
-    assert!(saver.post("t", "Graph", letter).await.expect("there is a mailbox"));
-    let due = DueQuery::new(std::time::SystemTime::now(), vec!["Graph".to_owned()], 9);
-    assert_eq!(saver.due(due).await.expect("it can be asked").len(), 1);
-    let taken = Also::taking(vec![uuid::Uuid::from_u128(1)]);
-    saver.commit_also(&lease, Vec::new(), taken).await.expect("the lease of before is good");
-    assert_eq!(saver.mail("t").await.expect("it can be read"), Vec::new());
 }
 
 /// A worker's commit is stored in two parts, the second with the run's end. If the first is refused, nothing is stored.
