@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use hier_core::agent::{ToolAnswer, ToolCall, ToolSpec, Toolset};
 use hier_core::{NodeError, Run, async_trait};
+use serde_json::Value;
 
 use self::options::{Options, Place};
 use crate::error::McpError;
@@ -41,6 +42,17 @@ impl Client {
     /// A server at this address, over streamable HTTP. Redirects lead to the same host only.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::new(name.into(), Place::Http { url: url.into(), bearer: None, headers: Vec::new() })
+    }
+
+    /// Returns the schema of a tool's arguments as the server sent it, or `None` if there is no tool with this name. Models are shown
+    /// [`ToolSpec::parameters`], which differs where no provider accepts the server's schema.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError`] if the tools cannot be listed.
+    pub async fn input_schema(&self, tool: &str) -> Result<Option<Value>, McpError> {
+        let catalogue = self.catalogue().await?;
+        Ok(catalogue.tools.get(tool).map(|known| known.shape.original.clone()))
     }
 }
 

@@ -27,7 +27,7 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The server's schema.
-    original: Value,
+    pub(crate) original: Value,
     /// The schema that models are shown: an object of fields.
     pub(crate) shown: Value,
     is_wrapped: bool,
