@@ -54,10 +54,17 @@ impl Link {
                 Place::Child { .. } => {
                     let (transport, errors) =
                         ChildTransport::start(place).map_err(|error| failed(error.to_string()))?;
-                    if let Some(errors) = errors {
-                        tokio::spawn(read_tail(errors, tail.clone(), name.to_owned()));
+                    let reading = errors.map(|errors| tokio::spawn(read_tail(errors, tail.clone(), name.to_owned())));
+                    match handler.serve_with_lifecycle(transport, lifecycle).await {
+                        Ok(service) => Ok(service),
+                        Err(error) => {
+                            // The program has ended, and its standard error says why.
+                            if let Some(reading) = reading {
+                                let _ = timeout(LAST_LINES, reading).await;
+                            }
+                            Err(failed(why(&error, &tail)))
+                        }
                     }
-                    handler.serve_with_lifecycle(transport, lifecycle).await.map_err(|error| failed(why(&error, &tail)))
                 }
                 Place::Http { url, bearer, headers } => {
                     let transport = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
@@ -189,6 +196,9 @@ fn http(
     }
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
+
+/// The longest wait for the last lines of a program that has ended.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The end of what a program writes to its standard error.
 #[derive(Default)]

@@ -51,19 +51,27 @@ impl Inbox {
         self.answers.iter().chain(self.taken.get())
     }
 
-    /// The number of the n-th question with this identity: that of an answer or an earlier question with the same identity,
-    /// or else the first that no other question has.
+    /// The number of the n-th question with this identity: that of an answer or an earlier question with the same identity. Otherwise, if
+    /// the task asked one more question and that has no answer, the question takes its place and keeps its id: its value may have
+    /// changed. Otherwise the first number that no other question has.
     pub(super) fn place(&self, identity: &str, nth: u32) -> usize {
         let places = &mut *lock(&self.places);
         *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
-            let answers = self.answers().map(|answer| (answer.number, &*answer.identity));
-            let known: Vec<(usize, &str)> = answers.chain(self.asked()).collect();
-            let equal = known.iter().find(|(number, of)| *of == identity && !places.used.contains(number));
+            let answered: Vec<(usize, &str)> =
+                self.answers().map(|answer| (answer.number, &*answer.identity)).collect();
+            let known: Vec<(usize, &str)> = answered.iter().copied().chain(self.asked()).collect();
+            let mut left = known.iter().filter(|(number, _)| !places.used.contains(number));
+            let equal = left.clone().find(|(_, of)| *of == identity);
+            let changed = || match (left.next(), left.next()) {
+                (Some((number, _)), None) if answered.iter().all(|(other, _)| other != number) => Some(*number),
+                _ => None,
+            };
             let is_free =
                 |number: &usize| !places.used.contains(number) && known.iter().all(|(other, _)| other != number);
             // Among one more number than there are taken ones, one is free.
             let most = places.used.len() + known.len();
-            let number = equal.map_or_else(|| (0..most).find(is_free).unwrap_or(most), |(number, _)| *number);
+            let new = || (0..most).find(is_free).unwrap_or(most);
+            let number = equal.map(|(number, _)| *number).or_else(changed).unwrap_or_else(new);
             places.used.insert(number);
             number
         })
