@@ -19,7 +19,6 @@ mod follow;
 mod graphs;
 mod layers;
 mod metrics;
-mod one_thread;
 mod openapi;
 mod options;
 mod query;

@@ -50,7 +50,7 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_server",
-        "error failure one_thread options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app follow feed routes v3 agui \
+        "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app follow feed routes v3 agui \
          openapi router background studio layers cross_origin database running serving server",
     ),
     order("hier_mcp", "error client server"),

@@ -24,6 +24,7 @@ mod event;
 mod held;
 mod log;
 mod memory;
+mod one_thread;
 pub(crate) mod overlay;
 mod query;
 mod queue;
@@ -46,6 +47,7 @@ pub use error::{Failure, RunsError};
 pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent, event_mode};
 pub use log::{Keeps, RunLog};
 pub use memory::MemoryRuns;
+pub use one_thread::OneThread;
 pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{

@@ -9,7 +9,7 @@ use axum::response::NoContent;
 use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
-use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, ThreadIs};
+use hier_core::runs::{MultitaskStrategy, NewRun, OneThread, Request, Run, RunQuery, ThreadIs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,6 @@ use crate::auth::Action;
 use crate::body::{MaybeBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
-use crate::one_thread::OneThread;
 
 /// The longest name of a signal, in bytes.
 const LONGEST: usize = 256;

@@ -1,23 +1,25 @@
-//! The checkpoints of a store of runs, for a request that may change one thread.
+//! The checkpoints of a store of runs, for whoever may change one thread.
 
 use std::sync::Arc;
 
-use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Claim, Conversations, Lease, SaverError, saver_calls};
-use hier_core::runs::{RunStore, ThreadIs};
+use async_trait::async_trait;
+
+use super::RunStore;
+use super::thread::ThreadIs;
+use crate::checkpoint::{Checkpointer, Claim, Conversations, Lease, SaverError, saver_calls};
 
 /// A saver that claims and sends mail to one thread only, and to no later thread with the same id. It passes all other calls on.
 ///
 /// Between a check of rights and the call, the thread may be deleted, and another user may create one with its id. Then a claim and a
 /// letter are refused with [`SaverError::Deleted`].
-pub(crate) struct OneThread {
+pub struct OneThread {
     store: Arc<dyn RunStore>,
     is: ThreadIs,
 }
 
 impl OneThread {
     /// The checkpoints of this store, for a thread that meets the condition.
-    pub(crate) fn new(store: Arc<dyn RunStore>, is: ThreadIs) -> Self {
+    pub fn new(store: Arc<dyn RunStore>, is: ThreadIs) -> Self {
         Self { store, is }
     }
 
