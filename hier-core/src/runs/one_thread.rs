@@ -49,6 +49,8 @@ macro_rules! passed_on {
 
 macro_rules! one_thread {
     ($({ $(async fn $method:ident($($argument:ident: $type:ty),*) -> $output:ty;)* })+) => {
+        // The compiler lists the savers that a user may want.
+        #[diagnostic::do_not_recommend]
         #[deny(clippy::missing_trait_methods, reason = "each call is passed on")]
         #[async_trait]
         impl Checkpointer for OneThread {
