@@ -315,6 +315,8 @@ impl Rolled {
 
     async fn roll_back(&mut self, idle: bool) -> Law {
         let Some((run, node, before)) = self.hangs.take() else { return Ok(()) };
+        // The node that hangs does not look again. A run that a signal wakes after the rollback passes.
+        self.gates.shut(node, false);
         if idle {
             self.stop().await?;
         }
@@ -322,7 +324,6 @@ impl Rolled {
         if idle {
             self.start();
         }
-        self.gates.shut(node, false);
         self.is_gone(run).await?;
         let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
             && before.status == ThreadStatus::Interrupted;
