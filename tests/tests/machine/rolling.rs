@@ -325,20 +325,17 @@ impl Rolled {
             self.start();
         }
         self.is_gone(run).await?;
+        self.rests().await?;
         let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
             && before.status == ThreadStatus::Interrupted;
         let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
+        // It has continued with the restored messages.
         if waits && wakes {
-            // It continues at once with the restored messages.
-            return self.rests().await;
+            return Ok(());
         }
-        self.rests().await?;
         let after = self.stored().await?;
-        if after == before {
-            Ok(())
-        } else {
-            Err(format!("a rollback has left\n {after:#?}\n instead of\n {before:#?}"))
-        }
+        let is_undone = after == before;
+        is_undone.then_some(()).ok_or_else(|| format!("a rollback has left\n {after:#?}\n instead of\n {before:#?}"))
     }
 
     /// Each message and signal is in the log or in the mailbox, once.
