@@ -17,8 +17,8 @@ use super::fault::Fault;
 /// A parameter with its type, so that the server need not be asked for it.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// How long a connection that was dropped while it was busy may take to be free again: this part of the time of a statement, and at
-/// least a second. Meanwhile it is one of those that the pool may have, so that others may wait for it.
+/// Longest time in which a connection that was dropped while busy becomes free: this fraction of the statement timeout, and at least a
+/// second. Until then it counts as one of the pool's connections.
 const SETTLES: (u32, Duration) = (30, Duration::from_secs(1));
 
 /// A borrowed connection.

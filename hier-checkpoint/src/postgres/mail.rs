@@ -56,7 +56,7 @@ impl Postgres {
             let transaction = Transaction::begin(client).await?;
             let mailbox = Mailbox { session, client: transaction.client(), thread };
             let posted = async {
-                // Before the mailbox is held, as by whoever ends a run.
+                // Locked before the mailbox, in the order in which the end of a run locks them.
                 if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
                     return Err(SaverError::deleted(thread).into());
                 }

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::{Checkpointer, Claim, CodecError, SaverError, codec};
 use crate::panics;
 
-/// How many bytes the mailbox of one thread holds, with letters taken by a run that may still be rolled back. Beyond it is
-/// [`SaverError::MailboxFull`](super::SaverError::MailboxFull).
+/// Maximum size of the mailbox of one thread, in bytes. Letters taken by a run that may still be rolled back count. A letter that does not
+/// fit is refused with [`SaverError::MailboxFull`](super::SaverError::MailboxFull).
 pub const MAILBOX_BYTES: usize = 16 << 20;
 
 /// What a letter takes of the mailbox beside its value.

@@ -109,8 +109,8 @@ const MEDIA: [&str; 12] = [
 const WITHIN_MEDIA: [&str; 11] =
     ["type", "url", "data", "value", "file_data", "file_id", "media_type", "mimeType", "format", "detail", "id"];
 
-/// Changes each text, number and key of a block, whoever has written it, but for its type, its id, and the address, bytes and form of an
-/// image or file. The items of its `content` are blocks, too.
+/// Changes each text, number and key of a block, except its type, its id, and the address, bytes and form of an image or file. The items of
+/// its `content` are blocks, too.
 pub(super) fn everything(block: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_media = default_mime(kind, None).is_some();

@@ -60,7 +60,7 @@ pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Re
 /// Time until a due document that cannot be read is looked at again. A later version of the program may be able to.
 const UNREAD: Duration = Duration::from_mins(1);
 
-/// What due documents hold. Those that cannot be read are due again later, because a store returns a limited number at a time.
+/// Returns the values of due documents. Unreadable documents are due again later, because a store returns a limited number at a time.
 pub(super) async fn readable_due<T>(
     store: &dyn RunStore,
     kind: &str,

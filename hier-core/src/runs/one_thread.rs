@@ -1,4 +1,4 @@
-//! The checkpoints of a store of runs, for whoever may change one thread.
+//! The checkpoints of a store of runs, for a request that may change one thread.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is sent to a node means the same from memory and from storage.
+//! A node reads a sent payload the same from memory and from storage.
 
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;

@@ -131,7 +131,7 @@ async fn a_late_signal_counts_until_the_thread_is_driven() {
     assert!(end.state().log.contains(&"takes late".to_owned()), "{end:?}");
 }
 
-/// What came of a signal is not what another thread gets, also if the task was taken up again after the signal had come.
+/// Another thread does not get a result that used a signal, even if the task was resumed after the signal arrived.
 #[tokio::test]
 async fn results_of_resumed_tasks_with_signals_are_not_cached() {
     // The context and the thread's id would keep the result out of the cache, too.

@@ -28,7 +28,7 @@ struct Panicking {
 
 impl Panicking {
     fn in_method(&self, method: &str) {
-        let mut panics = self.panics.lock().expect("nobody panics here");
+        let mut panics = self.panics.lock().expect("the lock is not poisoned");
         let is_armed = panics.0 == method && panics.1 > 0;
         panics.1 -= usize::from(is_armed);
         drop(panics);
@@ -36,12 +36,12 @@ impl Panicking {
     }
 
     fn arm(&self, method: &'static str, times: usize) {
-        *self.panics.lock().expect("nobody panics here") = (method, times);
+        *self.panics.lock().expect("the lock is not poisoned") = (method, times);
     }
 
     /// Whether it has panicked as often as it was told.
     fn is_through(&self) -> bool {
-        self.panics.lock().expect("nobody panics here").1 == 0
+        self.panics.lock().expect("the lock is not poisoned").1 == 0
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Inbox {
     pub(crate) known: Option<(Uuid, Arc<str>)>,
     /// The answers that it has been given.
     pub(crate) answers: Vec<TaskAnswer>,
-    /// An answer for whoever asks first in this step, where no question was open.
+    /// An answer for the first task of this step that asks, if no question was open.
     pub(crate) anyone: Option<Arc<Anyone>>,
     /// The first slot that has not been written.
     pub(crate) free_slot: i32,
@@ -28,7 +28,7 @@ pub(crate) struct Inbox {
     pub(crate) failure: Option<String>,
     /// In slots below this one is what was done and could not be applied.
     pub(crate) void: Option<i32>,
-    /// Whether it runs as if it had not been begun before: only its id and its slots are used.
+    /// True if the task runs as if it had never begun: only its id and its slots are used.
     pub(crate) is_afresh: bool,
     /// Its earlier questions.
     pub(crate) questions: Vec<Question>,
@@ -41,7 +41,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Whether the task has asked, or is to be given an answer.
+    /// Returns true if the task has asked or can receive an answer.
     pub(crate) fn is_about_answers(&self) -> bool {
         !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
     }

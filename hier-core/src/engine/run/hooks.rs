@@ -85,8 +85,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// Whether a durable root may be left after the node, which runs alone: its result is stored first. A plain edge leads on, unless a
-    /// handler took over.
+    /// Returns true if a durable root may end after this node, which runs alone: its result is then stored first. A plain edge leads to
+    /// another node, unless a handler took over.
     #[inline]
     pub(in crate::engine) fn may_be_left(&self, node: usize, by: By) -> bool {
         let goes_on = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();

@@ -212,7 +212,7 @@ impl RunStore for MemoryRuns {
             return Err(RunsError::Exists { kind: "thread", id: to.id });
         }
         let row = tables.entry(from)?.row.copy_to(to, SystemTime::now());
-        // Under the lock: nobody finds the row without the history.
+        // Under the lock, so that no reader finds the row without the history.
         self.saver.copy_now(from, &row.id)?;
         tables.insert(row.clone());
         Ok(row)
