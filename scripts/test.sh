@@ -22,6 +22,9 @@ if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 
     rustup component add rustfmt clippy
 fi
 
+# Each crate is compiled once here: what the compiler keeps to compile a changed crate sooner would fill the disk, and takes time.
+export CARGO_INCREMENTAL=0
+
 step "format"
 cargo fmt --all --check
 
