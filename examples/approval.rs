@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use hier_core::checkpoint::WhenRunning;
-use hier_core::prelude::*;
+use hier::checkpoint::WhenRunning;
+use hier::prelude::*;
 use hier_examples::database;
 
 /// Asks before it pays.

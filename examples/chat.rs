@@ -12,11 +12,11 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use clap::Parser;
-use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest};
-use hier_core::checkpoint::{Checkpointer, MemorySaver};
-use hier_core::prelude::*;
+use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest};
+use hier::checkpoint::{Checkpointer, MemorySaver};
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use hier_examples::database;
-use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 graph! {

@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use hier_core::graph::DynInput;
-use hier_core::prelude::*;
-use hier_restate::{Client, Endpoint, register};
+use hier::graph::DynInput;
+use hier::prelude::*;
+use hier::restate::{Client, Endpoint, register};
 use serde_json::json;
 
 /// Runs a thread on a cluster that can be killed at any moment.
@@ -94,7 +94,7 @@ graph! {
 
 async fn seed() {}
 
-async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier_core::Run<Site>) -> Result<RoundsUpdate> {
+async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> Result<RoundsUpdate> {
     tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
     let line = format!("{}\n", run.idempotency_key());
     // One write of one line: whole in the file or not there.
@@ -132,7 +132,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), hier_restate::Error> {
+async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), hier::restate::Error> {
     let endpoint = Endpoint::new().graph("rounds", Cluster::compile(), Site { log });
     let serving = endpoint.serve(addr);
     let Some(admin) = admin else { return serving.await };
@@ -142,7 +142,7 @@ async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), h
     registered.and(served)
 }
 
-async fn run(ingress: &str, thread: &str, input: serde_json::Value) -> Result<(), hier_restate::Error> {
+async fn run(ingress: &str, thread: &str, input: serde_json::Value) -> Result<(), hier::restate::Error> {
     let graph = Client::new(ingress).graph("rounds");
     let config = || Config::thread(thread);
     // To go on with a thread that is finished runs nothing.

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use hier_core::prelude::*;
+use hier::prelude::*;
 use hier_examples::database;
 
 /// Runs a thread that can be killed at any moment.

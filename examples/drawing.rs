@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {
@@ -89,9 +89,9 @@ fn main() -> Result<()> {
         Some(path) => PathBuf::from(path),
         None => std::env::current_exe()?.with_file_name("review.svg"),
     };
-    println!("{}", Review::mermaid());
-    println!("{}", Review::dot());
-    std::fs::write(&path, Review::svg())?;
+    println!("{}", Review::SPEC.mermaid());
+    println!("{}", Review::SPEC.dot());
+    std::fs::write(&path, Review::SPEC.svg())?;
     println!("The picture is in {}", path.display());
     Ok(())
 }

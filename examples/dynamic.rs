@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hier_core::graph::Place;
-use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier::graph::Place;
+use hier::prelude::*;
+use hier::state::Builtin;
 use serde_json::{Value, json};
 
 /// What stands in a file. Unknown fields are refused, and serde says where and which are known.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 use tokio::time::sleep;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -4,10 +4,10 @@
 //!
 //! `cargo run --features mcp --example mcp`: a scripted model plays the agent's part, so no key is needed.
 
-use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
-use hier_mcp::{Client, Question, Server};
-use hier_testkit::ScriptedModel;
+use hier::checkpoint::MemorySaver;
+use hier::mcp::{Client, Question, Server};
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use serde_json::json;
 
 // What the server has: a workflow that asks before it books.

@@ -12,12 +12,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use clap::Parser;
-use hier_core::agent::{Body, ChatModel, ChatRequest};
-use hier_core::async_trait;
-use hier_core::prelude::*;
-use hier_core::store::{Embedder, MemoryStore, Search, StoreError, StoreExt, StoreOptions};
-use hier_models::{Embeddings, Model};
-use hier_testkit::ScriptedModel;
+use hier::agent::{Body, ChatModel, ChatRequest};
+use hier::async_trait;
+use hier::models::{Embeddings, Model};
+use hier::prelude::*;
+use hier::store::{Embedder, MemoryStore, Search, StoreError, StoreExt, StoreOptions};
+use hier::testing::ScriptedModel;
 use serde_json::json;
 
 /// What the shop says of itself.

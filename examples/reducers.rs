@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hier_core::channel::Kind;
-use hier_core::prelude::*;
-use hier_core::state::ChannelWrite;
+use hier::channel::Kind;
+use hier::prelude::*;
+use hier::state::ChannelWrite;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

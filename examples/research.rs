@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use clap::Parser;
-use hier_core::agent::{Body, ChatModel, ChatRequest};
-use hier_core::prelude::*;
-use hier_testkit::ScriptedModel;
+use hier::agent::{Body, ChatModel, ChatRequest};
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
 /// What comes of it.

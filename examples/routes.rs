@@ -9,7 +9,7 @@
 //!
 //! Run it: `cargo run --example routes`
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Walk {

@@ -19,10 +19,10 @@ use std::error::Error;
 
 use clap::Parser;
 use filing::FilingDesk;
-use hier_core::agent::ChatRequest;
-use hier_core::prelude::*;
-use hier_server::Server;
-use hier_testkit::ScriptedModel;
+use hier::agent::ChatRequest;
+use hier::prelude::*;
+use hier::server::Server;
+use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
 // A server does about a fifth more with it than with the system's.

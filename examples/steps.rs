@@ -10,9 +10,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::checkpoint::MemorySaver;
-use hier_core::graph::Signal;
-use hier_core::prelude::*;
+use hier::checkpoint::MemorySaver;
+use hier::graph::Signal;
+use hier::prelude::*;
 
 const DAY: Duration = Duration::from_hours(24);
 const WEEK: Duration = Duration::from_hours(168);

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

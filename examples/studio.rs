@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures_util::StreamExt;
-use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, Reasoning};
-use hier_core::prelude::*;
-use hier_server::auth::{Tokens, User};
-use hier_server::{Server, ServerError};
-use hier_testkit::ScriptedModel;
+use hier::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, Reasoning};
+use hier::prelude::*;
+use hier::server::auth::{Tokens, User};
+use hier::server::{Server, ServerError};
+use hier::testing::ScriptedModel;
 use serde_json::json;
 
 /// Serves graphs to look at.
@@ -205,9 +205,8 @@ async fn order(number: u32) -> String {
 /// Looks the order up, and then says what it found.
 fn decide(request: &ChatRequest) -> Message {
     let thought = |text: &str| [Reasoning::new("scripted", text)];
-    let last =
-        request.messages.last().and_then(Message::content).map(hier_core::agent::Content::text).unwrap_or_default();
-    if request.messages.last().is_some_and(|message| matches!(message.body, hier_core::agent::Body::Tool { .. })) {
+    let last = request.messages.last().and_then(Message::content).map(hier::agent::Content::text).unwrap_or_default();
+    if request.messages.last().is_some_and(|message| matches!(message.body, hier::agent::Body::Tool { .. })) {
         return Message::assistant(format!("I looked it up: {last}. Is there anything else that I can do for you?"))
             .with_reasoning(thought("The order is known, so the customer can be told when it was sent."));
     }
@@ -227,7 +226,7 @@ fn decide(request: &ChatRequest) -> Message {
 /// A model that says one word after the other.
 struct Slow(ScriptedModel);
 
-#[hier_core::async_trait]
+#[hier::async_trait]
 impl ChatModel for Slow {
     fn name(&self) -> &str {
         self.0.name()

@@ -9,7 +9,7 @@
 //!
 //! Run it: `cargo run --example subgraphs`
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -14,10 +14,10 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
-use hier_core::agent::{Approval, ApprovalRequest, Body, ChatModel, ChatRequest};
-use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
-use hier_testkit::ScriptedModel;
+use hier::agent::{Approval, ApprovalRequest, Body, ChatModel, ChatRequest};
+use hier::checkpoint::MemorySaver;
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
 /// What the tools are given beside the model.

@@ -13,10 +13,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hier_core::agent::Usage;
+use hier::agent::Usage;
 
-use hier_core::prelude::*;
-use hier_testkit::ScriptedModel;
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;

@@ -5,7 +5,7 @@
 //!
 //! Run it: `cargo run --example ten_lines`
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Countdown {

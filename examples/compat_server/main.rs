@@ -17,8 +17,8 @@ mod storage;
 use std::error::Error;
 
 use clap::{Parser, ValueEnum};
-use hier_core::prelude::*;
-use hier_server::Server;
+use hier::prelude::*;
+use hier::server::Server;
 use paced::Paced;
 
 /// Serves the graphs of a suite.

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
-use hier_core::async_trait;
-use hier_server::axum::http::StatusCode;
-use hier_server::axum::{Router, routing};
+use hier::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
+use hier::async_trait;
+use hier::server::axum::http::StatusCode;
+use hier::server::axum::{Router, routing};
 use tokio::sync::Semaphore;
 
 /// Says what the model within says, each word when [`Paced::route`] is called for it.

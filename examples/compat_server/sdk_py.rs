@@ -1,9 +1,9 @@
 //! `agent`, `tools_agent`, `deep_agent` and `factory_agent`, as `libs/sdk-py/integration/graph` has them.
 
-use hier_core::agent::{ChatRequest, RunModel};
-use hier_core::prelude::*;
-use hier_server::Server;
-use hier_testkit::ScriptedModel;
+use hier::agent::{ChatRequest, RunModel};
+use hier::prelude::*;
+use hier::server::Server;
+use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
 /// Adds the graphs of the suite.
@@ -19,7 +19,7 @@ pub(crate) fn graphs(server: Server) -> Server {
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct AgentState {
     #[reducer(messages)]
-    messages: hier_core::agent::Messages,
+    messages: hier::agent::Messages,
     value: String,
     #[reducer(append)]
     items: Vec<String>,
@@ -67,7 +67,7 @@ async fn ask_human(run: &Run<BaseContext>) -> Result<AgentStateUpdate> {
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct InnerState {
     #[reducer(messages)]
-    messages: hier_core::agent::Messages,
+    messages: hier::agent::Messages,
     note: String,
 }
 
@@ -113,7 +113,7 @@ fn offers(request: &ChatRequest, tool: &str) -> bool {
 }
 
 fn has_result(request: &ChatRequest) -> bool {
-    request.messages.iter().any(|message| matches!(message.body, hier_core::agent::Body::Tool { .. }))
+    request.messages.iter().any(|message| matches!(message.body, hier::agent::Body::Tool { .. }))
 }
 
 fn searches(request: &ChatRequest) -> Message {

@@ -3,12 +3,15 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use hier_checkpoint::{Postgres, PostgresStore, Sqlite, SqliteStore};
-use hier_core::runs::{AssistantQuery, Assistants, Cancel, MemoryRuns, RunQuery, RunStore, RunsError, ThreadQuery};
-use hier_core::store::{MemoryStore, Search, Store, StoreExt as _};
-use hier_server::axum::extract::Json;
-use hier_server::axum::http::StatusCode;
-use hier_server::axum::{Router, routing};
+use hier::checkpoint::Postgres;
+use hier::checkpoint::Sqlite;
+use hier::runs::{AssistantQuery, Assistants, Cancel, MemoryRuns, RunQuery, RunStore, RunsError, ThreadQuery};
+use hier::server::axum::extract::Json;
+use hier::server::axum::http::StatusCode;
+use hier::server::axum::{Router, routing};
+use hier::store::PostgresStore;
+use hier::store::SqliteStore;
+use hier::store::{MemoryStore, Search, Store, StoreExt as _};
 use serde::Deserialize;
 
 type Storage = (Arc<dyn RunStore>, Arc<dyn Store>);
@@ -86,7 +89,7 @@ async fn assistants(runs: &dyn RunStore) -> Result<(), RunsError> {
 }
 
 /// Deletes everything in the store.
-async fn items(store: &dyn Store) -> Result<(), hier_core::store::StoreError> {
+async fn items(store: &dyn Store) -> Result<(), hier::store::StoreError> {
     let nowhere: [String; 0] = [];
     loop {
         let found = store.search(Search::below(nowhere.clone())).await?;

@@ -1,7 +1,7 @@
 //! A filing desk: agents, their subagents and tools, as the README shows them.
 
-use hier_core::agent::Body;
-use hier_core::prelude::*;
+use hier::agent::Body;
+use hier::prelude::*;
 
 /// What was found in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

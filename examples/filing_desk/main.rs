@@ -9,10 +9,10 @@
 pub mod desk;
 
 use desk::FilingDesk;
-use hier_core::prelude::*;
+use hier::prelude::*;
 
 fn main() {
     // `-- --svg` draws the picture of the README.
     let svg = std::env::args().nth(1).is_some_and(|option| option == "--svg");
-    print!("{}", if svg { FilingDesk::svg() } else { FilingDesk::mermaid() });
+    print!("{}", if svg { FilingDesk::SPEC.svg() } else { FilingDesk::SPEC.mermaid() });
 }

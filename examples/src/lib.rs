@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hier_checkpoint::Sqlite;
-use hier_core::agent::ChatModel;
-use hier_core::checkpoint::Checkpointer;
-use hier_core::{NodeError, Result};
+use hier::agent::ChatModel;
+use hier::checkpoint::Checkpointer;
+use hier::checkpoint::Sqlite;
+use hier::{NodeError, Result};
 
 /// The saver in this file, or the one that `sqlite:PATH` or `postgres:URL` names.
 pub async fn database(name: &str) -> Result<Arc<dyn Checkpointer>> {
@@ -22,7 +22,7 @@ pub async fn database(name: &str) -> Result<Arc<dyn Checkpointer>> {
 
 #[cfg(feature = "postgres")]
 async fn postgres(url: &str) -> Result<Arc<dyn Checkpointer>> {
-    let saver = hier_checkpoint::Postgres::options().connect(url).await?;
+    let saver = hier::checkpoint::Postgres::options().connect(url).await?;
     saver.migrate().await?;
     Ok(Arc::new(saver))
 }
@@ -35,7 +35,7 @@ async fn postgres(_: &str) -> Result<Arc<dyn Checkpointer>> {
 /// The model that `openai:NAME`, `anthropic:NAME`, `gemini:NAME`, `ollama:NAME` or the URL of a compatible server names.
 #[cfg(feature = "models")]
 pub fn model(name: &str) -> Result<Arc<dyn ChatModel>> {
-    Ok(Arc::new(hier_models::Model::parse(name)?))
+    Ok(Arc::new(hier::models::Model::parse(name)?))
 }
 
 /// Says how to build the examples with real models.

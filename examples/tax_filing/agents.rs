@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hier_core::agent::{TodoList, schemars};
-use hier_core::prelude::*;
+use hier::agent::{TodoList, schemars};
+use hier::prelude::*;
 
 use crate::artifact::Artifact;
 use crate::matching::Puzzle;

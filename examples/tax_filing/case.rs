@@ -1,7 +1,7 @@
 //! One case: begun, continued or looked at again.
 
-use hier_core::agent::{AgentStuck, BaseState};
-use hier_core::prelude::*;
+use hier::agent::{AgentStuck, BaseState};
+use hier::prelude::*;
 
 use crate::agents::{Desk, TaxCase};
 use crate::artifact::Filing;

@@ -29,11 +29,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
-use hier_core::agent::ChatModel;
+use hier::agent::ChatModel;
 
-use hier_core::prelude::*;
+use hier::prelude::*;
+use hier::testing::ScriptedModel;
 use hier_examples::database;
-use hier_testkit::ScriptedModel;
 
 use agents::{Desk, TaxDesk};
 use case::End;

@@ -6,9 +6,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hier_core::agent::{Body, ChatModel, ChatRequest, ChatResponse, Content, ModelError};
-use hier_core::async_trait;
-use hier_core::prelude::*;
+use hier::agent::{Body, ChatModel, ChatRequest, ChatResponse, Content, ModelError};
+use hier::async_trait;
+use hier::prelude::*;
 use serde_json::{Value, json};
 
 /// The stages, as they stand on the list of the root.

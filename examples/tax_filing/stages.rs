@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hier_core::prelude::*;
+use hier::prelude::*;
 
 use crate::agents::{Desk, MatchTask, TaxCase, TaxCaseUpdate};
 use crate::artifact::{Artifact, Bank, Filing, Match, OpenPosition};

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 /// What programs are called with.
-const REQUEST: &str = hier_core::graph::draw::REQUEST;
+const REQUEST: &str = hier_draw::REQUEST;
 
 /// The arguments of `hier graph`.
 #[derive(Args, Debug)]

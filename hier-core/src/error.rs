@@ -269,6 +269,20 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The name of the error for programs. Where LangGraph has such an error, it is LangGraph's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RecursionLimit { .. } => "GraphRecursionError",
+            Self::Conflict { .. } | Self::Reduce { .. } | Self::Update { .. } => "InvalidUpdateError",
+            Self::EmptyInput { .. } => "EmptyInputError",
+            Self::Cancelled { .. } => "Cancelled",
+            Self::Answer { .. } => "AnswerError",
+            Self::Saver { .. } => "CheckpointerError",
+            Self::Node { .. } => "NodeError",
+            _ => "RunError",
+        }
+    }
+
     /// The error at the root: that of the innermost graph, where graphs are nested.
     pub fn root(&self) -> &RunError {
         match self {

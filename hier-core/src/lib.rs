@@ -43,36 +43,21 @@
 //!
 //! Terms and semantics are LangGraph's (1.2); where they differ on purpose, `docs/semantics.md` of the repository says so.
 
-pub mod agent;
-pub mod channel;
-pub mod checkpoint;
 mod config;
 #[doc(hidden)]
 pub mod drive;
 mod engine;
 mod error;
 pub mod graph;
-mod message;
-mod panics;
+#[doc(hidden)]
+pub mod internals;
 #[doc(hidden)]
 pub mod plumbing;
 mod policy;
 pub mod prelude;
 mod question;
-pub mod reducer;
-pub mod runs;
 pub mod state;
-pub mod store;
-mod sync;
-pub mod worker;
 
-// The macros name this crate by its absolute path, also in our own tests and examples.
-#[allow(unused_extern_crates)]
-extern crate self as hier_core;
-
-#[doc(inline)]
-pub use agent::tools;
-pub use async_trait::async_trait;
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
 pub use engine::program::{Interrupt, Run, SignalWait};
 pub use engine::{
@@ -80,6 +65,8 @@ pub use engine::{
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted, branch_off,
 };
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
+pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, runs, store};
+use hier_checkpoint::{panics, sync};
 /// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.
 pub use hier_spec as spec;
 pub use question::{Question, QuestionKind};

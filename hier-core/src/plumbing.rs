@@ -17,21 +17,6 @@ pub use serde_json::{self, Value};
 pub use types::{Checked, Known, Late, Mention};
 
 pub use crate::NodeError;
-pub use crate::agent::schema::{ToolSchema, args_schema};
-pub use crate::agent::tool::arguments::ToolArguments;
-pub use crate::agent::tool::attempts::attempts;
-pub use crate::agent::tool::missing::{Found, MissingTool};
-pub use crate::agent::tool::step::once;
-pub use crate::agent::tool_node::{narrowed, tool_of, tool_parts};
-pub use crate::agent::toolsets::toolset_of;
-pub use crate::agent::{
-    AgentBuilder, ArgsSpec, BaseContext, BaseState, FieldsSpec, Member, Membership, ModelOptions, PolicySpec, agent,
-    crosses, first_doubled, is_callable, is_reserved, returnable,
-};
-pub use crate::agent::{
-    AgentContext, DeclaredTool, IntoToolOutput, Messages, NamedTool, Tool, ToolCall, ToolCallId, ToolErrors,
-    ToolOutput, ToolSpec, schema_of,
-};
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
@@ -41,6 +26,7 @@ pub use crate::graph::{
     Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
     Reads, Retry, Routing, Target, Task, Whole,
 };
+pub use crate::message::Messages;
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, name, no_channel, reset, set, stored,

@@ -127,7 +127,8 @@ pub(crate) struct Asker {
 
 impl Question {
     /// The graph that asks, as `node:task` for each level below the root; nothing for the root itself.
-    pub(crate) fn namespace(&self) -> impl Iterator<Item = &str> {
+    #[doc(hidden)]
+    pub fn namespace(&self) -> impl Iterator<Item = &str> {
         let asker = self.asker.as_ref().map_or("", |asker| asker.namespace.as_str());
         asker.split('|').filter(|level| !level.is_empty())
     }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use hier_core::agent::ModelError;
+use hier_agents::ModelError;
 use hier_core::graph::Retry;
 
 use crate::error::Failure;

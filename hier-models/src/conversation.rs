@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use hier_core::agent::{Body, ChatRequest, Content, Message, Reasoning, ToolCall, ToolStatus};
+use hier_agents::{Body, ChatRequest, Content, Message, Reasoning, ToolCall, ToolStatus};
 use serde_json::Value;
 
 use crate::media::sendable;

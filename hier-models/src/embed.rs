@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hier_core::agent::ModelError;
+use hier_agents::ModelError;
 use hier_core::async_trait;
 use hier_core::graph::Retry;
 use hier_core::store::{Embedder, StoreError};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hier_core::agent::{ChatRequest, ChatResponse, Message, ModelError};
+use hier_agents::{ChatRequest, ChatResponse, Message, ModelError};
 use reqwest::Response;
 
 use crate::attempt::Attempts;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::agent::ModelError;
+use hier_agents::ModelError;
 use reqwest::StatusCode;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Models for agents of hier: OpenAI, Anthropic, Gemini, Ollama, and every server that speaks like one of them.
 //!
 //! ```no_run
-//! use hier_core::agent::{ChatModel, ChatRequest, Message};
+//! use hier_agents::{ChatModel, ChatRequest, Message};
 //! use hier_models::Model;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It tries again what may pass (a busy or
-//! unreachable server), reports the rest as [`ModelError`](hier_core::agent::ModelError), and keeps its key to itself:
+//! unreachable server), reports the rest as [`ModelError`](hier_agents::ModelError), and keeps its key to itself:
 //! neither `Debug` nor an error nor a log line has it.
 
 mod address;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hier_core::agent::{Content, Part};
+use hier_agents::{Content, Part};
 
 /// A part of what is said.
 pub(crate) enum Piece<'a> {

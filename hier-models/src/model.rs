@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec};
+use hier_agents::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec};
 use hier_core::async_trait;
 use hier_core::graph::Retry;
 
@@ -20,7 +20,7 @@ use crate::wire::{self, Wire};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use hier_core::agent::ChatModel;
+/// use hier_agents::ChatModel;
 /// use hier_models::Model;
 ///
 /// let model: Arc<dyn ChatModel> = Arc::new(Model::at("http://localhost:8080/v1", "smollm2"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use hier_core::agent::{ChatChunk, ChatRequest, ChatStream, ModelError};
+use hier_agents::{ChatChunk, ChatRequest, ChatStream, ModelError};
 use reqwest::Response;
 use serde_json::Value;
 use sse_stream::SseByteStream;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hier_core::agent::ModelError;
+use hier_agents::ModelError;
 use hier_core::graph::Retry;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response};

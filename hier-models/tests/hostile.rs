@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, FinishReason, Message, ModelError, ToolCall};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, FinishReason, Message, ModelError, ToolCall};
 use hier_models::Model;
 use serde_json::{Value, json};
 use support::{Reply, Server, ask, failed, quick};

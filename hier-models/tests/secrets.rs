@@ -5,7 +5,7 @@ mod support;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use hier_core::agent::ChatModel;
+use hier_agents::ChatModel;
 use hier_models::Model;
 use support::{Server, ask, failed, quick};
 

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use futures_util::StreamExt;
-use hier_core::agent::{
+use hier_agents::{
     ChatChunk, ChatModel, ChatRequest, ChatResponse, Effort, Message, ModelError, ModelOptions, OutputSpec, ToolSpec,
 };
 use hier_core::store::Embedder;

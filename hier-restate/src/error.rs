@@ -32,7 +32,7 @@ impl Failure {
             RunError::Node { error, .. } => error.to_string(),
             other => other.to_string(),
         };
-        Self { kind: hier_core::drive::kind(root).to_owned(), message: error.to_string(), cause, details: Value::Null }
+        Self { kind: root.name().to_owned(), message: error.to_string(), cause, details: Value::Null }
     }
 }
 

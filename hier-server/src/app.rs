@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains};
 use hier_core::store::Store;
-use hier_core::worker;
+use hier_worker::Handle;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ pub(crate) struct App {
     pub(crate) graphs: BTreeMap<String, Served>,
     pub(crate) runs: Arc<dyn RunStore>,
     /// The worker of this process, once it works.
-    pub(crate) worker: OnceLock<worker::Handle>,
+    pub(crate) worker: OnceLock<Handle>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
     pub(crate) limits: Limits,

@@ -31,9 +31,8 @@ impl Database {
             #[cfg(feature = "sqlite")]
             "sqlite" => {
                 let path = rest.strip_prefix("//").unwrap_or(rest);
-                let runs = hier_checkpoint::Sqlite::open(path).await.map_err(|error| failed(error.to_string()))?;
-                let store =
-                    hier_checkpoint::SqliteStore::open(path).await.map_err(|error| failed(error.to_string()))?;
+                let runs = hier_sqlite::Sqlite::open(path).await.map_err(|error| failed(error.to_string()))?;
+                let store = hier_sqlite::SqliteStore::open(path).await.map_err(|error| failed(error.to_string()))?;
                 Ok(Self { runs: Arc::new(runs), store: Arc::new(store) })
             }
             #[cfg(not(feature = "sqlite"))]
@@ -48,7 +47,7 @@ impl Database {
 
     #[cfg(feature = "postgres")]
     async fn postgres(url: &str) -> Result<Self, String> {
-        use hier_checkpoint::{Postgres, PostgresStore};
+        use hier_postgres::{Postgres, PostgresStore};
         let runs = Postgres::options().connect(url).await.map_err(|error| error.to_string())?;
         runs.migrate().await.map_err(|error| error.to_string())?;
         let store = PostgresStore::connect(url).await.map_err(|error| error.to_string())?;

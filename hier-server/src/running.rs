@@ -123,8 +123,8 @@ async fn told_to_stop() {
     interrupt.await;
 }
 
-fn worker(app: &App, work: Work) -> hier_core::worker::Worker {
-    let worker = hier_core::worker::Worker::new(app.runs.clone()).memory(app.store.clone());
+fn worker(app: &App, work: Work) -> hier_worker::Worker {
+    let worker = hier_worker::Worker::new(app.runs.clone()).memory(app.store.clone());
     let worker = worker.concurrency(work.concurrency).max_run_time(work.max_run_time).max_steps(work.max_steps);
     app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ModelError, Usage};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Usage};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::{RecordedModel, ScriptedModel};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! The scripted model: what it answers, and what it remembers.
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

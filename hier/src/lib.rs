@@ -49,13 +49,16 @@
 //! | `restate` | `restate`: graphs on a Restate cluster |
 //! | `compression`, `encryption` | what savers can do with what they store |
 //!
-//! The modules are those of [`hier_core`]; [`checkpoint`] and [`store`] have the savers and stores beside them. The macros
+//! The modules are those of [`hier_core`]; [`agent`] is [`hier_agents`], [`worker`] is [`hier_worker`], and [`checkpoint`] and [`store`] also have the savers and stores. The macros
 //! find this crate under whatever name it has; one that re-exports it says where: `#[state(crate = my_crate::hier)]`,
 //! `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
 //!
 //! The derives of serde need serde itself: `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
 //! `#[serde(crate = "hier::serde")]` at the type.
 
+#[doc(inline)]
+pub use hier_agents as agent;
+pub use hier_agents::{plumbing, tools};
 pub use hier_core::*;
 #[cfg(feature = "mcp")]
 pub use hier_mcp as mcp;
@@ -67,33 +70,41 @@ pub use hier_restate as restate;
 pub use hier_server as server;
 #[cfg(feature = "testing")]
 pub use hier_testkit as testing;
+pub use hier_worker as worker;
 pub use {schemars, serde};
+
+/// Graphs, and drawings of them.
+pub mod graph {
+    pub use hier_core::graph::*;
+    pub use hier_draw as draw;
+}
 
 /// Checkpoints, and the savers that keep them.
 pub mod checkpoint {
     #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
     pub use hier_checkpoint::Key;
-    #[cfg(feature = "postgres")]
-    pub use hier_checkpoint::{Postgres, PostgresOptions};
-    #[cfg(feature = "sqlite")]
-    pub use hier_checkpoint::{Sqlite, SqliteOptions, Survives};
     pub use hier_core::checkpoint::*;
+    #[cfg(feature = "postgres")]
+    pub use hier_postgres::{Postgres, PostgresOptions};
+    #[cfg(feature = "sqlite")]
+    pub use hier_sqlite::{Sqlite, SqliteOptions, Survives};
 }
 
 /// Memory across threads, and where it is kept.
 pub mod store {
-    #[cfg(feature = "postgres")]
-    pub use hier_checkpoint::PostgresStore;
-    #[cfg(feature = "sqlite")]
-    pub use hier_checkpoint::SqliteStore;
     pub use hier_core::store::*;
+    #[cfg(feature = "postgres")]
+    pub use hier_postgres::PostgresStore;
+    #[cfg(feature = "sqlite")]
+    pub use hier_sqlite::SqliteStore;
 }
 
 /// Everything a program needs: `use hier::prelude::*;`
 ///
-/// The same names as [`hier_core::prelude`], and those of the savers and models.
+/// The same names as [`hier_agents::prelude`], and those of the savers and models.
 pub mod prelude {
-    pub use hier_core::prelude::*;
+    pub use hier_agents::prelude::*;
+    pub use hier_draw::Draw;
     #[cfg(feature = "models")]
     pub use hier_models::Model;
 

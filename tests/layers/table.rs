@@ -33,7 +33,7 @@ pub const TABLE: &[Order] = &[
         "sync policy panics channel reducer message checkpoint question error state store runs config engine graph worker agent drive prelude plumbing",
     ),
     order(
-        "hier_core::agent",
+        "hier_agents",
         "nesting schema bounds fit words call_ids paired options model compact state redaction tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder",
     ),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),

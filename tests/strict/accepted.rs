@@ -20,7 +20,8 @@ include!("../ui/programs.rs");
 
 /// `gen` is a keyword in edition 2024, the edition of the macros, and a plain name here.
 mod names_of_this_edition {
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
+    use hier_draw::Draw;
 
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Names {
@@ -49,7 +50,7 @@ mod names_of_this_edition {
 
     #[test]
     fn compile() {
-        assert!(Counts::compile().mermaid().contains("gen"));
+        assert!(Counts::compile().spec().mermaid().contains("gen"));
         assert!(format!("{:?}", count {}).contains("count"));
     }
 }

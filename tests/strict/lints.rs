@@ -59,8 +59,9 @@
 // The tool below shows that its macro accepts a `Result`.
 #![allow(clippy::missing_errors_doc)]
 
-use hier_core::agent::Json;
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::Json;
+use hier_draw::Draw;
 
 /// The part that states have in common.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -227,7 +228,8 @@ graph! {
 
 #[test]
 fn the_graphs_compile() {
-    let graphs = [Work::compile().mermaid(), Lead::compile().mermaid(), Tools::compile().mermaid()];
+    let graphs =
+        [Work::compile().spec().mermaid(), Lead::compile().spec().mermaid(), Tools::compile().spec().mermaid()];
     assert!(graphs.iter().all(|text| !text.is_empty()));
     assert_eq!(TOOLS.len(), 2);
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
-use hier_checkpoint::Sqlite;
-use hier_core::agent::{AgentLimit, Approval};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::{AgentLimit, Approval};
+use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

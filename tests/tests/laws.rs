@@ -5,7 +5,8 @@ mod laws;
 
 use std::sync::Arc;
 
-use hier_checkpoint::{Key, Sqlite};
+use hier_sqlite::Key;
+use hier_sqlite::Sqlite;
 use laws::*;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Counter {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use hier_checkpoint::Sqlite;
-use hier_core::agent::{Approval, ask_operator};
+use hier_agents::{Approval, ask_operator};
+use hier_sqlite::Sqlite;
 
+use hier_agents::prelude::*;
 use hier_core::graph::{GraphInput, Whole};
-use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use hier_core::BuildError;
-use hier_core::agent::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Messages, ModelError};
-use hier_core::async_trait;
-use hier_core::prelude::*;
-use hier_core::store::StoreExt as _;
-use hier_server::RunRequest;
+use hier::BuildError;
+use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Messages, ModelError};
+use hier::async_trait;
+use hier::prelude::*;
+use hier::server::RunRequest;
+use hier::store::StoreExt as _;
 use serde_json::{Value, json};
 
 /// Says `begin` and `end` in turn, letter by letter.
@@ -86,7 +86,7 @@ pub(super) fn agent() -> Result<CompiledGraph<AgentState, Desk>, BuildError> {
     graph.node("agent", think).node("tool", call_tool).node("checkSharedState", check_shared_state);
     graph.edge(START, "agent").edge("tool", "agent").edge("checkSharedState", END);
     let arms = [("tool", vec!["tool".into()]), ("check", vec!["checkSharedState".into()]), ("end", vec![END.into()])];
-    graph.route::<_, hier_core::graph::Place, _>("agent", "next", arms, next);
+    graph.route::<_, hier::graph::Place, _>("agent", "next", arms, next);
     graph.compile()
 }
 

@@ -8,7 +8,7 @@ mod typed;
 use std::error::Error;
 use std::sync::Arc;
 
-use hier_server::Server;
+use hier::server::Server;
 
 use agent::Desk;
 

@@ -1,11 +1,11 @@
 //! `nested` and `weather`: graphs in graphs. Their states are dynamic, as those of JavaScript are: a channel that nobody has written
 //! has no value.
 
-use hier_core::BuildError;
-use hier_core::agent::Messages;
-use hier_core::prelude::*;
-use hier_core::reducer::ReduceError;
-use hier_core::state::Builtin;
+use hier::BuildError;
+use hier::agent::Messages;
+use hier::prelude::*;
+use hier::reducer::ReduceError;
+use hier::state::Builtin;
 use serde_json::{Value, json};
 
 /// Merges messages by id, as a channel `#[reducer(messages)]` of a typed state does.

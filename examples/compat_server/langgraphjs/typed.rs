@@ -1,9 +1,9 @@
 //! `simple_runtime`, and three graphs that are there for their schemas.
 
-use hier_core::BuildError;
-use hier_core::agent::Messages;
-use hier_core::graph::{Erased, RunContext};
-use hier_core::prelude::*;
+use hier::BuildError;
+use hier::agent::Messages;
+use hier::graph::{Erased, RunContext};
+use hier::prelude::*;
 use serde_json::{Value, json};
 
 /// What `simple_runtime` is configured with.

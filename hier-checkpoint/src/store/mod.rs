@@ -1,20 +1,209 @@
-//! The stores: memory across threads, in SQLite and in Postgres.
+//! Memory across threads: items by namespace and key.
 //!
-//! What decides about an item (filters, order, meaning) is in [`hier_core::store::plan`], and the same for all. Here are only
-//! rows. A namespace is a row of its own, whose key grows, so that namespaces come in the order in which they were made; it
-//! goes with its last item.
+//! Nodes reach it with [`Run::store`](crate::Run::store). The rules are the reference's (LangGraph 1.2, `BaseStore`), but
+//! that putting an item again keeps the time at which it was made, that comparing a missing field is no error, and that an
+//! item whose time to live has passed is gone at once.
+//!
+//! ```
+//! use crate::store::{MemoryStore, Search, StoreExt};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), crate::store::StoreError> {
+//! let store = MemoryStore::default();
+//! store.put(["users", "ada"], "food", &json!({ "likes": "figs", "stars": 5 })).await?;
+//! let found = store.search(Search::below(["users"]).filter("stars", json!({ "$gte": 4 }))).await?;
+//! assert_eq!(found[0].value["likes"], "figs");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the suite of
+//! `hier-testkit` against it.
 
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_write;
-mod row;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-#[cfg(feature = "sqlite")]
-mod sqlite_rows;
+mod ext;
+mod filter;
+mod index;
+mod memory;
+mod options;
+mod path;
+pub mod plan;
+mod rules;
 
-#[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
-#[cfg(feature = "sqlite")]
-pub use sqlite::SqliteStore;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+pub use futures_core::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use ext::StoreExt;
+pub(crate) use filter::same_number;
+pub use index::Embedder;
+pub use memory::MemoryStore;
+pub use options::StoreOptions;
+
+/// An item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Where it belongs: a path of labels.
+    pub namespace: Vec<String>,
+    /// Its key in the namespace.
+    pub key: String,
+    /// The value.
+    pub value: Map<String, Value>,
+    /// When the key was first put.
+    pub created_at: SystemTime,
+    /// When it was last put.
+    pub updated_at: SystemTime,
+    /// How near it is to what a search looked for, from −1 to 1; none if the search had no text or the item no vector.
+    pub score: Option<f64>,
+}
+
+/// One operation on a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// The item with this key.
+    Get {
+        /// Where it belongs.
+        namespace: Vec<String>,
+        /// Its key.
+        key: String,
+        /// Whether reading it starts its time to live anew; as the store is configured if none.
+        refresh: Option<bool>,
+    },
+    /// Puts an item, in the place of the one that is there; without a value, deletes it.
+    Put {
+        /// Where it belongs.
+        namespace: Vec<String>,
+        /// Its key.
+        key: String,
+        /// The value; none deletes.
+        value: Option<Map<String, Value>>,
+        /// Which of its fields a search by meaning looks at.
+        index: Index,
+        /// How long it lives; as the store is configured if none.
+        time_to_live: Option<Duration>,
+    },
+    /// Items below a namespace.
+    Search(Search),
+    /// Namespaces.
+    Namespaces(Namespaces),
+}
+
+/// Which fields of an item a search by meaning looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Index {
+    /// Those that the store is configured with ([`StoreOptions::index`]).
+    #[default]
+    Configured,
+    /// None.
+    None,
+    /// These paths: fields with dots (`author.name`), items of lists (`[0]`, `[-1]`, `[*]`), any field (`*`), several fields
+    /// (`{title,body.text}`); `$` is the whole value.
+    Fields(Vec<String>),
+}
+
+/// A search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// Items whose namespace starts with these labels.
+    pub prefix: Vec<String>,
+    /// Items near this text, nearest first. Needs a store with an index.
+    pub query: Option<String>,
+    /// Items with all of these: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`). An object
+    /// asks only for the fields that it has, a list for one of the same length, item by item; a field that is missing is
+    /// equal to null. The ordering operators compare numbers, or texts where they are given one that is no number.
+    pub filter: Map<String, Value>,
+    /// At most so many.
+    pub limit: usize,
+    /// The number of first results to skip.
+    pub offset: usize,
+    /// Whether reading them starts their time to live anew; as the store is configured if none.
+    pub refresh: Option<bool>,
+}
+
+/// Which namespaces to list: those that have items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// Those that start with these labels; `*` stands for any one.
+    pub prefix: Vec<String>,
+    /// Those that end with these labels; `*` stands for any one.
+    pub suffix: Vec<String>,
+    /// Cut to so many labels, each once.
+    pub max_depth: Option<usize>,
+    /// At most so many.
+    pub limit: usize,
+    /// The number of first results to skip.
+    pub offset: usize,
+}
+
+/// The result of an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpResult {
+    /// Of `Get`.
+    Item(Option<Item>),
+    /// Of `Put`.
+    Done,
+    /// Of `Search`.
+    Items(Vec<Item>),
+    /// Of `Namespaces`.
+    Namespaces(Vec<Vec<String>>),
+}
+
+/// Why a store could not do what it was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A namespace, key, filter or limit that cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+    /// The database did not answer, or refused, or cannot be used.
+    #[error(transparent)]
+    Saver(#[from] crate::checkpoint::SaverError),
+    /// A text could not be turned into a vector.
+    #[error("the text could not be embedded: {0}")]
+    Embedding(String),
+    /// One of several texts could not be turned into a vector. A store reports its item instead.
+    #[error("text {} could not be embedded: {reason}", place + 1)]
+    EmbeddingOf {
+        /// The index of the text among those passed to the embedder.
+        place: usize,
+        /// The problem.
+        reason: String,
+    },
+}
+
+/// Keeps items by namespace and key. Object-safe; written with [`async_trait`](crate::async_trait).
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Does these operations. Reads see what was there before the writes of the same batch; of several puts of one key the
+    /// last wins.
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
+
+    /// Deletes the items whose time to live has passed, and returns how many those were.
+    async fn sweep(&self) -> Result<u64, StoreError>;
+}
+
+// Written as `async_trait` writes them, since an `async fn` would box the store's boxed future once more.
+impl<T: Store + ?Sized> Store for Arc<T> {
+    fn batch<'life0, 'async_trait>(
+        &'life0 self,
+        ops: Vec<Op>,
+    ) -> BoxFuture<'async_trait, Result<Vec<OpResult>, StoreError>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        (**self).batch(ops)
+    }
+
+    fn sweep<'life0, 'async_trait>(&'life0 self) -> BoxFuture<'async_trait, Result<u64, StoreError>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        (**self).sweep()
+    }
+}

@@ -6,8 +6,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use hier_checkpoint::{Key, Postgres, Sqlite};
 use hier_core::runs::RunStore;
+use hier_postgres::Postgres;
+use hier_sqlite::Key;
+use hier_sqlite::Sqlite;
 
 use super::args::Database;
 use super::{Error, Saver};

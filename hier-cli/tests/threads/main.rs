@@ -6,9 +6,10 @@ mod studio;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hier_checkpoint::{Key, Sqlite};
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::prelude::*;
+use hier_sqlite::Key;
+use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -334,7 +335,7 @@ async fn a_server_is_read_like_a_file() {
         println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
         return;
     };
-    let saver = hier_checkpoint::Postgres::options().schema("cli_threads").connect(&url).await.expect("a server");
+    let saver = hier_postgres::Postgres::options().schema("cli_threads").connect(&url).await.expect("a server");
     saver.migrate().await.expect("tables");
     let graph = Approval::compile().checkpointer(saver);
     let _ = graph.invoke(Case::update().amount(12.5), Config::thread("case-17"), ()).await.expect("a run");

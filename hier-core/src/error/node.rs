@@ -125,12 +125,14 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Source(error), true)
     }
 
-    pub(crate) fn from_kind(kind: NodeErrorKind, transient: bool) -> Self {
+    #[doc(hidden)]
+    pub fn from_kind(kind: NodeErrorKind, transient: bool) -> Self {
         Self::of(kind, transient, None)
     }
 
     /// Returns a copy of the error with another kind and the same name.
-    pub(crate) fn with_kind(&self, kind: NodeErrorKind) -> Self {
+    #[doc(hidden)]
+    pub fn with_kind(&self, kind: NodeErrorKind) -> Self {
         let error = Self::of(kind, self.0.transient, self.0.name);
         if self.is_of_handler() { error.of_handler() } else { error }
     }
@@ -157,7 +159,8 @@ impl NodeError {
     }
 
     /// The failure of a tool. Another attempt may help if it may help the tool.
-    pub(crate) fn of_tool(self, tool: &str) -> Self {
+    #[doc(hidden)]
+    pub fn of_tool(self, tool: &str) -> Self {
         let transient = self.is_transient();
         Self::from_kind(NodeErrorKind::Tool { tool: tool.to_owned(), error: self }, transient)
     }
@@ -220,7 +223,8 @@ impl NodeError {
         }
     }
 
-    pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+    #[doc(hidden)]
+    pub fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
         Self::from_kind(NodeErrorKind::Panic(panics::text(payload)), false)
     }
 }

@@ -9,6 +9,7 @@ use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Source, Target as SpecTa
 use super::assemble::{self, Draft};
 use super::compiled::CompiledGraph;
 use super::handler::IntoOutput;
+use crate::channel::ChannelSpec;
 use crate::engine::program::{Checkpoints, End, NodeDef, Payload, RouteFn, Routing, Start, Task, body};
 use crate::error::{BuildError, NodeError};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
@@ -145,8 +146,7 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
 impl<S: State, C: Send + Sync + 'static> GraphBuilder<S, C> {
     /// A graph over a derived state, with this name.
     pub fn new(name: impl Into<String>) -> Self {
-        let channels = S::CHANNELS.iter().cloned().collect();
-        Self { draft: Draft::new(name.into(), channels, Arc::new(S::default)) }
+        Self::over(name.into(), S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
     }
 }
 
@@ -155,11 +155,17 @@ impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
     pub fn dynamic(name: impl Into<String>, schema: Schema) -> Self {
         let channels = schema.channels().cloned().collect();
         let schema = Arc::new(schema);
-        Self { draft: Draft::new(name.into(), channels, Arc::new(move || schema.initial())) }
+        Self::over(name.into(), channels, Arc::new(move || schema.initial()))
     }
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
+    /// A graph over these channels, whose state begins like this.
+    #[doc(hidden)]
+    pub fn over(name: String, channels: Vec<ChannelSpec>, initial: Arc<dyn Fn() -> S + Send + Sync>) -> Self {
+        Self { draft: Draft::new(name, channels, initial) }
+    }
+
     /// Describes the graph.
     pub fn description(&mut self, text: impl Into<String>) -> &mut Self {
         self.draft.doc = text.into();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
-use super::draw;
 use super::input::GraphInput;
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
@@ -77,21 +76,6 @@ pub trait Graph: Copy + Send + Sync + 'static {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())
     }
-
-    /// The graph as a Mermaid flowchart.
-    fn mermaid() -> String {
-        draw::mermaid(Self::SPEC)
-    }
-
-    /// The graph in the DOT language of Graphviz.
-    fn dot() -> String {
-        draw::dot(Self::SPEC)
-    }
-
-    /// The graph as an SVG picture.
-    fn svg() -> String {
-        draw::svg(Self::SPEC)
-    }
 }
 
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
@@ -126,6 +110,27 @@ impl<S: Values, C> fmt::Debug for Parts<S, C> {
 }
 
 impl<S: Values, C> Parts<S, C> {
+    /// A graph whose nodes are made at run time.
+    #[doc(hidden)]
+    pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
+        let (routes, inbox) = (Vec::new(), None);
+        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox }
+    }
+
+    /// The same as an agent: it asks a model.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn agent(self) -> Self {
+        Self { is_agent: true, ..self }
+    }
+
+    /// The same as a part of the graph around it, with this route from its beginning.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn part(self, route: RouteFn<S>) -> Self {
+        Self { is_part: true, routes: vec![route], ..self }
+    }
+
     /// A graph without code yet.
     pub fn new(spec: &'static GraphSpec) -> Self {
         let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
@@ -181,11 +186,8 @@ impl<S: Values, C, I, O> fmt::Debug for CompiledGraph<S, C, I, O> {
 }
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
-    pub(crate) fn new(
-        parts: Parts<S, C>,
-        initial: Arc<dyn Fn() -> S + Send + Sync>,
-        channels: Vec<ChannelSpec>,
-    ) -> Self {
+    #[doc(hidden)]
+    pub fn new(parts: Parts<S, C>, initial: Arc<dyn Fn() -> S + Send + Sync>, channels: Vec<ChannelSpec>) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
         let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, .. } = parts;
@@ -211,6 +213,12 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 
+    /// The parts of the graph that another graph attaches.
+    #[doc(hidden)]
+    pub fn program(&self) -> &Arc<Program<S, C>> {
+        &self.inner
+    }
+
     /// The graph as data.
     pub fn spec(&self) -> &GraphSpec {
         &self.inner.spec
@@ -228,21 +236,6 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// ```
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
-    }
-
-    /// The graph as a Mermaid flowchart.
-    pub fn mermaid(&self) -> String {
-        draw::mermaid(self.spec())
-    }
-
-    /// The graph in the DOT language of Graphviz.
-    pub fn dot(&self) -> String {
-        draw::dot(self.spec())
-    }
-
-    /// The graph as an SVG picture.
-    pub fn svg(&self) -> String {
-        draw::svg(self.spec())
     }
 
     /// Makes runs durable: each is a run of the thread that its [`Config::thread`] names, whose checkpoints this saver

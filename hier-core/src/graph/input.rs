@@ -1,7 +1,8 @@
 //! Inputs of runs.
 
 use crate::engine::program::{Command, Input};
-use crate::state::{DynState, DynUpdate, Update, Values};
+use crate::message::{Message, Messages};
+use crate::state::{Conversation, DynState, DynUpdate, Update, Values};
 
 /// Marks a graph without an `input:` view: it takes a whole state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +17,7 @@ pub struct Whole;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of this graph over `{S}`",
     label = "no input of this graph",
-    note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`, an agent also a `Message::user(…)`; a graph with `input: View` \
+    note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`, with a conversation also a `Message::user(…)`; a graph with `input: View` \
             takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
@@ -33,6 +34,13 @@ impl<S: Values, I> GraphInput<S, I> for () {
 impl<S: Values, I> GraphInput<S, I> for Command<S> {
     fn into_input(self) -> Input<S> {
         Input::Command(Box::new(self))
+    }
+}
+
+/// A message as the input of a graph with a conversation: it is added to the conversation.
+impl<S: Conversation> GraphInput<S, Whole> for Message {
+    fn into_input(self) -> Input<S> {
+        Input::New([S::said(Messages::from([self]))].into_iter().collect())
     }
 }
 

@@ -4,18 +4,17 @@ mod assemble;
 mod attach;
 mod builder;
 mod compiled;
-pub mod draw;
 mod due;
 mod dynamic;
 pub mod handler;
 mod input;
 mod mail;
+mod on_entry;
 #[doc(hidden)]
 pub mod site;
 mod task;
 mod thread;
 
-pub(crate) use assemble::Draft;
 pub use attach::FitsContext;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};

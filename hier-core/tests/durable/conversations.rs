@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::StateUpdate;
-use hier_core::agent::{Message, Messages};
 use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 
 /// What a graph with these channels is, in two versions.

@@ -25,7 +25,6 @@ mod letters;
 mod modes;
 mod nested;
 mod numbered;
-mod own_parts;
 mod panicking;
 mod pending;
 mod positions;

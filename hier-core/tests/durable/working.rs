@@ -8,7 +8,7 @@ use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::prelude::*;
 use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStatus, RunStore};
-use hier_core::worker::Worker;
+use hier_worker::Worker;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;

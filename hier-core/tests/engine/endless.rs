@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hier_core::prelude::*;
 use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, Run, RunStatus, RunStore};
-use hier_core::worker::Worker;
+use hier_worker::Worker;
 use serde_json::json;
 use uuid::Uuid;
 

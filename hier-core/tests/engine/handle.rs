@@ -13,8 +13,8 @@ use hier_core::runs::{
     Claimed, EventQuery, Keeps, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd, RunLog,
     RunStatus, RunStore, RunsError, Settlement,
 };
-use hier_core::worker::Worker;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use hier_worker::Worker;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -110,7 +110,7 @@ fn new(thread: &str, graph: &str) -> NewRun {
 /// A worker that does so many runs at once, and its handle.
 struct Desk {
     store: Arc<Layered<Counting>>,
-    handle: hier_core::worker::Handle,
+    handle: hier_worker::Handle,
     gate: Gate,
     stop: CancellationToken,
     working: JoinHandle<()>,

@@ -23,7 +23,6 @@ mod savers;
 mod stores;
 mod streaming;
 mod subgraphs;
-mod tools;
 mod views;
 mod worker_panics;
 mod workers;

@@ -11,8 +11,8 @@ use hier_core::runs::{
     Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
     Settlement, ThreadRow,
 };
-use hier_core::worker::Worker;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use hier_worker::Worker;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -12,8 +12,8 @@ use hier_core::runs::{
     Cancel, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus,
     RunStore, RunsError, Settlement, ThreadStatus,
 };
-use hier_core::worker::Worker;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use hier_worker::Worker;
 use serde_json::json;
 use uuid::Uuid;
 

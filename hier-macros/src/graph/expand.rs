@@ -101,7 +101,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     };
     let hooks = agent::expand::hooks(&model.member, state, &context);
     let inbox = agent::expand::inbox(&model.member, state);
-    let membership = agent::expand::membership(name, &model.member, state);
+    let membership = model.agents.then(|| agent::expand::membership(name, &model.member, state));
     let types = types(model, state);
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();

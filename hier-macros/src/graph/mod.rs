@@ -26,11 +26,27 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
     if let Some(ast) = parse::parse(input, &mut errors) {
         let mut model = model::model(ast, hier, &mut errors);
         let doubtful = check::check(&model, &mut errors);
+        needs_agents(&model, &mut errors);
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
         output = expand::expand(&model, &doubtful, &errors.words);
     }
     output.extend(errors.into_tokens());
     output
+}
+
+/// Agents and nodes with tools are in a crate of their own.
+fn needs_agents(model: &model::Model, errors: &mut Errors) {
+    const FIX: &str = "and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
+    if model.agents {
+        return;
+    }
+    let name = &model.head.name;
+    if model.agent.is_some() {
+        errors.push(name, format!("`{name}` is an agent, {FIX}"));
+    }
+    for node in model.nodes.iter().filter(|node| node.tools.is_some()) {
+        errors.push(&node.name, format!("node `{}` calls tools, {FIX}", node.name));
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ use crate::symbol;
 pub(super) struct Model {
     /// Where generated code finds what it needs.
     pub(super) hier: TokenStream,
+    /// True if that place has agents and tools.
+    pub(super) agents: bool,
     pub(super) head: Head,
     /// The graph as data, without its documentation.
     pub(super) spec: GraphSpec,
@@ -63,6 +65,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
     }
     let mut model = Model {
         hier: hier.path(home.as_ref(), errors),
+        agents: hier.agents(home.as_ref()),
         head,
         spec,
         docs,

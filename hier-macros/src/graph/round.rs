@@ -92,7 +92,7 @@ fn a_graph_that_is_written_down_is_understood_as_what_it_is() {
         let call = call(&spec);
         let mut errors = Errors::default();
         let ast = parse::parse(call.parse().expect("tokens"), &mut errors).expect("a graph");
-        let model = model::model(ast, &Hier::known("hier_core"), &mut errors);
+        let model = model::model(ast, &Hier::known("hier"), &mut errors);
         assert_eq!(told(&model.spec), told(&spec), "{call}");
         assert!(errors.into_tokens().is_empty(), "{call}");
     }

@@ -5,7 +5,7 @@ use crate::testing::{expect, messages};
 
 /// The messages of a call's errors, in order.
 fn errors(call: &str) -> Vec<String> {
-    let output = super::expand(call.parse().unwrap(), &Hier::known("hier_core"));
+    let output = super::expand(call.parse().unwrap(), &Hier::known("hier"));
     if !call.is_empty() {
         assert!(output.to_string().contains("struct G"), "no type in {output}");
     }

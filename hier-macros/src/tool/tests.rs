@@ -12,7 +12,7 @@ fn errors(options: &str, function: &str) -> Vec<String> {
 
 /// Returns the same for a function without a doc comment.
 fn undocumented(options: &str, function: &str) -> Vec<String> {
-    let output = super::expand(options.parse().unwrap(), &function.parse().unwrap(), &Hier::known("hier_core"));
+    let output = super::expand(options.parse().unwrap(), &function.parse().unwrap(), &Hier::known("hier"));
     let text = output.to_string();
     assert!(text.contains("struct look") && text.contains("fn look"), "no type or no function in {text}");
     messages(output)
@@ -75,8 +75,7 @@ fn the_marks_of_parameters_are_checked() {
 fn the_function_is_checked() {
     expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
     expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool has no parameters of types or lifetimes"]);
-    let output =
-        super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier_core")).to_string();
+    let output = super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier")).to_string();
     assert!(output.contains("`#[tool]` stands above an `async fn` with a body"), "{output}");
 }
 

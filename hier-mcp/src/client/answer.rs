@@ -1,6 +1,6 @@
 //! Answers what a server asks: at once, or between the rounds of a call.
 
-use hier_core::agent::{ChatRequest, Content, FinishReason, Message, ModelOptions, Part};
+use hier_agents::{ChatRequest, Content, FinishReason, Message, ModelOptions, Part};
 use hier_core::{NodeError, Run};
 use serde_json::{Value, json};
 

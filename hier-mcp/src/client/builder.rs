@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_agents::ChatModel;
 use hier_core::NodeError;
-use hier_core::agent::ChatModel;
 use serde_json::Value;
 
 use super::connection::Client;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::agent::{Content, ToolAnswer, ToolCall};
+use hier_agents::{Content, ToolAnswer, ToolCall};
 use hier_core::{NodeError, Run};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequiredResult};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hier_core::agent::ToolSpec;
+use hier_agents::ToolSpec;
 use rmcp::model::Tool;
 use tokio::time::Instant;
 

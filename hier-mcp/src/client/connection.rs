@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use hier_core::agent::ToolSpec;
+use hier_agents::ToolSpec;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -13,7 +13,7 @@ use super::options::{Options, Place};
 use super::shape::Shape;
 use crate::error::McpError;
 
-/// A server whose tools agents can call: a [`Toolset`](hier_core::agent::Toolset). Clones share the connection.
+/// A server whose tools agents can call: a [`Toolset`](hier_agents::Toolset). Clones share the connection.
 ///
 /// It connects when it is used first, and again when the connection was lost; the program that it started ends with the last clone.
 /// A call that the connection was lost in is not repeated: nobody knows whether it was done.
@@ -32,7 +32,7 @@ use crate::error::McpError;
 /// durable. In a durable run such a question is refused, and the call fails with an error that says so.
 ///
 /// ```no_run
-/// use hier_core::prelude::*;
+/// use hier_agents::prelude::*;
 /// use hier_mcp::Client;
 ///
 /// struct Desk {

@@ -1,6 +1,6 @@
 //! What a tool of a server returned, as a model takes it: within bounds.
 
-use hier_core::agent::{Content, Part};
+use hier_agents::{Content, Part};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 

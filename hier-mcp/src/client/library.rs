@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hier_core::agent::{Content, Message};
+use hier_agents::{Content, Message};
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     Role,

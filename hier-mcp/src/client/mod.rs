@@ -18,7 +18,7 @@ mod shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hier_core::agent::{ToolAnswer, ToolCall, ToolSpec, Toolset};
+use hier_agents::{ToolAnswer, ToolCall, ToolSpec, Toolset};
 use hier_core::{NodeError, Run, async_trait};
 use serde_json::Value;
 

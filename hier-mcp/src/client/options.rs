@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hier_agents::ChatModel;
 use hier_core::NodeError;
-use hier_core::agent::ChatModel;
 use serde_json::Value;
 
 use super::question::Question;

@@ -55,7 +55,7 @@ pub use self::seal::SealKey;
 /// know tasks: they ask how far it is, answer it, and cancel it.
 ///
 /// ```no_run
-/// use hier_core::prelude::*;
+/// use hier_agents::prelude::*;
 /// use hier_mcp::Server;
 ///
 /// graph! {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hier_core::agent::{Body, Content, Message, Part};
+use hier_agents::{Body, Content, Message, Part};
 use hier_core::graph::{DynGraph, DynInput};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ResourceContents, Tool};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! The answer that comes of a draft, or why it cannot be used.
 
-use hier_core::agent::{ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
+use hier_agents::{ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
 use serde_json::Value;
 
 use super::Draft;

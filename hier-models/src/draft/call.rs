@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hier_core::agent::ToolCall;
+use hier_agents::ToolCall;
 use serde_json::{Value, json};
 
 /// A call while it is read.

@@ -7,7 +7,7 @@ mod thought;
 
 use std::collections::{HashSet, VecDeque};
 
-use hier_core::agent::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
+use hier_agents::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
 use serde_json::{Value, json};
 
 use call::{Args, CallDraft};

@@ -1,6 +1,6 @@
 //! What a model thinks, while it is read.
 
-use hier_core::agent::Reasoning;
+use hier_agents::Reasoning;
 use serde_json::Value;
 
 /// A thought while it is read.

@@ -1,7 +1,7 @@
 //! Streams, cut into bytes in every way, in all dialects.
 
 use futures_util::{FutureExt, stream};
-use hier_core::agent::{ChatChunk, ChatRequest, ChatResponse, FinishReason};
+use hier_agents::{ChatChunk, ChatRequest, ChatResponse, FinishReason};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Anthropic's messages.
 
-use hier_core::agent::{Content, ModelOptions, PromptCache, ToolChoice};
+use hier_agents::{Content, ModelOptions, PromptCache, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};

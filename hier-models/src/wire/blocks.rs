@@ -2,7 +2,7 @@
 //!
 //! Blocks that hier has no word for, such as those of tools that the provider runs itself, are kept as they came.
 
-use hier_core::agent::Reasoning;
+use hier_agents::Reasoning;
 use serde_json::{Value, json};
 
 use super::shared::{list, text};

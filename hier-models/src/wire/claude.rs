@@ -1,6 +1,6 @@
 //! What Anthropic's models take, by their version: each family of them thinks in its own way.
 
-use hier_core::agent::{Effort, ModelOptions};
+use hier_agents::{Effort, ModelOptions};
 use serde_json::{Value, json};
 
 use super::shared::forces_a_call;

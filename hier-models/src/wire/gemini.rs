@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hier_core::agent::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice, ToolSpec};
+use hier_agents::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice, ToolSpec};
 use serde_json::{Value, json};
 
 use super::shared::{field, finish, lacks, list, no_error, set, set_list, text, tool};

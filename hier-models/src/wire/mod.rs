@@ -16,7 +16,7 @@ mod thinking;
 pub(crate) use gemini::resource;
 pub(crate) use shared::no_error;
 
-use hier_core::agent::ChatRequest;
+use hier_agents::ChatRequest;
 use serde_json::Value;
 
 use crate::draft::Draft;

@@ -1,6 +1,6 @@
 //! Ollama's own dialect.
 
-use hier_core::agent::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
+use hier_agents::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{bearer, field, finish, functions, lacks, list, no_error, set, set_list, text};

@@ -1,6 +1,6 @@
 //! OpenAI's chat completions, which llama.cpp, vLLM, LM Studio and many providers speak, too.
 
-use hier_core::agent::{Content, Effort, ModelOptions, OutputSpec, ToolChoice};
+use hier_agents::{Content, Effort, ModelOptions, OutputSpec, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{

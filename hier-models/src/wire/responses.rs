@@ -1,7 +1,7 @@
 //! OpenAI's responses. Nothing is stored there: the conversation goes with each request, and what the model thought with it,
 //! encrypted.
 
-use hier_core::agent::{Content, FinishReason, Reasoning, ToolChoice};
+use hier_agents::{Content, FinishReason, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
 use super::openai::sampling;
@@ -194,7 +194,7 @@ fn end(draft: &mut Draft, response: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn function(spec: &hier_core::agent::ToolSpec) -> Value {
+fn function(spec: &hier_agents::ToolSpec) -> Value {
     let mut function = tool(spec, "parameters");
     function["type"] = json!("function");
     // Unless told, the provider takes schemas to be strict, and refuses those that are not.

@@ -1,6 +1,6 @@
 //! What several dialects have in common.
 
-use hier_core::agent::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
+use hier_agents::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
 use super::schema;
@@ -127,7 +127,7 @@ pub(super) fn lacks(provider: &str, options: &[(&str, bool)]) -> Result<(), Fail
 
 /// Whether the model must call a tool.
 pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
-    use hier_core::agent::ToolChoice;
+    use hier_agents::ToolChoice;
     matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
 }
 

@@ -1,6 +1,6 @@
 //! How much models are to think, in the words of providers.
 
-use hier_core::agent::{Effort, ModelOptions};
+use hier_agents::{Effort, ModelOptions};
 use serde_json::{Value, json};
 
 use crate::error::Failure;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hier_core::agent::{ChatRequest, Message};
+use hier_agents::{ChatRequest, Message};
 use hier_core::graph::Retry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

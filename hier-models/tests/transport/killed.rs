@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hier_checkpoint::Sqlite;
-use hier_core::agent::BaseState;
-use hier_core::prelude::*;
+use hier_agents::BaseState;
+use hier_agents::prelude::*;
 use hier_models::Model;
+use hier_sqlite::Sqlite;
 
 use crate::providers::{Provider, all};
 use crate::support::{Reply, Server};

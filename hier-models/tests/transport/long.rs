@@ -1,7 +1,7 @@
 //! What is sent of a conversation that was made shorter is one that each provider takes: its rules are written down here, one
 //! judge a dialect, and the real request is held to them.
 
-use hier_core::agent::{
+use hier_agents::{
     ChatModel, ChatRequest, Clipping, Compaction, Content, Mark, Message, Messages, Part, Reasoning, ToolCall,
     compacted,
 };

@@ -13,7 +13,7 @@ mod turns;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hier_core::agent::{
+use hier_agents::{
     ChatChunk, ChatModel, ChatRequest, Content, Message, ModelError, ModelOptions, OutputSpec, Part, ToolCall,
     ToolSpec, Usage,
 };

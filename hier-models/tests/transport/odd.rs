@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, Content, FinishReason, ModelError, Part};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, Content, FinishReason, ModelError, Part};
 use hier_models::Model;
 use serde_json::{Value, json};
 
@@ -223,7 +223,7 @@ async fn an_empty_answer_has_its_end_and_its_cost() {
         let server = Server::start([Reply::Whole(200, "", body.to_string())]).await;
         let answer = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap();
         assert_eq!((&*answer.text(), answer.finish), ("", Some(finish)));
-        assert_eq!(answer.message.usage().map(hier_core::agent::Usage::total), Some(14));
+        assert_eq!(answer.message.usage().map(hier_agents::Usage::total), Some(14));
     }
 }
 

@@ -1,7 +1,7 @@
 //! An agent that is for an answer of a type: in the provider's own shape where its models keep to one beside tools, else by a tool.
 
-use hier_core::agent::{AgentEnd, ChatModel, OutputSpec};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::{AgentEnd, ChatModel, OutputSpec};
 use hier_models::Model;
 use serde_json::{Value, json};
 

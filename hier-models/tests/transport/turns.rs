@@ -1,7 +1,7 @@
 //! What a model thought goes back to its maker, and to nobody else.
 
 use futures_util::StreamExt;
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, Effort, Message, Messages, ModelError, ModelOptions};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, Effort, Message, Messages, ModelError, ModelOptions};
 use hier_core::checkpoint::codec;
 
 use crate::providers::{Provider, SIGNED, all};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hier_core::graph::Runner as _;
 use hier_core::prelude::*;
 use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, RunClaim, RunStatus, RunStore};
-use hier_core::worker::Worker;
 use hier_restate::{Client, Hub, Runner};
+use hier_worker::Worker;
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

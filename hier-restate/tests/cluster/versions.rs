@@ -1,9 +1,9 @@
 //! New versions of the program, and threads that begin in one place and end in another.
 
-use hier_checkpoint::Sqlite;
 use hier_core::graph::{DynCommand, DynInput};
 use hier_core::prelude::*;
 use hier_restate::Error;
+use hier_sqlite::Sqlite;
 use serde_json::json;
 use uuid::Uuid;
 

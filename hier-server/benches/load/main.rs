@@ -18,7 +18,7 @@ mod streams;
 
 use std::time::Duration;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_server::{Running, Server, ServerError};
 use serde_json::json;
 

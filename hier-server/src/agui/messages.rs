@@ -1,6 +1,6 @@
 //! Messages in the forms of AG-UI and of LangChain, which the rest of the server speaks.
 
-use hier_core::agent::Part;
+use hier_core::message::Part;
 use serde_json::{Map, Value, json};
 
 use crate::wire::message;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use hier_core::graph::draw;
+use hier_draw::Draw;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -58,11 +58,11 @@ pub(super) async fn svg(
 ) -> ApiResult<Response> {
     let served = served(&caller, &name).await?;
     let named: Vec<Vec<String>> = match query.open.as_deref().unwrap_or("[]") {
-        "*" => return Ok(picture(draw::svg(served.graph.spec()))),
+        "*" => return Ok(picture(served.graph.spec().svg())),
         text => serde_json::from_str(text)
             .map_err(|_| ApiError::invalid("`open` is a JSON list of paths, which are lists of names, or `*`"))?,
     };
-    Ok(picture(draw::svg_opened(served.graph.spec(), |path| named.iter().any(|named| named == path))))
+    Ok(picture(served.graph.spec().svg_opened(|path| named.iter().any(|named| named == path))))
 }
 
 fn picture(svg: String) -> Response {

@@ -3,7 +3,7 @@
 //! hier distinguishes messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Clients' messages
 //! need no translation: a state whose types contain messages reads both forms.
 
-use hier_core::agent::Message;
+use hier_core::message::Message;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -156,7 +156,7 @@ fn usage_outward(usage: Option<Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use hier_core::agent::{Message, ToolCall};
+    use hier_core::message::{Message, ToolCall};
 
     use super::*;
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hier_core::agent::Message;
 use hier_core::graph::DynGraph;
+use hier_core::message::Message;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -209,7 +209,7 @@ impl Shape {
 mod tests {
     use std::collections::HashMap;
 
-    use hier_core::agent::Messages;
+    use hier_core::message::Messages;
     use serde::{Deserialize, Serialize};
     use serde_json::json;
 

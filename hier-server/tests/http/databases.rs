@@ -114,7 +114,7 @@ async fn streams_hold_no_connection_of_the_pool() {
     let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
         return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
     };
-    let runs = hier_checkpoint::Postgres::options().connections(2).connect(&url).await.expect("a database");
+    let runs = hier_postgres::Postgres::options().connections(2).connect(&url).await.expect("a database");
     runs.migrate().await.expect("tables");
     let store = std::sync::Arc::new(hier_core::store::MemoryStore::default());
     let desk = open(server().storage(std::sync::Arc::new(runs), store)).await;

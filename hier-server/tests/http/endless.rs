@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_server::Server;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::json;

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use hier_checkpoint::Sqlite;
 use hier_core::runs::{CronQuery, Crons, RunQuery, RunStatus, RunStore};
 use hier_server::Webhooks;
+use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

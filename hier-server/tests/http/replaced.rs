@@ -155,7 +155,7 @@ async fn later_thread_stays_as_it_is_in_memory() {
 #[tokio::test]
 async fn later_thread_stays_as_it_is_on_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
-    let runs = hier_checkpoint::Sqlite::open(folder.path().join("runs.db")).await.expect("a database");
+    let runs = hier_sqlite::Sqlite::open(folder.path().join("runs.db")).await.expect("a database");
     later_thread_stays_as_it_is(Arc::new(runs)).await;
 }
 
@@ -165,7 +165,7 @@ async fn later_thread_stays_as_it_is_on_postgres() {
     let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
         return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
     };
-    let runs = hier_checkpoint::Postgres::options().connect(&url).await.expect("a database");
+    let runs = hier_postgres::Postgres::options().connect(&url).await.expect("a database");
     runs.migrate().await.expect("tables");
     later_thread_stays_as_it_is(Arc::new(runs)).await;
 }

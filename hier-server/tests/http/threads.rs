@@ -1,6 +1,6 @@
 //! Threads and their states.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_server::Server;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! Messages and other values of clients: all forms are taken, nothing is lost, and nothing else is changed.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 
 use super::scripted::in_words;
 use super::tape::{Line, Tape};
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
 use hier_core::async_trait;
 
 /// A model whose answers are kept in a file, or come from one: real conversations in tests, without a network and
@@ -22,7 +22,7 @@ use hier_core::async_trait;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use hier_core::agent::{ChatModel, ChatRequest, Message, ModelError};
+/// # use hier_agents::{ChatModel, ChatRequest, Message, ModelError};
 /// # use hier_testkit::{RecordedModel, ScriptedModel};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream;
 
-use hier_core::agent::{
-    Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError, OutputSpec,
-};
+use hier_agents::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError, OutputSpec};
 use hier_core::async_trait;
 
 use super::recorded::anonymous;
@@ -21,7 +19,7 @@ use super::recorded::anonymous;
 /// ([`Message::with_reasoning`]) before its text, then its calls.
 ///
 /// ```
-/// # use hier_core::agent::{ChatModel, ChatRequest, Message, ModelError};
+/// # use hier_agents::{ChatModel, ChatRequest, Message, ModelError};
 /// # use hier_testkit::ScriptedModel;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
@@ -66,7 +64,7 @@ impl ScriptedModel {
     /// A model that says again what the model said in this conversation, in order: to replay a stored thread.
     ///
     /// ```
-    /// # use hier_core::agent::{Message, ToolCall};
+    /// # use hier_agents::{Message, ToolCall};
     /// # use hier_testkit::ScriptedModel;
     /// let stored = [Message::user("Hello?"), Message::assistant("Hello!"), Message::user("Bye.")];
     /// assert_eq!(ScriptedModel::repeating(&stored).remaining(), Some(1));

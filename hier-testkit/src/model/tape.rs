@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use hier_core::agent::{ChatRequest, ChatResponse};
+use hier_agents::{ChatRequest, ChatResponse};
 
 use super::recorded::anonymous;
 

@@ -34,7 +34,7 @@ use crate::session::{FakeOperator, Session, Trace};
 ///
 /// ```
 /// use hier_core::checkpoint::MemorySaver;
-/// use hier_core::prelude::*;
+/// use hier_agents::prelude::*;
 /// use hier_testkit::{Change, Replay};
 ///
 /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
 use hier_core::prelude::{END, NodeError, START};
 use hier_core::runs::Run;
 use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
-use hier_core::worker::Worker;
+use hier_worker::Worker;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::agent::Message;
+use hier_agents::Message;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{Command, CompiledGraph, GraphInput, GraphOutput};
 use hier_core::state::Values;
@@ -32,7 +32,7 @@ const ROUNDS: usize = 1_000;
 /// kept in memory, unless [`saver`](Self::saver) says otherwise.
 ///
 /// ```
-/// use hier_core::prelude::*;
+/// use hier_agents::prelude::*;
 /// use hier_testkit::{FakeOperator, ScriptedModel, Session};
 /// use serde_json::json;
 ///

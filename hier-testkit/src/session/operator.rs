@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hier_agents::{Approval, ApprovalRequest, OperatorQuestion};
 use hier_core::Question;
-use hier_core::agent::{Approval, ApprovalRequest, OperatorQuestion};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ impl FakeOperator {
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
-    /// Answers an agent's [`ask_operator`](hier_core::agent::ask_operator) whose question has this text in it.
+    /// Answers an agent's [`ask_operator`](hier_agents::ask_operator) whose question has this text in it.
     #[must_use]
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());

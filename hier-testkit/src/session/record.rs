@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hier_core::agent::ChatChunk;
+use hier_agents::ChatChunk;
 use hier_core::state::Values;
 use hier_core::{Event, MessageChunk, Outcome, Question, RunError, StreamMode};
 use serde_json::Value;

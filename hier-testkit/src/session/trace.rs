@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use hier_core::agent::{Message, ToolCall, Usage};
+use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 

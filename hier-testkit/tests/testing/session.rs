@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use hier_core::agent::{Usage, ask_operator};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::{Usage, ask_operator};
 use hier_testkit::{Clock, FakeOperator, ScriptedModel, Session, Trace};
 use serde_json::json;
 

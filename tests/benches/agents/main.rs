@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use hier_checkpoint::Sqlite;
-use hier_core::agent::{AgentBuilder, Messages, Subagent, SubagentPolicy};
+use hier_agents::{AgentBuilder, Messages, Subagent, SubagentPolicy};
+use hier_sqlite::Sqlite;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use hier_checkpoint::{Postgres, Sqlite};
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
-use hier_core::prelude::*;
+use hier_postgres::Postgres;
+use hier_sqlite::Sqlite;
 use tokio::runtime::Runtime;
 
 use super::{Counter, Tiny, runtime};

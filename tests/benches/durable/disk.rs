@@ -1,8 +1,8 @@
 //! What a conversation takes on disk: 200 turns of messages of 2 KB. A figure in bytes, not in time.
 
 use criterion::Criterion;
-use hier_checkpoint::Sqlite;
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_sqlite::Sqlite;
 
 use super::runtime;
 

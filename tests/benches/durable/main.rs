@@ -9,7 +9,7 @@ mod reading;
 mod values;
 
 use criterion::{criterion_group, criterion_main};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use tokio::runtime::Runtime;
 
 /// A runtime with two workers, whatever the machine has.

@@ -1,9 +1,9 @@
 //! A loop of 999 steps with the saver in memory: nothing is encoded that did not change.
 
 use criterion::{BatchSize, Criterion};
+use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
-use hier_core::prelude::*;
 
 use super::{Busy, Counter, Tiny, runtime};
 

@@ -1,9 +1,9 @@
 //! Reading the state of a thread costs the same however long its history is.
 
 use criterion::Criterion;
-use hier_checkpoint::Sqlite;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
-use hier_core::prelude::*;
+use hier_sqlite::Sqlite;
 
 use super::{Counter, Tiny, runtime};
 

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use hier_core::agent::{Message, Messages};
+use hier_agents::prelude::*;
+use hier_agents::{Message, Messages};
 use hier_core::checkpoint::codec;
-use hier_core::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 

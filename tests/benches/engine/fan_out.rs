@@ -1,7 +1,7 @@
 //! Many tasks in one step: a fan-out to a hundred nodes with a join, and Sends by the thousand.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Sum {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::pin::Pin;
 
 use criterion::{Criterion, Throughput};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 const NODE_RUNS: u64 = 10_000;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Load {

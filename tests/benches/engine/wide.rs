@@ -1,13 +1,13 @@
 //! A state with 3 and one with 300 channels: a step costs the same.
 
 use criterion::Criterion;
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// A graph over a state with these channels, of which each of 1,000 steps writes one.
 macro_rules! wide {
     ($module:ident: $($channel:ident)*) => {
         mod $module {
-            use hier_core::prelude::*;
+            use hier_agents::prelude::*;
 
             #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
             pub(super) struct Channels {

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

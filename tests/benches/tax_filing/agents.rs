@@ -1,7 +1,7 @@
 //! The hierarchy of `tests/conformance/tax_filing.py`, agent by agent.
 
-use hier_core::agent::TodoList;
-use hier_core::prelude::*;
+use hier_agents::TodoList;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tax {

@@ -11,9 +11,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hier_checkpoint::Sqlite;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
-use hier_core::prelude::*;
+use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use serde_json::{Value, json};
 
 const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];

@@ -274,7 +274,7 @@ async fn answer(scenario: &Hierarchy, place: &dyn Elsewhere, listened: bool) -> 
     let (graph, _) = hierarchy_build::build(scenario).map_err(|error| error.to_string())?;
     let model = ScriptedModel::new(scenario.script.iter().map(hierarchy_run::reply));
     let context = model.clone();
-    let erased = graph.erase(move |_| Ok(hier_core::agent::BaseContext::new(context.clone())));
+    let erased = graph.erase(move |_| Ok(hier_agents::BaseContext::new(context.clone())));
     let prefix = place.put(Arc::new(erased)).await;
     let config = Config::thread(prefix).recursion_limit(scenario.recursion_limit);
     let (_, ended) = place.run(DynInput::New(Value::Object(scenario.input.clone())), config, listened).await;

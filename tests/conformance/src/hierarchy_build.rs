@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hier_core::agent::{
+use hier_agents::{
     AgentBuilder, BaseContext, BaseState, BaseStateUpdate, DynBaseState, DynBaseUpdate, Subagent, SubagentPolicy, Tool,
     ToolCall, ToolOutput, ToolSpec,
 };
 use hier_core::async_trait;
-use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::graph::{CompiledGraph, Task};
 use hier_core::state::{Builtin, Schema, State, Values};
 use hier_core::{BuildError, NodeError};
 use serde_json::{Map, Value, json};
@@ -54,7 +54,7 @@ impl Family<'_> {
     }
 
     fn simple(&self, name: &str, agent: &Agent) -> Result<Graph, BuildError> {
-        let mut builder = GraphBuilder::dynamic_base(name, self.schema);
+        let mut builder = DynBaseState::graph(name, self.schema);
         builder.description(agent.description.as_deref().unwrap_or(name));
         let compute = Arc::new(agent.compute.clone());
         builder.node("compute", move |task: Task<DynBaseState, BaseContext>| {
@@ -157,8 +157,8 @@ fn base_update(object: Map<String, Value>) -> Result<BaseStateUpdate, NodeError>
         Ok(match &*name {
             "current_agent_report" => update.current_agent_report(serde_json::from_value::<String>(value)?),
             "is_finished" => update.is_finished(serde_json::from_value::<bool>(value)?),
-            "todo_list" => update.todo_list(serde_json::from_value::<hier_core::agent::TodoList>(value)?),
-            "messages" => update.messages(serde_json::from_value::<hier_core::agent::Messages>(value)?),
+            "todo_list" => update.todo_list(serde_json::from_value::<hier_agents::TodoList>(value)?),
+            "messages" => update.messages(serde_json::from_value::<hier_agents::Messages>(value)?),
             "current_agent_args" => update.current_agent_args(serde_json::from_value::<Map<String, Value>>(value)?),
             _ => return Err(NodeError::permanent(format!("a scenario cannot write the channel `{name}`"))),
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::agent::{
+use hier_agents::{
     AgentStuck, BaseContext, Body, ChatRequest, Content, DynBaseState, Message, Messages, ModelError, ToolCall, paired,
 };
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_mcp::{Client, ClientBuilder};
 use hier_testkit::ScriptedModel;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_mcp::Client;
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use hier_server::Running;

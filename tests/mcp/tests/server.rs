@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_core::agent::{Approval, ApprovalRequest};
+use hier_agents::prelude::*;
+use hier_agents::{Approval, ApprovalRequest};
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
 use hier_mcp::{Client, McpError, SealKey, Server};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

@@ -10,9 +10,9 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use fastrand::Rng;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, ListQuery, codec};
 use hier_core::graph::Mail;
-use hier_core::prelude::*;
 use serde_json::Value;
 use uuid::Uuid;
 

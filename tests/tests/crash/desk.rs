@@ -8,11 +8,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hier_core::agent::layer::{ModelCall, ModelReply, NextModel};
-use hier_core::agent::{Body, ChatModel, ChatRequest, ChatResponse, ModelError};
+use hier_agents::layer::{ModelCall, ModelReply, NextModel};
+use hier_agents::prelude::*;
+use hier_agents::{Body, ChatModel, ChatRequest, ChatResponse, ModelError};
 use hier_core::async_trait;
 use hier_core::checkpoint::WhenRunning;
-use hier_core::prelude::*;
 use serde_json::json;
 
 use crate::place::open;

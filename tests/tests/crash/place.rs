@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use hier_checkpoint::{Postgres, Sqlite};
 use hier_core::checkpoint::Checkpointer;
 use hier_core::runs::RunStore;
+use hier_postgres::Postgres;
+use hier_sqlite::Sqlite;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

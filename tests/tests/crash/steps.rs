@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
-use hier_core::prelude::*;
 
 use crate::place::{Place, open};
 use crate::victim::{LOG, PLACE, THREAD};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use hier_agents::prelude::*;
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer as _, ListQuery};
-use hier_core::prelude::*;
 
 use super::books::{committed, keys, nothing_again};
 use super::place::{Place, open};

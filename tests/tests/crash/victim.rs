@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{MemorySaver, WhenRunning};
-use hier_core::prelude::*;
 
 /// How a victim is told what to do.
 pub(crate) const PLACE: &str = "HIER_CRASH_PLACE";

@@ -4,12 +4,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_agents::prelude::*;
 use hier_core::CancellationToken;
-use hier_core::prelude::*;
 use hier_core::runs::{
     EventQuery, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery, ThreadStatus, event_mode,
 };
-use hier_core::worker::Worker;
+use hier_worker::Worker;
 use serde_json::json;
 
 use super::place::{Place, open_runs};

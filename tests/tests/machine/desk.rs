@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_agents::prelude::*;
+use hier_agents::{Approval, ApprovalRequest};
 use hier_core::StateSnapshot;
-use hier_core::agent::{Approval, ApprovalRequest};
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, Strategy as Keeping, WhenRunning};
-use hier_core::prelude::*;
 use proptest::prelude::*;
 use serde_json::json;
 

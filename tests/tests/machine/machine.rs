@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_agents::prelude::*;
 use hier_core::branch_off;
 use hier_core::checkpoint::{Claim, Prune, Strategy as Keeping, WhenRunning};
-use hier_core::prelude::*;
 use uuid::Uuid;
 
 use crate::model::{Turn, UNCHANGED, seed};

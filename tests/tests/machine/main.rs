@@ -40,9 +40,10 @@ mod zoo;
 use std::path::Path;
 use std::sync::Arc;
 
-use hier_checkpoint::{Postgres, Sqlite};
+use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
+use hier_postgres::Postgres;
+use hier_sqlite::Sqlite;
 use machine::Machine;
 use operation::{Death, Operation, operation};
 use program_of::Saver;

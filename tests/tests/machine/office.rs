@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hier_core::agent::{ChatModel, ChatRequest, ChatResponse, Messages, ModelError, ToolErrors, Usage};
+use hier_agents::prelude::*;
+use hier_agents::{ChatModel, ChatRequest, ChatResponse, Messages, ModelError, ToolErrors, Usage};
 use hier_core::async_trait;
-use hier_core::prelude::*;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use hier_agents::prelude::*;
 use hier_core::checkpoint::{Claim, SaverError, WhenRunning};
-use hier_core::prelude::*;
 
 use crate::machine::{Law, Machine, check};
 use crate::operation::{Lives, Policy};

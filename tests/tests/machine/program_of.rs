@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
+use hier_agents::prelude::*;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::graph::Signal;
-use hier_core::prelude::*;
 use uuid::Uuid;
 
 use crate::talk::{Talked, opening, seen};

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_checkpoint::{Postgres, Sqlite};
+use hier_agents::prelude::*;
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, Posted, Saved};
 use hier_core::graph::DynGraph;
-use hier_core::prelude::*;
 use hier_core::runs::{
     Cancel, MemoryRuns, MultitaskStrategy, NewRun, NewThread, Request, RunQuery, RunStatus, RunStore, ThreadStatus,
 };
-use hier_core::worker::Worker;
+use hier_postgres::Postgres;
+use hier_sqlite::Sqlite;
+use hier_worker::Worker;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;

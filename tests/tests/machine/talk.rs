@@ -1,6 +1,6 @@
 //! The conversation of a thread: what is written to it by id, and what must be in it.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// What is written to the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 pub(crate) mod program;
 
 pub(crate) mod state {
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
 
     use crate::world::Item;
     use crate::zoo::Zoo;

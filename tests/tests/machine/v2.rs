@@ -4,7 +4,7 @@
 pub(crate) mod program;
 
 pub(crate) mod state {
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
     use serde_json::{Map, Value};
 
     use crate::world::Item;

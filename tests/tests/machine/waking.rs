@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 use crate::machine::{Law, Machine, check};
 use crate::operation::{Death, Lives};

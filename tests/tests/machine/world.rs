@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use uuid::Uuid;
 
 use crate::talk::Talk;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use serde::de::Visitor;
 use serde::{Deserializer, Serializer};
 use serde_json::{Value, json};

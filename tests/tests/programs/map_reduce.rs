@@ -1,6 +1,6 @@
 //! A joke about each of several subjects, side by side, and the best of them.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

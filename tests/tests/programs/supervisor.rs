@@ -1,6 +1,6 @@
 //! A supervisor with two workers, each with tools of its own.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! A bot with tools of which one needs the approval of a person.
 
-use hier_core::agent::Approval;
+use hier_agents::Approval;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

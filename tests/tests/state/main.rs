@@ -6,9 +6,9 @@ mod views;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hier_agents::prelude::*;
 use hier_core::channel::Kind;
 use hier_core::graph::{GraphInput, GraphOutput, Whole};
-use hier_core::prelude::*;
 use hier_core::state::{ChannelWrite, Contains, SharesWith, Writes};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A command that goes somewhere is made with `Command::to`, or with `goto` of one that is there.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,6 +1,6 @@
 //! Two joins of the same nodes into the same node always fire together: a chain that is repeated is how it happens.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

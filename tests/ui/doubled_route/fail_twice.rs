@@ -1,6 +1,6 @@
 //! A run tells the routes of a node apart by their names, and what is listed is listed once.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 mod m {
     pub(super) fn done(_: &super::Filing) -> bool {

@@ -1,4 +1,4 @@
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 mod m {
     pub(super) fn rejected(_: &super::Filing) -> bool {

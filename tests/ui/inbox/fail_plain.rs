@@ -1,6 +1,6 @@
 // Several messages may come at once, and the channel holds one value.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Desk {

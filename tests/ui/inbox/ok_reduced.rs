@@ -1,6 +1,6 @@
 // Messages from outside are written to a channel with a reducer.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Desk {

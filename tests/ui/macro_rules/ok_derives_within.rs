@@ -1,6 +1,6 @@
 // States, views and tools that come out of a `macro_rules!`, with types that come from its caller.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 macro_rules! state {
     ($name:ident { $($field:ident: $ty:ident),* } list $list:path) => {

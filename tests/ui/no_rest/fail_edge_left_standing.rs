@@ -1,7 +1,7 @@
 //! A plain edge is always followed, so a circle of them never ends: the usual slip is an edge left standing beside its
 //! route.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,11 +1,12 @@
 // What stands around a call, or in it, by names that generated code could have used.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_draw::Draw;
 
 mod lower_case {
     #![allow(dead_code, non_upper_case_globals, non_camel_case_types)]
 
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
 
     const state: u32 = 1;
     static keys: u32 = 2;
@@ -46,7 +47,7 @@ mod lower_case {
 mod primitives {
     #![allow(dead_code, non_upper_case_globals, non_camel_case_types)]
 
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
 
     struct usize;
     struct str;
@@ -127,5 +128,5 @@ graph! {
 
 fn main() {
     let _ = (Review::compile(), primitives::Review::compile(), lower_case::Filing::update().total(1));
-    assert!(!primitives::Review::compile().mermaid().is_empty());
+    assert!(!primitives::Review::compile().spec().mermaid().is_empty());
 }

@@ -1,6 +1,7 @@
 // Every keyword that can be a raw identifier, in every place of a name.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_draw::Draw;
 
 macro_rules! named {
     ($($word:ident)+) => {
@@ -23,7 +24,7 @@ macro_rules! named {
 
         mod nodes {
             use super::{Seen, Words, WordsUpdate};
-            use hier_core::prelude::*;
+            use hier_agents::prelude::*;
 
             $(
                 pub async fn $word(seen: Seen<'_>) -> WordsUpdate {
@@ -33,7 +34,7 @@ macro_rules! named {
         }
 
         mod tools {
-            use hier_core::prelude::*;
+            use hier_agents::prelude::*;
 
             $(
                 /// Counts.
@@ -54,7 +55,7 @@ macro_rules! named {
 
         mod renamed {
             use super::Words;
-            use hier_core::prelude::*;
+            use hier_agents::prelude::*;
 
             async fn count() {}
 
@@ -74,7 +75,7 @@ macro_rules! named {
             }
         }
 
-        const TOOLS: &[&str] = &[$(<tools::$word as hier_core::agent::NamedTool>::NAME),+];
+        const TOOLS: &[&str] = &[$(<tools::$word as hier_agents::NamedTool>::NAME),+];
     };
 }
 
@@ -87,8 +88,8 @@ named! {
 }
 
 fn main() {
-    assert!(Functions::compile().mermaid().contains("match"));
-    assert!(renamed::Names::compile().mermaid().contains("gen"));
-    assert!(Asks::compile().mermaid().contains("count"));
+    assert!(Functions::compile().spec().mermaid().contains("match"));
+    assert!(renamed::Names::compile().spec().mermaid().contains("gen"));
+    assert!(Asks::compile().spec().mermaid().contains("count"));
     assert!(TOOLS.contains(&"type"));
 }

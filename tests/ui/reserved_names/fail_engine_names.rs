@@ -1,6 +1,6 @@
 //! Names that begin with `__` are the engine's; `|`, `:` and `/` separate names.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

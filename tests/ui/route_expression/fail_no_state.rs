@@ -1,6 +1,6 @@
 //! What chooses is a function of the state, or says `state`.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,7 +1,7 @@
 //! Wrong fields and types are shown where they stand; a channel alone is no function, and nothing of the generated code is
 //! proposed in its place.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

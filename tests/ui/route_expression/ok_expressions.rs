@@ -1,6 +1,7 @@
 // A route may be an expression in which `state` is the state.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_draw::Draw;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 enum Verdict {
@@ -53,7 +54,7 @@ async fn assess() {}
 async fn last(Sent(_doc): Sent<String>) {}
 
 fn main() {
-    let dot = Review::dot();
+    let dot = Review::SPEC.dot();
     assert!(dot.contains("many(&state.docs, 9): true"), "{dot}");
     assert!(dot.contains("matches!(state.next, None): false"), "{dot}");
 }

@@ -1,6 +1,6 @@
 //! Each field has a value to begin with.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Mode {

@@ -1,6 +1,6 @@
 //! A state needs `Clone` and `Default`; what is missing is reported at its name.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Debug, Default, Serialize, Deserialize)]
 struct NoClone {

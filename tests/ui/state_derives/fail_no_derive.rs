@@ -1,6 +1,6 @@
 //! A graph's state is derived.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

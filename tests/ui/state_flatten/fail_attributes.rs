@@ -1,6 +1,6 @@
 //! What a flattened state's channels are is said there.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base {

@@ -1,6 +1,6 @@
 //! Only a state can be flattened.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Base {

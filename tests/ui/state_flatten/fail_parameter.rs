@@ -1,6 +1,6 @@
 //! The channels of a type parameter are not known.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing<B> {

@@ -1,6 +1,6 @@
 //! A state extends one other state.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct A {

@@ -1,6 +1,6 @@
 //! A misspelt channel is the compiler's own error, with the name that is meant, also through `flatten`.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base {

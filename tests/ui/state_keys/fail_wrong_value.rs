@@ -1,6 +1,6 @@
 //! What is written has the channel's type; a channel without a reducer takes no `Overwrite`.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

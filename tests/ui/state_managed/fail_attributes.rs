@@ -1,6 +1,6 @@
 //! A managed field is written by the engine: nothing can be said about its writes.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

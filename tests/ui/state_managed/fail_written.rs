@@ -1,6 +1,6 @@
 //! No update has a method for a managed field.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

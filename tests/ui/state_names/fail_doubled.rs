@@ -1,6 +1,6 @@
 //! Two channels of one name, in one struct: reported at both.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,6 +1,6 @@
 //! A channel of the name of a flattened one, also two levels down.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Root {

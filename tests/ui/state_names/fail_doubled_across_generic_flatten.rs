@@ -1,6 +1,6 @@
 //! The same in a state with a type parameter.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base<T> {

@@ -1,6 +1,6 @@
 //! A channel is persisted, so its type must be able to be; reported at the type, once.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug)]
 struct Handle;

@@ -1,6 +1,6 @@
 //! A reducer that the field's type cannot bear is reported at the reducer.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Finding {

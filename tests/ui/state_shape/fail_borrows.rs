@@ -1,6 +1,6 @@
 //! A state owns its values.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default)]
 struct Filing<'a> {

@@ -1,6 +1,6 @@
 //! A state is a struct with named fields. What is not gets no follow-up errors elsewhere.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 enum Phase {

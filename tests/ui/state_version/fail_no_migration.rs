@@ -1,6 +1,6 @@
 //! A function that is no migration.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 #[state(version = 2, migrate = from_v1)]

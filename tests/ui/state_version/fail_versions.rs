@@ -1,6 +1,6 @@
 //! Versions and migrations that do not fit together: each is reported, all at once.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use serde_json::{Map, Value};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

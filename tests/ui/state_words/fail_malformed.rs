@@ -1,6 +1,6 @@
 //! Words that are known, written in a way that means nothing.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

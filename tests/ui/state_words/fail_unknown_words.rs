@@ -1,6 +1,6 @@
 //! Words that no attribute knows: each is reported, all at once, with the nearest that is known.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,6 +1,6 @@
 //! What a node calls are tools, each with a name of its own, over a state with a conversation, in a context that they fit.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Chat {

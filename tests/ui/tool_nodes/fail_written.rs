@@ -1,6 +1,6 @@
 //! How a node that calls tools is written.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Chat {
@@ -22,7 +22,7 @@ graph! {
             c = tools!["look"],
             d = tools![look()],
             f = tools![|| 3],
-            e { tool_errors: hier_core::agent::ToolErrors::Tell },
+            e { tool_errors: hier_agents::ToolErrors::Tell },
             tick(3),
         ],
         edges: [START >> [a, b, c, d, e, f, tick], [a, b, c, d, e, f, tick] >> END],

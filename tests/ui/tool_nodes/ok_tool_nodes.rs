@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use hier_core::agent::{ToolAnswer, ToolErrors, ToolSpec, Toolset};
-use hier_core::prelude::*;
+use hier_agents::{ToolAnswer, ToolErrors, ToolSpec, Toolset};
+use hier_agents::prelude::*;
+use hier_draw::Draw;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Chat {
@@ -95,6 +96,6 @@ async fn think(run: &Run<Desk>) -> Result<()> {
 fn main() {
     let names: Vec<String> = tools![lookup, emits].into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["lookup", "emits"]);
-    assert!(Support::dot().contains("lookup"));
+    assert!(Support::SPEC.dot().contains("lookup"));
     let _ = Support::compile();
 }

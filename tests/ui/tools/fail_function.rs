@@ -1,6 +1,6 @@
 //! A tool is an async function without parameters of types.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// Waits.
 #[tool]

@@ -1,6 +1,6 @@
 //! The model is told the schema of every argument.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Deserialize)]
 struct Span {

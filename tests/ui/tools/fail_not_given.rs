@@ -1,7 +1,7 @@
 //! A builder takes tools, not functions: of one with `#[tool]` its `TOOL`.
 
-use hier_core::agent::AgentBuilder;
-use hier_core::prelude::*;
+use hier_agents::AgentBuilder;
+use hier_agents::prelude::*;
 
 /// Looks something up.
 #[tool]

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// Counts.
 #[tool]

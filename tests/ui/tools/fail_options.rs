@@ -1,6 +1,6 @@
 //! The words of `#[tool(…)]`.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// Looks.
 #[tool(needs_aproval)]

@@ -1,6 +1,6 @@
 //! What the model cannot give, and what a tool is not given.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// Reads a text.
 #[tool]

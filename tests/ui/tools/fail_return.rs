@@ -1,6 +1,6 @@
 //! A tool returns what can become an answer.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 struct Report;
 

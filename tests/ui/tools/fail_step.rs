@@ -1,6 +1,6 @@
 //! `step` is a word alone, of tools.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 /// Looks.
 #[tool(steps)]

@@ -1,7 +1,7 @@
 //! A tool fits agents whose state has what it reads, and whose context is that of its run.
 
-use hier_core::agent::{NamedTool, Tool};
-use hier_core::prelude::*;
+use hier_agents::{NamedTool, Tool};
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

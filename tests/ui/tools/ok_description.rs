@@ -1,7 +1,7 @@
 // The description of a tool, an argument and a graph: a comment, an option, or a macro that the compiler expands.
 
-use hier_core::agent::DeclaredTool;
-use hier_core::prelude::*;
+use hier_agents::DeclaredTool;
+use hier_agents::prelude::*;
 
 /// Looks
 /// something up.

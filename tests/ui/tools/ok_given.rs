@@ -1,5 +1,5 @@
-use hier_core::agent::AgentBuilder;
-use hier_core::prelude::*;
+use hier_agents::AgentBuilder;
+use hier_agents::prelude::*;
 
 /// Looks something up.
 #[tool(step)]

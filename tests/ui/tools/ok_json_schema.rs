@@ -1,6 +1,6 @@
 // `JsonSchema` of the prelude can be derived in a package that does not depend on schemars.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Deserialize, JsonSchema)]
 struct Verdict {
@@ -9,7 +9,7 @@ struct Verdict {
 }
 
 fn main() {
-    let schema = hier_core::agent::OutputSpec::of::<Verdict>("verdict").schema;
+    let schema = hier_agents::OutputSpec::of::<Verdict>("verdict").schema;
     assert_eq!(schema["properties"]["accepted"]["type"], "boolean");
     let Verdict { accepted, reasons } = Verdict { accepted: true, reasons: Vec::new() };
     assert!(accepted && reasons.is_empty());

@@ -1,7 +1,7 @@
 // Tools of every shape, for the states and contexts that they allow.
 
-use hier_core::agent::{NamedTool, Tool};
-use hier_core::prelude::*;
+use hier_agents::{NamedTool, Tool};
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Part {

@@ -1,6 +1,6 @@
 //! A view's field is one of the state's, of the same type.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base {

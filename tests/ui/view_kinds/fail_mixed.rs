@@ -1,6 +1,6 @@
 //! A view borrows all its fields or owns all; what is managed can be borrowed only.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,6 +1,6 @@
 //! A node takes a view that borrows; the input and the output of a graph are views that own.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

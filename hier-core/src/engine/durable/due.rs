@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::checkpoint::{Also, CodecError, DueChange, Posted, SaverError, TaskWrites, slot};
 use crate::engine::attempt::stored::{INTERRUPT, answer, entry};
-use crate::engine::durable::pending::{Pending, asked};
+use crate::engine::durable::pending::{Pending, TaskRecord, asked};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::saver::Saver;
 use crate::error::NodeError;

@@ -383,5 +383,5 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Resul
 
 /// Which program writes the checkpoints of a graph.
 pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
-    Schema { graph: graph.plan.graph().to_owned(), version: S::VERSION, fingerprint: S::FINGERPRINT }
+    Schema::new(graph.plan.graph(), S::VERSION, S::FINGERPRINT)
 }

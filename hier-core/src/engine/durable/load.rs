@@ -89,7 +89,7 @@ pub(in crate::engine) fn load_with<S: Values, C>(
     is_child: bool,
 ) -> Result<Loaded<S>, RunError> {
     let graph = reader.graph;
-    let Saved { checkpoint, values, writes } = saved;
+    let Saved { checkpoint, values, writes, .. } = saved;
     check_graph(reader, &checkpoint)?;
     check_slots(reader, &writes)?;
     let (mut known, mut held) =

@@ -206,7 +206,22 @@ pub(in crate::engine) fn asked(record: &TaskWrites) -> Result<Vec<Question>, Cod
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }
 
-impl TaskWrites {
+/// The engine's reading of a task's record.
+pub(in crate::engine) trait TaskRecord {
+    fn free_slot(&self) -> i32;
+
+    fn is_done(&self) -> Result<bool, CodecError>;
+
+    /// What takes back why the task failed at an earlier time, if it did.
+    fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError>;
+
+    fn failed(&self) -> Result<Option<Failed>, CodecError>;
+
+    /// The answers that the task was given, by their numbers.
+    fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError>;
+}
+
+impl TaskRecord for TaskWrites {
     fn free_slot(&self) -> i32 {
         self.writes.iter().map(|write| write.slot + 1).max().unwrap_or(0).max(0)
     }
@@ -216,8 +231,7 @@ impl TaskWrites {
         Ok(self.writes.iter().any(|write| write.slot >= void && &*write.channel == ROUTING))
     }
 
-    /// What takes back why the task failed at an earlier time, if it did.
-    pub(in crate::engine) fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError> {
+    fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError> {
         let failed = self.failed()?.filter(|failed| !failed.handled && !failed.message.is_empty());
         failed.map(|failed| entry(slot::ERROR, ERROR, &Failed { message: String::new(), ..failed })).transpose()
     }
@@ -227,7 +241,6 @@ impl TaskWrites {
         failed.map(|failed| codec::decode(&failed.value)).transpose()
     }
 
-    /// The answers that the task was given, by their numbers.
     fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError> {
         let mut answers = Vec::new();
         for write in self.writes.iter().filter(|write| &*write.channel == RESUME) {

@@ -18,7 +18,7 @@ use crate::runs::overlay;
 
 /// A saver whose panics become [`SaverError::Panicked`], whatever of it is called.
 #[derive(Clone)]
-pub(crate) struct Saver {
+pub struct Saver {
     saver: Arc<dyn Checkpointer>,
     /// What is read as if it were stored.
     deferred: Option<Arc<Deferred>>,

@@ -183,7 +183,8 @@ impl<C> Run<C> {
     }
 
     /// Returns true if this question has an answer, were it asked now.
-    pub(crate) fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
+    #[doc(hidden)]
+    pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
         let identity = hash(&codec::to_json(question)?)?;
         Ok(self.home()?.is_some_and(|home| home.has_answer(&identity)))
     }

@@ -9,7 +9,8 @@ use crate::checkpoint::CodecError;
 use crate::state::Values;
 
 /// A graph that can be run as a node of a graph over `S`.
-pub(crate) trait Subgraph<S: Values, C>: Send + Sync {
+pub trait Subgraph<S: Values, C>: Send + Sync {
+    /// Runs it as a task of the graph around it.
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
     /// Whether it asks a model, itself or in a graph within it.
@@ -50,7 +51,8 @@ impl<S: Values, C> std::fmt::Debug for Child<S, C> {
 }
 
 impl<S: Values, C> Child<S, C> {
-    pub(crate) fn new(child: impl Subgraph<S, C> + 'static) -> Self {
+    #[doc(hidden)]
+    pub fn new(child: impl Subgraph<S, C> + 'static) -> Self {
         Self(Arc::new(child))
     }
 
@@ -75,7 +77,8 @@ impl<S: Values, C> Child<S, C> {
     }
 
     /// Runs it as this task.
-    pub(crate) fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
+    #[doc(hidden)]
+    pub fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where
         C: Send + Sync + 'static,
     {
@@ -89,14 +92,17 @@ impl<S: Values, C> Child<S, C> {
 }
 
 /// How the context of an inner graph is had from that of the outer one.
-pub(crate) type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
+pub type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
 
 /// An inner graph and how to give it its context.
-pub(crate) struct Attached<T: Values, C, D> {
-    pub(crate) graph: Arc<Program<T, D>>,
-    pub(crate) context: ContextFn<C, D>,
-    pub(crate) shares: Shares,
+pub struct Attached<T: Values, C, D> {
+    /// The graph.
+    pub graph: Arc<Program<T, D>>,
+    /// Makes its context of that of the graph around it.
+    pub context: ContextFn<C, D>,
+    /// The channels that both states have.
+    pub shares: Shares,
 }
 
 /// For each channel of the inner state, the index of the outer channel with the same name.
-pub(crate) type Shares = OnceLock<Vec<Option<usize>>>;
+pub type Shares = OnceLock<Vec<Option<usize>>>;

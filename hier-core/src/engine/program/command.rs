@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Payload, SendArg};
 use crate::checkpoint::codec;
-use crate::state::{Update, Values, Writes};
+use crate::state::{Contains, Update, Values, Writes};
 
 /// The beginning of a graph, as the builder names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,8 @@ impl<S> IntoTarget<S> for String {
 /// ```
 #[must_use = "a command does nothing unless the node returns it"]
 pub struct Command<S: Values> {
-    pub(crate) writes: Writes<S>,
+    #[doc(hidden)]
+    pub writes: Writes<S>,
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
     pub(crate) answers: Option<Answers>,
@@ -151,6 +152,36 @@ impl<S: Values> fmt::Debug for Command<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let targets: Vec<_> = self.jumps.iter().map(|jump| jump.node.as_deref().unwrap_or(hier_spec::END)).collect();
         f.debug_struct("Command").field("update", &self.writes).field("goto", &targets).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values> Command<S> {
+    /// The same with these writes in place of its own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_writes(self, writes: Writes<S>) -> Self {
+        Self { writes, ..self }
+    }
+
+    /// Returns true if it names targets.
+    #[doc(hidden)]
+    pub fn has_targets(&self) -> bool {
+        !self.jumps.is_empty()
+    }
+
+    /// Returns true if it is for the graph around.
+    #[doc(hidden)]
+    pub fn is_for_parent(&self) -> bool {
+        self.parent.is_some()
+    }
+
+    /// The same as a command over a state that contains this one.
+    #[doc(hidden)]
+    pub fn lift<T: Contains<S>>(self) -> Command<T> {
+        let mut command = Command::new();
+        command.writes = self.writes.into_iter().map(T::lift).collect();
+        (command.jumps, command.parent) = (self.jumps, self.parent);
+        command
     }
 }
 

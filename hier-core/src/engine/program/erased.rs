@@ -18,7 +18,8 @@ use crate::question::Question;
 
 /// A graph whose threads are read and changed from outside, whatever its state is. The namespace of the configuration is the
 /// graph's own, wherever it is.
-pub(crate) trait ErasedGraph: Send + Sync {
+pub trait ErasedGraph: Send + Sync {
+    /// The name of the graph.
     fn name(&self) -> &str;
 
     /// The nodes that are graphs.
@@ -33,8 +34,10 @@ pub(crate) trait ErasedGraph: Send + Sync {
     /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
     fn state_schema(&self) -> Value;
 
+    /// The state of a thread.
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;
 
+    /// The history of a thread.
     fn history<'a>(
         &'a self,
         saver: &'a Saver,
@@ -42,6 +45,7 @@ pub(crate) trait ErasedGraph: Send + Sync {
         query: ListQuery,
     ) -> BoxFuture<'a, Result<Vec<DynSnapshot>, RunError>>;
 
+    /// Changes the state of a thread.
     fn update<'a>(
         &'a self,
         saver: &'a Saver,

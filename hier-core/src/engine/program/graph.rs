@@ -17,12 +17,14 @@ use crate::state::Values;
 use crate::store::Store;
 
 /// A function that routes: reads the state, says where to go.
-pub(crate) type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
+pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
 
 /// The spec of a graph that was declared in a macro or built at run time.
 #[derive(Clone)]
-pub(crate) enum SpecRef {
+pub enum SpecRef {
+    /// From the macro.
     Static(&'static GraphSpec),
+    /// Made at run time.
     Owned(Arc<GraphSpec>),
 }
 
@@ -45,14 +47,17 @@ pub(crate) struct Attachments {
 }
 
 /// The parts of a compiled graph. Nodes and routes are in the order of the plan.
-pub(crate) struct Program<S: Values, C> {
-    pub(crate) spec: SpecRef,
+pub struct Program<S: Values, C> {
+    /// The shape.
+    pub spec: SpecRef,
     pub(crate) plan: Arc<Plan>,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
-    pub(crate) channels: Arc<[ChannelSpec]>,
-    pub(crate) initial: Arc<dyn Fn() -> S + Send + Sync>,
+    /// The channels of the state.
+    pub channels: Arc<[ChannelSpec]>,
+    /// Makes the state of a new thread.
+    pub initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
     /// What nodes and the graph were called when older threads were stored, and what they are called now.
     pub(crate) renamed: Vec<(String, String)>,
@@ -101,7 +106,8 @@ impl<S: Values, C> Program<S, C> {
     }
 
     /// Whether it asks a model, itself or in a graph within it.
-    pub(crate) fn asks_model(&self) -> bool {
+    #[doc(hidden)]
+    pub fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
     }
 
@@ -141,7 +147,7 @@ impl<S: Values, C> Program<S, C> {
         let payload = state.unwrap_or_else(|| arg.encode());
         let payload =
             payload.map_err(|error| CodecError::new(format!("what was sent to `{name}` cannot be stored: {error}")))?;
-        Ok(SendRecord { node: name.clone(), payload })
+        Ok(SendRecord::new(name.clone(), payload))
     }
 
     /// The rank of a node that was stored by its name.

@@ -15,13 +15,13 @@ type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
 /// Returns the writes of a graph before a new input. The arguments are the state before the input and, for the state of a thread, the
 /// open questions that the input withdraws.
-pub(crate) type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
+pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
 
 /// What the code around passes down to the graphs inside. The engine does not look into it.
-pub(crate) type Scope = Arc<dyn Any + Send + Sync>;
+pub type Scope = Arc<dyn Any + Send + Sync>;
 
 /// What a graph passes down: made as a run of it begins, of what was passed to it and of its context.
-pub(crate) type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
+pub type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
 
 /// The code that runs when a graph is entered and when it is left. Made by the macro.
 pub struct Hooks<S: Values, C> {
@@ -66,6 +66,12 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
 }
 
 impl<S: Values, C> Hooks<S, C> {
+    /// The hooks of a graph whose nodes are made at run time: the names of the layers, the value that it passes down, the writes before
+    /// each input.
+    pub fn made(layers: Vec<String>, scope: Option<Enter<C>>, prepare: Prepare<S>) -> Self {
+        Self { layers, scope, prepare: Some(prepare), ..Self::default() }
+    }
+
     /// These, completed by the layers of others, what they pass down, and what stands before each input of theirs.
     pub(crate) fn prepared_by(self, others: Self) -> Self {
         Self { layers: others.layers, scope: others.scope, prepare: others.prepare, ..self }

@@ -6,12 +6,14 @@ use super::{Run, Shared};
 
 impl<C> Run<C> {
     /// The same run with another context, which is a part of its own.
-    pub(crate) fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
+    #[doc(hidden)]
+    pub fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
         self.in_context(Arc::new(part(&self.shared.context)))
     }
 
     /// The same run with another context.
-    pub(crate) fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
+    #[doc(hidden)]
+    pub fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
         let Shared {
             config,
             plan,

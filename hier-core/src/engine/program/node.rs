@@ -112,7 +112,7 @@ impl From<Duration> for Cache {
 }
 
 /// A node's code, of a closure.
-pub(crate) fn body<S: Values, C>(
+pub fn body<S: Values, C>(
     code: impl for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync + 'static,
 ) -> Body<S, C> {
     Arc::new(code)
@@ -175,7 +175,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// A node with this code, kept as it is.
-    pub(crate) fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
+    #[doc(hidden)]
+    pub fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
         let (retry, timeout, idle_timeout, cache, on_error) = (None, None, None, None, None);
         let (cache_key, reads, checkpoints) = (None, &[Reads::Input] as &[_], Checkpoints::default());
         Self { body, child, retry, timeout, idle_timeout, cache, cache_key, reads, on_error, checkpoints, bare: true }

@@ -105,7 +105,7 @@ impl Numbers {
 /// Something that may be called several times. After a call that failed or was dropped, the next one repeats it: its steps and questions
 /// keep their numbers, and so their results and answers.
 #[derive(Default)]
-pub(crate) struct Repeat(Mutex<Option<Arc<Numbers>>>);
+pub struct Repeat(Mutex<Option<Arc<Numbers>>>);
 
 /// A call that has not succeeded yet.
 struct Open<'a> {
@@ -122,7 +122,8 @@ impl Drop for Open<'_> {
 }
 
 impl Repeat {
-    pub(crate) async fn call<T, C>(
+    #[doc(hidden)]
+    pub async fn call<T, C>(
         &self,
         run: &Run<C>,
         work: impl Future<Output = Result<T, NodeError>>,

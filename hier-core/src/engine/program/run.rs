@@ -16,7 +16,9 @@ use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::stream::emitter::EventSink;
+use crate::engine::stream::event::MessageChunk;
 use crate::error::NodeError;
+use crate::message::ChatChunk;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -127,6 +129,41 @@ impl<C> fmt::Debug for Run<C> {
 }
 
 impl<C> Run<C> {
+    /// Returns true if chunks of messages are streamed.
+    #[doc(hidden)]
+    pub fn wants_messages(&self) -> bool {
+        self.shared.sink.as_deref().is_some_and(EventSink::wants_messages)
+    }
+
+    /// Streams a chunk of the message with this id, from this task.
+    #[doc(hidden)]
+    pub fn stream_chunk(&self, id: &str, task: Uuid, chunk: ChatChunk) {
+        let Some(sink) = self.shared.sink.as_deref() else { return };
+        let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
+        sink.message(MessageChunk {
+            id: id.to_owned(),
+            node: self.node().to_owned(),
+            task,
+            step: self.superstep(),
+            path: self.namespace().iter().map(node).collect(),
+            namespace: self.namespace().to_vec(),
+            agent: self.graph().to_owned(),
+            chunk,
+        });
+    }
+
+    /// The value that the code around the graph passes down.
+    #[doc(hidden)]
+    pub fn scope(&self) -> Option<&Scope> {
+        self.shared.scope.as_ref()
+    }
+
+    /// The context, for a copy that outlives the task.
+    #[doc(hidden)]
+    pub fn shared_context(&self) -> &Arc<C> {
+        &self.shared.context
+    }
+
     /// The context that was given to `invoke` or `stream`.
     pub fn context(&self) -> &C {
         // A context without a byte tells nobody from anybody.

@@ -88,7 +88,7 @@ impl ErasedRow for Stored {
 
 /// The payload of a Send: one of a row. Clones share it.
 #[derive(Clone)]
-pub(crate) struct SendArg {
+pub struct SendArg {
     row: Arc<dyn ErasedRow>,
     place: usize,
 }

@@ -225,6 +225,6 @@ impl StepLogs {
 }
 
 /// A hash of a value, which does not depend on the order of an object's fields.
-pub(crate) fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, CodecError> {
+pub fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, CodecError> {
     codec::hash(value).map(|hash| format!("{hash:032x}"))
 }

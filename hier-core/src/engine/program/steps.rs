@@ -229,7 +229,8 @@ impl<C> Run<C> {
     }
 
     /// The same of a future.
-    pub(crate) async fn step_of<A, T>(
+    #[doc(hidden)]
+    pub async fn step_of<A, T>(
         &self,
         name: &str,
         arguments: &A,
@@ -324,6 +325,12 @@ impl<C> Run<C> {
     /// Where the steps of this task are stored; none if the run is not durable.
     pub(crate) fn step_home(&self) -> Result<Option<StepHome>, NodeError> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
+    }
+
+    /// Returns true if the steps of this task are stored.
+    #[doc(hidden)]
+    pub fn stores_steps(&self) -> Result<bool, NodeError> {
+        Ok(self.step_home()?.is_some())
     }
 
     /// Returns the known steps of this task. Returns none in code that enters or leaves a graph.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Payload, Program, Run, SendArg, TaskKey};
+use crate::channel::ChannelSpec;
 use crate::error::NodeError;
 use crate::state::Values;
 
@@ -61,6 +62,18 @@ impl<S: Values, C> Task<S, C> {
     /// The state as of the start of the step.
     pub fn state(&self) -> &S {
         &self.state
+    }
+
+    /// The state, for a copy that outlives the task.
+    #[doc(hidden)]
+    pub fn shared_state(&self) -> &Arc<S> {
+        &self.state
+    }
+
+    /// The channels of the graph's state.
+    #[doc(hidden)]
+    pub fn channels(&self) -> &Arc<[ChannelSpec]> {
+        &self.graph.channels
     }
 
     /// The run that the task is part of.

@@ -69,7 +69,8 @@ impl<C> Run<C> {
     }
 
     /// Waits for so long where it is: the node is alive meanwhile.
-    pub(crate) async fn pause(&self, mut left: Duration) {
+    #[doc(hidden)]
+    pub async fn pause(&self, mut left: Duration) {
         while !left.is_zero() {
             self.heartbeat();
             let interval = self.any_heartbeat().map_or(Duration::MAX, |heartbeat| heartbeat.interval());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::{Agenda, Also, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::checkpoint::{Also, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
@@ -292,7 +292,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     pub(in crate::engine) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.enter_at(step);
         let input = self.entered(input).await?;
-        let agenda = Agenda { start: true, ..self.position.agenda(&self.task.graph)? };
+        let mut agenda = self.position.agenda(&self.task.graph)?;
+        agenda.start = true;
         let metadata = StepMetadata { step, source: Source::Input, agenda };
         let (Some(journal), Some(changes)) = (&mut self.journal, &mut self.position.ledger.changes) else {
             return Ok(());

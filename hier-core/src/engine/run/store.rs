@@ -152,7 +152,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let own = journal.take_held(|| (graph.initial)())?;
         let (mut records, taken) = journal.log.take_deferred();
         records.extend(own);
-        let also = Also { taken, ..journal.log.committer.take_held() };
+        let mut also = journal.log.committer.take_held();
+        also.taken = taken;
         self.commit_taking(records, also).await
     }
 

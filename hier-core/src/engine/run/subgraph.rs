@@ -69,8 +69,28 @@ where
 }
 
 impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
+    /// Calls the inner graph: it starts with this state and context, and ends with the writes that `leave` makes of its state and of its
+    /// writes to the channels that are returned.
+    pub async fn call<S>(
+        &self,
+        task: &Task<S, C>,
+        state: Arc<T>,
+        returned: &Arc<[bool]>,
+        leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
+    ) -> NodeResult<S>
+    where
+        S: Values,
+        C: Send + Sync + 'static,
+    {
+        let context = (self.context)(task.run().shared_context());
+        let mut runner = open_child(&self.graph, state, context, task).await?;
+        runner.hands_back(returned);
+        self.begin(&mut runner, task).await?;
+        self.finish(&mut runner, task, leave).await
+    }
+
     /// Enters the inner graph, or goes on where it stopped.
-    pub(crate) async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
+    async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
         C: Send + Sync + 'static,
@@ -80,7 +100,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     }
 
     /// Runs the inner graph to its end, and leaves it. What leaving it writes reaches the outer graph in any case.
-    pub(crate) async fn finish<S>(
+    async fn finish<S>(
         &self,
         runner: &mut Runner<T, D>,
         task: &Task<S, C>,
@@ -116,7 +136,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// The outer state's values of shared channels.
-    pub(crate) fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
+    #[doc(hidden)]
+    pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
         // Dynamic states are of one type, but each has channels of its own.
         if !whole.is::<DynState>()
@@ -193,11 +214,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// What the inner graph wrote to shared channels, as writes of the outer one.
-    pub(crate) fn hand_back<S: Values>(
-        &self,
-        task: &Task<S, C>,
-        returned: impl IntoIterator<Item = T::Write>,
-    ) -> Writes<S> {
+    #[doc(hidden)]
+    pub fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: impl IntoIterator<Item = T::Write>) -> Writes<S> {
         let mut writes = Writes::new();
         let shares = self.shared(&task.graph.channels);
         for write in returned {
@@ -212,7 +230,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
 }
 
 /// A run of an inner graph as part of a task of the outer one, before anything of it has run.
-pub(crate) async fn open_child<S, C, T, D>(
+async fn open_child<S, C, T, D>(
     graph: &Arc<Program<T, D>>,
     state: Arc<T>,
     context: Arc<D>,

@@ -267,7 +267,7 @@ impl Frontier {
         }
         for (join, state) in plan.joins.iter().zip(&self.joins).filter(|(_, state)| !state.seen.is_clear()) {
             let seen = state.seen.ones().map(|place| name(join.from[place])).collect();
-            agenda.joins.push(JoinRecord { join: join.name.clone(), seen, released: state.released });
+            agenda.joins.push(JoinRecord::new(join.name.clone(), seen, state.released));
         }
         agenda.tied.extend(self.ready.iter().filter(|node| self.is_tied(**node)).map(|node| name(*node)));
     }

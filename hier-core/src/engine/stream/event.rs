@@ -32,6 +32,29 @@ pub enum StreamMode {
     Checkpoints,
 }
 
+impl StreamMode {
+    /// The modes with their names.
+    const NAMES: [(&str, Self); 7] = [
+        ("values", Self::Values),
+        ("updates", Self::Updates),
+        ("custom", Self::Custom),
+        ("tasks", Self::Tasks),
+        ("debug", Self::Debug),
+        ("messages", Self::Messages),
+        ("checkpoints", Self::Checkpoints),
+    ];
+
+    /// The name of the mode, as LangGraph's clients write it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
+    }
+
+    /// The mode with this name. Returns `None` for names that only a server knows.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    }
+}
+
 /// A set of modes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Modes(u8);
@@ -198,13 +221,7 @@ pub struct MessageChunk {
 
 impl MessageChunk {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let (kind, value) = match &self.chunk {
-            ChatChunk::Text(text) => ("text", Value::from(text.as_str())),
-            ChatChunk::Reasoning(text) => ("reasoning", Value::from(text.as_str())),
-            ChatChunk::CallStarted { id, name } => ("call", json!({ "id": id, "name": name })),
-            ChatChunk::CallArguments { id, text } => ("arguments", json!({ "id": id, "text": text })),
-            ChatChunk::Done(response) => ("message", serde_json::to_value(&response.message)?),
-        };
+        let (kind, value) = self.chunk.field()?;
         Ok(json!({
             "path": self.path, "agent": self.agent, "id": self.id, "node": self.node, "task": self.task, "step": self.step, kind: value,
         }))

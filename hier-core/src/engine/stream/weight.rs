@@ -40,11 +40,8 @@ impl Scale {
                 Event::TaskFinished(task) => json(&task.result) + asked(&task.interrupts),
                 Event::Debug(event) => json(&event.payload),
                 Event::Message(spoken) => match &spoken.chunk {
-                    ChatChunk::Text(text) | ChatChunk::Reasoning(text) => text.len(),
-                    ChatChunk::CallStarted { id, name: text } | ChatChunk::CallArguments { id, text } => {
-                        id.len() + text.len()
-                    }
                     ChatChunk::Done(response) => self.stored(&response.message),
+                    part => part.text_bytes(),
                 },
                 Event::Nested(nested) => json(&nested.data),
                 Event::Lagged(_) => 0,

@@ -29,7 +29,7 @@ pub type DynTell = Arc<dyn Fn(NewEvent) + Send + Sync>;
 /// Object-safe.
 #[async_trait]
 pub trait DynGraph: Send + Sync + 'static {
-    /// The graph as data: its name, nodes and edges. [`draw`](super::draw) makes pictures of it.
+    /// The graph as data: its name, nodes and edges.
     fn spec(&self) -> &GraphSpec;
 
     /// What is known of its types.

@@ -32,7 +32,7 @@ pub(in super::super) fn numbered<'a>(
 pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) -> TokenStream {
     let members = numbered(model, agent).map(|(number, attachment)| {
         let here = span(&attachment.path);
-        let (constant, site, path) = (member(number), code::site_at(here), &attachment.path);
+        let (constant, path) = (member(number), &attachment.path);
         // A constant of its own, so that what is wrong with the graph is not shown at the policy.
         let (given, policy) = (
             Ident::new(&format!("__HIER_POLICY_{number}"), here),
@@ -40,7 +40,7 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
         );
         quote_spanned! {here=>
             const #given: __hier::core::option::Option<__hier::PolicySpec> = #policy;
-            const #constant: __hier::Member<#state, #context> = #site.member::<#path>(#given);
+            const #constant: __hier::Member<#state, #context> = __hier::member::<#state, #context, #path>(#given);
         }
     });
     // What is wrong already would be reported once more.

@@ -21,6 +21,14 @@ pub(super) fn outline(model: &Model, state: &Type, words: &Words) -> TokenStream
     let mentions = known.into_iter().map(|word| mention(model, word));
     let (lists, channels, statements) = (words.lists(), &words.channels, words.statements());
     let names = names(model);
+    let membership = model.agents.then(|| {
+        quote! {
+            impl __hier::Membership for #name {
+                const POLICY: ::core::option::Option<__hier::PolicySpec> = ::core::option::Option::None;
+            }
+        }
+    });
+    let agent = model.agents.then(|| quote!(__agent: __hier::AgentBuilder<#state, #context>));
     quote! {
         impl __hier::Graph for #name {
             #types
@@ -29,12 +37,10 @@ pub(super) fn outline(model: &Model, state: &Type, words: &Words) -> TokenStream
             const DEPTH: ::core::primitive::usize = 0;
             fn parts() -> __hier::Parts<#state, #context> { __hier::words::any() }
         }
-        impl __hier::Membership for #name {
-            const POLICY: ::core::option::Option<__hier::PolicySpec> = ::core::option::Option::None;
-        }
+        #membership
         #[allow(non_upper_case_globals)]
         mod __hier_nodes { #names }
-        fn __hier_words(__state: &#state, __agent: __hier::AgentBuilder<#state, #context>) {
+        fn __hier_words(__state: &#state, #agent) {
             let __channels = <#state as __hier::State>::channels();
             #lists
             #(let _ = __hier_nodes::#unknown;)*

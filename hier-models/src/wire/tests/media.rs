@@ -1,6 +1,6 @@
 //! Images and files.
 
-use hier_core::agent::{ChatRequest, Content, Message, Part, ToolCall};
+use hier_agents::{ChatRequest, Content, Message, Part, ToolCall};
 use serde_json::{Value, json};
 
 use super::super::*;

@@ -6,7 +6,7 @@ mod options;
 mod schemas;
 mod thoughts;
 
-use hier_core::agent::{ChatRequest, Message, ModelOptions, ToolSpec};
+use hier_agents::{ChatRequest, Message, ModelOptions, ToolSpec};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,6 +1,6 @@
 //! A provider's own tools, and the parts of answers that only the provider can read.
 
-use hier_core::agent::{ChatRequest, Message, ModelOptions};
+use hier_agents::{ChatRequest, Message, ModelOptions};
 use serde_json::{Value, json};
 
 use super::super::*;

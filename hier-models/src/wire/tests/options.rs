@@ -1,6 +1,6 @@
 //! Options, shapes and marks.
 
-use hier_core::agent::{ChatRequest, Effort, Message, ModelOptions, OutputSpec, PromptCache, ToolChoice};
+use hier_agents::{ChatRequest, Effort, Message, ModelOptions, OutputSpec, PromptCache, ToolChoice};
 use serde_json::{Value, json};
 
 use super::super::*;

@@ -1,6 +1,6 @@
 //! Schemas of answers: what each provider gets of them.
 
-use hier_core::agent::{ChatRequest, Message, OutputSpec, ToolSpec};
+use hier_agents::{ChatRequest, Message, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
 use super::super::*;

@@ -1,6 +1,6 @@
 //! What is thought, and what of it goes back.
 
-use hier_core::agent::{ChatRequest, Message, Reasoning, ToolCall};
+use hier_agents::{ChatRequest, Message, Reasoning, ToolCall};
 use serde_json::json;
 
 use super::super::*;

@@ -1,9 +1,10 @@
 //! The graphs that the recording was made with, where those of the other tests differ.
 
-use hier_core::agent::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Messages, ModelError};
+use hier_agents::prelude::*;
+use hier_agents::{ChatModel, ChatRequest, ChatStream, ModelError};
 use hier_core::async_trait;
 use hier_core::graph::CompiledGraph;
-use hier_core::prelude::*;
+use hier_core::message::{ChatChunk, ChatResponse, Messages};
 use hier_server::Server;
 
 /// Says hello, word by word.

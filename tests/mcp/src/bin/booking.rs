@@ -1,9 +1,9 @@
 //! One process of a booking: `booking DATABASE PEER COUNTS [ANSWER]` begins it, or goes on with an answer (JSON), and says what is asked, or
 //! what came of it.
 
-use hier_checkpoint::Sqlite;
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_mcp_tests::agent::{Helper, answers, desk, peer};
+use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
 
 #[tokio::main(flavor = "current_thread")]

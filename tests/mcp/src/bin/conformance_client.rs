@@ -1,7 +1,7 @@
 //! The client that the conformance suite of the protocol drives: `conformance_client URL`. It calls what the scenario has, as agents do.
 
-use hier_core::agent::Toolset;
-use hier_core::prelude::*;
+use hier_agents::Toolset;
+use hier_agents::prelude::*;
 use hier_mcp::{Client, Question};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

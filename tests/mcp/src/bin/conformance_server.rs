@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hier_core::agent::{Content, Part};
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
+use hier_agents::{Content, Part};
 use hier_mcp::{McpError, Server};
 use serde_json::json;
 
@@ -95,7 +95,7 @@ async fn rounds(run: &Run) -> Result<ChatUpdate> {
 }
 
 fn schema<T: JsonSchema>() -> serde_json::Value {
-    hier_core::agent::schema_of::<T>()
+    hier_agents::schema_of::<T>()
 }
 
 /// A graph of one node.

@@ -1,9 +1,9 @@
 //! Other people's servers, with an agent as their client: `peers everything NODE SCRIPT`, `peers fastmcp PYTHON SCRIPT`. Run by
 //! `scripts/mcp.sh`.
 
-use hier_core::agent::Toolset;
+use hier_agents::Toolset;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
 use hier_mcp::{Client, Protocol};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ mod stdio;
 
 use std::path::{Path, PathBuf};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_mcp::{Client, ClientBuilder};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::Value;

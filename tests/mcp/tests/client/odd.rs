@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hier_core::agent::Toolset;
+use hier_agents::Toolset;
 use hier_mcp_tests::agent::{answers, desk};
 use serde_json::{Value, json};
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 use hier_mcp_tests::agent::Helper;
 
 use crate::{Counts, called, peer};

@@ -1,8 +1,8 @@
 //! Servers that speak the protocols that begin with `initialize`.
 
-use hier_core::agent::Toolset;
+use hier_agents::Toolset;
+use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
 use hier_mcp::Question;
 use hier_mcp_tests::agent::{Helper, desk};
 use serde_json::json;

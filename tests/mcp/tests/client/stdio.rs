@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hier_core::agent::{AgentBuilder, Body, Content, Part, Toolset};
+use hier_agents::prelude::*;
+use hier_agents::{AgentBuilder, Body, Content, Part, Toolset};
 use hier_core::checkpoint::MemorySaver;
-use hier_core::prelude::*;
 use hier_mcp::{Client, McpError};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use hier_testkit::ScriptedModel;

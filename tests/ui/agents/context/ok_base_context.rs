@@ -1,6 +1,6 @@
 // Models are found in a context that says where its `BaseContext` is.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 struct Desk {
     base: BaseContext,

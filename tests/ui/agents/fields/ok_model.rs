@@ -1,4 +1,4 @@
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Verdict {
@@ -16,7 +16,7 @@ struct Claim {
 
 struct Desk {
     base: BaseContext,
-    smart: std::sync::Arc<dyn hier_core::agent::ChatModel>,
+    smart: std::sync::Arc<dyn hier_agents::ChatModel>,
 }
 
 impl AsRef<BaseContext> for Desk {

@@ -1,6 +1,6 @@
 //! A saver that is still to be opened is awaited.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 graph! {
     Chat<BaseState> = Agent { system: "You are brief." }

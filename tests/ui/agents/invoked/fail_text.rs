@@ -1,6 +1,6 @@
 //! An agent takes a message or an update of its state, no bare text.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 graph! {
     Chat<BaseState> = Agent { system: "You are brief." }

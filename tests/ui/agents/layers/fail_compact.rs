@@ -1,6 +1,6 @@
 //! One layer says which part of the conversation is sent, and how is said with its fields.
 
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 graph! {
     Support<BaseState> = Agent {

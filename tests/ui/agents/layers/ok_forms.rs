@@ -1,9 +1,9 @@
-use hier_core::agent::layer::{Emails, Guard, Verdict};
-use hier_core::prelude::*;
+use hier_agents::layer::{Emails, Guard, Verdict};
+use hier_agents::prelude::*;
 
 struct Desk {
     base: BaseContext,
-    cheap: std::sync::Arc<dyn hier_core::agent::ChatModel>,
+    cheap: std::sync::Arc<dyn hier_agents::ChatModel>,
 }
 
 impl AsRef<BaseContext> for Desk {

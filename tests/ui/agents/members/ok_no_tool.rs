@@ -1,4 +1,4 @@
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {
@@ -27,7 +27,7 @@ graph! {
 }
 
 mod desk {
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
 
     /// Prints.
     #[tool]
@@ -45,7 +45,7 @@ async fn format(text: String) -> String {
 graph! {
     Elsewhere<Filing> = ReactGraph {
         system: format!("You {}.", "print"),
-        tools: [desk::print, format, hier_core::agent::ask_operator],
+        tools: [desk::print, format, hier_agents::ask_operator],
     }
 }
 

@@ -1,4 +1,4 @@
-use hier_core::prelude::*;
+use hier_agents::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Filing {
@@ -16,7 +16,7 @@ graph! {
 
 mod elsewhere {
     use super::Filing;
-    use hier_core::prelude::*;
+    use hier_agents::prelude::*;
 
     graph! {
         pub(crate) Helper<Filing> = ReactGraph { name: "helper", system: "You work elsewhere." }

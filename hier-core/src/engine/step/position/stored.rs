@@ -13,8 +13,10 @@ impl<S: Values> Position<S> {
     /// What is to run next, by name: with the state and the input that waits all that has to be stored.
     pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
         let plan = &graph.plan;
-        let (start, unentered) = (self.start.is_some(), self.waits_to_be_entered());
-        let mut agenda = Agenda { start, unentered, last: self.last_ran(plan), ..Agenda::default() };
+        let mut agenda = Agenda::default();
+        agenda.start = self.start.is_some();
+        agenda.unentered = self.waits_to_be_entered();
+        agenda.last = self.last_ran(plan);
         self.frontier.note(plan, &mut agenda);
         for (node, arg) in self.sends.iter() {
             let record = graph.send_record(node, &arg);
@@ -46,7 +48,7 @@ impl<S: Values> Position<S> {
         let frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
         let mut position = Self::at(frontier, graph, is_child);
         position.unentered = agenda.unentered;
-        for SendRecord { node, payload } in &agenda.sends {
+        for SendRecord { node, payload, .. } in &agenda.sends {
             Arc::make_mut(&mut position.sends).push(graph.node(node)?, SendArg::stored(payload.clone()));
         }
         position.read_last(graph, &agenda.last);

@@ -1,0 +1,72 @@
+//! What can be wrong with an agent that is built at run time: the rules that the macro has as compile errors.
+
+use crate::builder::AgentBuilder;
+use crate::layer::mistake_of;
+use hier_core::state::Values;
+
+impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
+    /// Everything that is wrong.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = self.mistakes.clone();
+        // It may stand among the nodes of another graph, under its own name.
+        let name = &self.agent.name;
+        mistakes.extend(hier_spec::names::graph(name).or_else(|| hier_spec::names::node(name)));
+        if self.agent.max_iterations == 0 {
+            mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
+        }
+        if self.agent.max_repeats == 0 {
+            mistakes.push("an agent with `max_repeats` 0 could make no call: give it at least 1".to_owned());
+        }
+        if self.agent.attempts == 0 {
+            mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
+        }
+        mistakes.extend(mistake_of(&self.agent.layers));
+        let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
+        let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
+        let reserved =
+            |what: &'static str, names: &'static [&str]| names.iter().map(move |name| (what, (*name).to_owned()));
+        let kind = self.agent.kind;
+        let mut known: Vec<(&str, String)> = reserved("built-in tool", kind.reserved_tools()).collect();
+        known.extend(reserved("node of every agent", kind.reserved_nodes()));
+        for (kind, name) in tools.chain(subagents) {
+            mistakes.extend(hier_spec::names::callable(kind, &name));
+            // Only a subagent is a node.
+            let other =
+                known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
+            if let Some((what, _)) = other {
+                mistakes.push(format!("the {kind} `{name}` has the name of a {what}: rename one"));
+            }
+            known.push((kind, name));
+        }
+        for subagent in self.subagents.iter().filter(|_| self.agent.parallel) {
+            let name = &subagent.name;
+            let Some(policy) = &subagent.policy else {
+                mistakes.push(format!(
+                    "subagents that run side by side each need a policy of their own: give `{name}` one"
+                ));
+                continue;
+            };
+            let plain =
+                |field: &&str| self.channels.iter().any(|spec| spec.name == **field && spec.kind.single_writer());
+            mistakes.extend(policy.merged().filter(plain).map(|field| {
+                format!(
+                    "the channel `{field}`, which `{name}` gives back, has no reducer, and several subagents may write it at \
+                     once: give it one, or do not let them run side by side"
+                )
+            }));
+        }
+        for stage in self.front.iter().chain(&self.back).filter(|stage| stage.asks_model) {
+            mistakes.push(format!(
+                "`{}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent",
+                stage.name
+            ));
+        }
+        let outer: Vec<&str> = self.channels.iter().map(|channel| &*channel.name).collect();
+        for stage in self.subagents.iter().chain(&self.front).chain(&self.back) {
+            let inner: Vec<&str> = stage.channels.iter().map(|channel| &*channel.name).collect();
+            let found = stage.policy.iter().flat_map(|policy| policy.mistakes(&outer, &inner));
+            mistakes.extend(found.map(|mistake| format!("subagent `{}`: {mistake}", stage.name)));
+        }
+        mistakes
+    }
+}

@@ -1,0 +1,411 @@
+//! Builds agents at run time, with the checks of the macro as errors.
+
+mod check;
+mod dynamic;
+mod parts;
+
+use std::fmt;
+use std::sync::Arc;
+
+use hier_spec::agent::AgentKind;
+
+use crate::hierarchy::subagent::Subagent;
+use crate::layer::{Layer, Listed};
+use crate::model::ChatModel;
+use crate::options::ModelOptions;
+use crate::react::{
+    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, Prompt,
+    Todo,
+};
+use crate::state::base::BaseState;
+use crate::state::context::{AgentContext, BaseContext};
+use crate::tool::Tool;
+use crate::tool::errors::ToolErrors;
+use crate::tool::set::Toolset;
+use crate::toolsets::{Toolsets, toolset_of};
+use crate::words;
+use hier_core::channel::ChannelSpec;
+use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
+
+#[doc(hidden)]
+pub use parts::agent;
+
+/// Builds an agent at run time: the same as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors
+/// instead of compile errors.
+///
+/// ```
+/// use hier_agents::{AgentBuilder, AgentEnd};
+/// use hier_testkit::ScriptedModel;
+/// use hier_agents::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let desk = AgentBuilder::<BaseState>::new("desk").system("You answer customers.").compile()?;
+/// let context = BaseContext::new(ScriptedModel::new([Message::assistant("We open at nine.")]));
+/// let out = desk.invoke(Message::user("When do you open?"), Config::default(), context).await?;
+/// assert_eq!(out.ending(), Some(&AgentEnd::Text));
+/// assert_eq!(out.state().current_agent_report, "We open at nine.");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until it is compiled"]
+pub struct AgentBuilder<S: Values, C = BaseContext> {
+    agent: Agent<S, C>,
+    description: String,
+    subagents: Vec<Subagent<S, C>>,
+    front: Vec<Subagent<S, C>>,
+    back: Vec<Subagent<S, C>>,
+    channels: Vec<ChannelSpec>,
+    initial: Arc<dyn Fn() -> S + Send + Sync>,
+    reports: Option<bool>,
+    mistakes: Vec<String>,
+}
+
+impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
+    /// An agent that ends when its model answers without a call, or with the [`answer`](Self::answer) that it is for: an
+    /// `Agent`.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self::typed(AgentKind::Agent, name)
+    }
+
+    /// A member of a hierarchy that asks its model what to do until it reports: a `ReactGraph`.
+    pub fn react(name: impl Into<Arc<str>>) -> Self {
+        Self::typed(AgentKind::React, name)
+    }
+
+    /// The same with a list of things to do, which must be done before it reports: a `TodoGraph`.
+    pub fn todo(name: impl Into<Arc<str>>) -> Self {
+        Self::typed(AgentKind::Todo, name)
+    }
+
+    fn typed(kind: AgentKind, name: impl Into<Arc<str>>) -> Self {
+        Self::over(kind, name, S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
+    }
+}
+
+impl<S, C> AgentBuilder<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AgentContext + Send + Sync + 'static,
+{
+    /// An agent over a state with these channels.
+    pub(crate) fn over(
+        kind: AgentKind,
+        name: impl Into<Arc<str>>,
+        channels: Vec<ChannelSpec>,
+        initial: Arc<dyn Fn() -> S + Send + Sync>,
+    ) -> Self {
+        let system = if kind == AgentKind::Agent { "" } else { words::DEFAULT_SYSTEM };
+        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: words::DEFAULT_TODO.into() });
+        let agent = Agent {
+            kind,
+            name: name.into(),
+            model: None,
+            options: ModelOptions::default(),
+            system: Prompt::Text(system.into()),
+            reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
+            tools: Vec::new(),
+            toolsets: Toolsets(Vec::new()),
+            subagents: Vec::new(),
+            max_iterations: DEFAULT_MAX_ITERATIONS,
+            // The kinds that report have no limit, as in LangGraph.
+            max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },
+            reports: true,
+            report_into: None,
+            todo,
+            answer: None,
+            attempts: DEFAULT_ATTEMPTS,
+            exit: None,
+            parallel: false,
+            errors: ToolErrors::default(),
+            layers: Vec::new(),
+            passes_on: false,
+            callees: std::collections::HashMap::new(),
+            specs: Arc::from([]),
+            ending_specs: Arc::from([]),
+        };
+        let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
+        let (description, reports, mistakes) = (String::new(), None, Vec::new());
+        Self { agent, description, subagents, front, back, channels, initial, reports, mistakes }
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
+    /// What the agent is for: told to the model of its supervisor.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// What the agent's model is told to be: a text, or a function of the state that makes one. An `Agent` sends it with
+    /// each question, in front of the conversation, and stores it nowhere; a member that reports makes it when it is
+    /// entered.
+    pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.agent.system = text.into_prompt().0;
+        self
+    }
+
+    /// What the model is asked each time: a text, or a function of the state that makes one. Not of an `Agent`, which only
+    /// sends what was said.
+    pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.only("reasoning", AgentKind::React);
+        self.agent.reasoning = text.into_prompt().0;
+        self
+    }
+
+    /// The model that the agent asks: chosen of the context. Unless given: the context's own, [`BaseContext::model`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use hier_agents::{AgentBuilder, ChatModel};
+    /// # use hier_agents::prelude::*;
+    /// struct Desk {
+    ///     base: BaseContext,
+    ///     smart: Arc<dyn ChatModel>,
+    /// }
+    /// # impl AsRef<BaseContext> for Desk {
+    /// #     fn as_ref(&self) -> &BaseContext {
+    /// #         &self.base
+    /// #     }
+    /// # }
+    ///
+    /// let agent = AgentBuilder::<BaseState, Desk>::new("support").model(|desk| &desk.smart);
+    /// # let _ = agent;
+    /// ```
+    pub fn model<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
+        self.agent.model = Some(Arc::new(move |context| choose(context)));
+        self
+    }
+
+    /// How its model is to answer. What is not set is left to the model.
+    pub fn options(mut self, options: ModelOptions) -> Self {
+        self.agent.options = options;
+        self
+    }
+
+    /// How many answers of the model may be of no use before the agent fails: of an `Agent`. At least 1; 3 unless given.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.agent.attempts = attempts;
+        self
+    }
+
+    /// A layer around the calls of models and tools, inside of those given before it: see [`layer`](crate::layer).
+    ///
+    /// ```
+    /// # use hier_agents::AgentBuilder;
+    /// # use hier_agents::layer::Emails;
+    /// # use hier_agents::prelude::*;
+    /// let agent = AgentBuilder::<BaseState>::new("support").layer(Limit::new().model_calls(50)).layer(Redact::new(Emails));
+    /// # let _ = agent;
+    /// ```
+    pub fn layer(mut self, layer: impl Layer<S, C>) -> Self {
+        self.mistakes.extend(layer.mistake());
+        let listed = Listed::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
+        self.agent.layers.push(listed);
+        self
+    }
+
+    /// A tool that the model can call: of a function with `#[tool]` its [`TOOL`](crate::NamedTool::TOOL).
+    ///
+    /// ```
+    /// # use hier_agents::AgentBuilder;
+    /// # use hier_agents::prelude::*;
+    /// /// What was paid for an order.
+    /// #[tool]
+    /// async fn order(number: u32) -> String {
+    ///     format!("{number}: 30 euros")
+    /// }
+    ///
+    /// let agent = AgentBuilder::<BaseState>::new("support").tool(order::TOOL);
+    /// # let _ = agent;
+    /// ```
+    pub fn tool(self, tool: impl Tool<S, C>) -> Self {
+        self.shared_tool(Arc::new(tool))
+    }
+
+    /// A tool that several agents share.
+    pub fn shared_tool(mut self, tool: Arc<dyn Tool<S, C>>) -> Self {
+        self.agent.tools.push(tool);
+        self
+    }
+
+    /// A [`Toolset`] of the context, whose tools the model can call as well: `.toolset(|desk| &desk.crm)`.
+    pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
+        self.agent.toolsets.0.push(toolset_of(choose).0);
+        self
+    }
+
+    /// How often the agent may ask its model. At least 1; [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS)
+    /// unless given.
+    pub fn max_iterations(mut self, iterations: u32) -> Self {
+        self.agent.max_iterations = iterations;
+        self
+    }
+
+    /// Sets the number of times in a row that a call may return the same result, at least 1. The agent rejects the next equal call and
+    /// warns the model. If the model repeats the call again, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats). An
+    /// `Agent` defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); an agent that polls needs more. The kinds that report
+    /// default to no limit.
+    pub fn max_repeats(mut self, repeats: u32) -> Self {
+        self.agent.max_repeats = repeats;
+        self
+    }
+
+    /// Whether the agent has a supervisor to report to. It does, unless it is compiled as a root. Not of an `Agent`, whose
+    /// answer is its report.
+    pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
+        self.only("reports_to_supervisor", AgentKind::React);
+        self.reports = Some(reports);
+        self
+    }
+
+    /// Another channel that the report is written to when the agent ends: one of a text, or of an optional one.
+    ///
+    /// ```
+    /// # use hier_agents::AgentBuilder;
+    /// # use hier_agents::prelude::*;
+    /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// struct Filing {
+    ///     #[state(flatten)]
+    ///     base: BaseState,
+    ///     artifact: Option<String>,
+    /// }
+    ///
+    /// let stage = AgentBuilder::<Filing>::react("stage").report_into(&Filing::channels().artifact);
+    /// # let _ = stage;
+    /// ```
+    pub fn report_into<K>(self, channel: &'static K) -> Self
+    where
+        K: WritableChannel + Sync,
+        K::Value: From<String>,
+        S: Contains<K::State>,
+    {
+        self.report_with(move |report| {
+            [<S as Contains<K::State>>::lift(channel.write_of(report.into()))].into_iter().collect()
+        })
+    }
+
+    /// The channel that the agent gives its answer in: of an `Agent`. It ends when its model has given a value of the
+    /// channel's type, or of what is in its `Option`; what does not fit goes back to the model, as often as
+    /// [`attempts`](Self::attempts) says. The answer as text is the report.
+    ///
+    /// ```
+    /// # use hier_agents::{AgentBuilder, AgentEnd};
+    /// # use hier_agents::prelude::*;
+    /// # use hier_testkit::ScriptedModel;
+    /// # use serde_json::json;
+    /// #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    /// struct Verdict {
+    ///     accepted: bool,
+    /// }
+    ///
+    /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// struct Review {
+    ///     #[state(flatten)]
+    ///     base: BaseState,
+    ///     verdict: Option<Verdict>,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let judge = AgentBuilder::<Review>::new("judge").answer(&Review::channels().verdict).compile()?;
+    /// let model = ScriptedModel::new([Message::call("final_answer", json!({"accepted": true}))]);
+    /// let out = judge.invoke(Message::user("Is it right?"), Config::default(), BaseContext::new(model)).await?;
+    /// assert_eq!(out.ending(), Some(&AgentEnd::Answer));
+    /// assert_eq!(out.state().verdict, Some(Verdict { accepted: true }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer<K: AnswerChannel>(mut self, channel: &'static K) -> Self
+    where
+        S: Contains<K::State>,
+    {
+        self.only("answer", AgentKind::Agent);
+        let initial = self.initial.clone();
+        self.agent.answer = Some(Answer::of(
+            channel.channel_name(),
+            |value| <S as Contains<K::State>>::lift(channel.write_of(value)),
+            move || <S as Contains<K::State>>::lift(channel.write_as_in(initial().part())),
+        ));
+        self
+    }
+
+    pub(crate) fn report_with(mut self, write: impl Fn(String) -> Writes<S> + Send + Sync + 'static) -> Self {
+        self.agent.report_into = Some(Arc::new(write));
+        self
+    }
+
+    /// An option that agents of one kind have, or become one of that kind by.
+    fn only(&mut self, option: &str, kind: AgentKind) {
+        match (self.agent.kind, kind) {
+            (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,
+            (AgentKind::Agent, AgentKind::React | AgentKind::Todo) => {
+                self.mistakes.push(format!("an `Agent` has no `{option}`: it ends when its model answers"));
+            }
+            (AgentKind::React | AgentKind::Todo, AgentKind::Agent) => self.mistakes.push(format!(
+                "`{option}` is of an `Agent`; this one ends when it reports: use `AgentBuilder::new`, or `report_into`"
+            )),
+            _ => {}
+        }
+    }
+
+    /// Keeps a mistake for the report of all.
+    pub(crate) fn mistaken(mut self, mistake: String) -> Self {
+        self.mistakes.push(mistake);
+        self
+    }
+
+    /// When the agent may report. Without it: once its list is not empty and all of it is done. Makes a
+    /// `ReactGraph` a `TodoGraph`.
+    pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
+        self.only("todo_check", AgentKind::Todo);
+        let refusal = self.agent.todo.take().map_or_else(|| words::DEFAULT_TODO.into(), |todo| todo.refusal);
+        self.agent.todo = Some(Todo { check: Some(Arc::new(check)), refusal });
+        self
+    }
+
+    /// What the agent's model is told when it reports too early. Makes a `ReactGraph` a `TodoGraph`.
+    pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.only("todo_refusal", AgentKind::Todo);
+        let check = self.agent.todo.take().and_then(|todo| todo.check);
+        self.agent.todo = Some(Todo { check, refusal: text.into() });
+        self
+    }
+
+    /// Lets the model call several subagents at once: they run side by side, each on a copy of the state, and what they
+    /// give back is merged by the reducers.
+    pub fn parallel_subagents(mut self, parallel: bool) -> Self {
+        self.agent.parallel = parallel;
+        self
+    }
+
+    /// What becomes of a tool that fails.
+    pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
+        self.agent.errors = errors;
+        self
+    }
+
+    /// A graph that the model can call.
+    pub fn subagent(mut self, subagent: Subagent<S, C>) -> Self {
+        self.subagents.push(subagent);
+        self
+    }
+
+    /// A graph that runs before the model is asked, after those given before it.
+    pub fn front(mut self, stage: Subagent<S, C>) -> Self {
+        self.front.push(stage);
+        self
+    }
+
+    /// A graph that runs after the report, after those given before it.
+    pub fn back(mut self, stage: Subagent<S, C>) -> Self {
+        self.back.push(stage);
+        self
+    }
+}
+
+impl<S: Values, C> fmt::Debug for AgentBuilder<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").field("name", &self.agent.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! From a builder to a graph: compiled at run time, or of what the macro has checked.
+
+use std::sync::Arc;
+
+use hier_spec::GraphSpec;
+use hier_spec::agent::{AgentKind, AgentShape};
+use serde_json::Value;
+
+use crate::builder::AgentBuilder;
+use crate::hierarchy::child::{Role, Supervisor};
+use crate::hierarchy::subagent::Subagent;
+use crate::layer::{Heirs, Listed};
+use crate::react::Agent;
+use crate::state::base::BaseState;
+use crate::state::context::AgentContext;
+use hier_core::BuildError;
+use hier_core::graph::{CompiledGraph, Parts};
+use hier_core::internals::{Enter, Hooks, SpecRef};
+use hier_core::state::{Contains, State, Values};
+
+impl<S, C> AgentBuilder<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AgentContext + Send + Sync + 'static,
+{
+    /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
+    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.build(true)
+    }
+
+    /// The agent as the root of a hierarchy: one that reports has nobody to report to, and ends with `finish_task`. An `Agent`
+    /// ends as it always does.
+    pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.build(false)
+    }
+
+    fn build(mut self, reports: bool) -> Result<CompiledGraph<S, C>, BuildError> {
+        self.agent.reports = self.reports.unwrap_or(reports);
+        let graph = self.agent.name.to_string();
+        let mistakes = self.mistakes();
+        if !mistakes.is_empty() {
+            return Err(BuildError { graph, mistakes });
+        }
+        let mut names = self.agent.kind.nodes().iter().map(|name| (*name).to_owned()).collect();
+        let mut place = |stages: &mut [Subagent<S, C>]| {
+            for stage in stages {
+                stage.node.name = unused(&stage.name, &mut names).into();
+            }
+        };
+        place(&mut self.subagents);
+        place(&mut self.front);
+        place(&mut self.back);
+        let shape = self.shape();
+        let spec = GraphSpec { name: graph.into(), doc: self.description.into(), ..shape.spec() };
+        let parts = self.agent.parts(SpecRef::Owned(Arc::new(spec)), [self.subagents, self.front, self.back]);
+        Ok(CompiledGraph::new(parts, self.initial, self.channels))
+    }
+
+    fn shape(&self) -> AgentShape {
+        let nodes = |stages: &[Subagent<S, C>]| stages.iter().map(|stage| stage.node.clone()).collect();
+        AgentShape {
+            kind: self.agent.kind,
+            subagents: nodes(&self.subagents),
+            front: nodes(&self.front),
+            back: nodes(&self.back),
+            layers: self.agent.layers.iter().map(|layer| layer.name().into()).collect(),
+        }
+    }
+}
+
+/// The name, with a number if it is used already.
+fn unused(name: &str, names: &mut Vec<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
+    let free = free.unwrap_or_else(|| name.to_owned());
+    names.push(free.clone());
+    free
+}
+
+/// The code of an agent that the macro has checked.
+#[doc(hidden)]
+pub fn agent<S, C>(
+    kind: AgentKind,
+    spec: &'static GraphSpec,
+    root: bool,
+    tell: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
+) -> Parts<S, C>
+where
+    S: State + Contains<BaseState>,
+    C: AgentContext + Send + Sync + 'static,
+{
+    let name = spec.name.as_ref();
+    let mut builder = tell(AgentBuilder::typed(kind, name));
+    builder.agent.reports = builder.reports.unwrap_or(!root);
+    builder.agent.parts(SpecRef::Static(spec), [builder.subagents, builder.front, builder.back])
+}
+
+impl<S, C> Agent<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AgentContext + Send + Sync + 'static,
+{
+    /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
+    pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {
+        let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
+        let nodes = spec.nodes[first..].iter();
+        self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.card(&node.name)).collect();
+        let exit = spec.nodes.get(spec.nodes.len() - back.len());
+        self.exit = exit.map(|stage| stage.name.as_ref().into());
+        self.index();
+        let keeps_count = self.converses();
+        let heirs: Vec<_> = self.layers.iter().filter_map(Listed::inherited).collect();
+        self.passes_on = !heirs.is_empty();
+        let layers = self.layers.iter().map(Listed::name).collect();
+        let agent = Arc::new(self);
+        let mut code = agent.nodes();
+        let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
+        let supervisor = Supervisor { subagents: names, keeps_count };
+        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
+        code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
+        let scope = (!heirs.is_empty()).then(|| -> Enter<C> {
+            Arc::new(move |outer, context| {
+                let outer = outer.and_then(|outer| outer.downcast_ref());
+                Arc::new(Heirs::extended(outer, &heirs, context))
+            })
+        });
+        let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>| agent.prepare(state, withdrawn));
+        Parts::made(spec, code, Hooks::made(layers, scope, prepare)).agent()
+    }
+}

@@ -1,0 +1,96 @@
+//! Makes the ids of the calls of one answer unique.
+//!
+//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer the same id.
+
+use hier_checkpoint::message::{Body, ChatChunk, Message, ToolCall};
+
+/// Gives each call of an answer a unique id, the same in the answer and in its pieces.
+#[derive(Debug, Default)]
+pub(super) struct CallIds {
+    /// The calls that have begun: the model's id and the new one.
+    begun: Vec<(String, String)>,
+}
+
+impl CallIds {
+    /// Replaces the ids in a piece of the answer.
+    pub(super) fn piece(&mut self, piece: &mut ChatChunk) {
+        match piece {
+            ChatChunk::CallStarted { id, .. } => {
+                let own = self.own(id);
+                self.begun.push((std::mem::replace(id, own.clone()), own));
+            }
+            ChatChunk::CallArguments { id, .. } => {
+                if let Some((_, own)) = self.begun.iter().rfind(|(given, _)| given == id) {
+                    id.clone_from(own);
+                }
+            }
+            ChatChunk::Done(response) => self.answer(&mut response.message),
+            _ => {}
+        }
+    }
+
+    /// Replaces the ids in the whole answer.
+    pub(super) fn answer(&mut self, message: &mut Message) {
+        let Body::Assistant { calls, .. } = &mut message.body else { return };
+        if calls.len() < 2 {
+            return;
+        }
+        let told = std::mem::take(&mut self.begun);
+        for (place, call) in calls.iter_mut().enumerate() {
+            let own = match told.get(place) {
+                Some((given, own)) if *given == call.id => own.clone(),
+                _ => self.own(&call.id),
+            };
+            self.begun.push((std::mem::replace(&mut call.id, own.clone()), own));
+        }
+    }
+
+    /// Returns the id itself if no earlier call has it, else a new one.
+    fn own(&self, id: &str) -> String {
+        if self.begun.iter().any(|(_, own)| own == id) {
+            ToolCall::new("", serde_json::Value::Null).id
+        } else {
+            id.to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use hier_checkpoint::message::ChatResponse;
+
+    #[test]
+    fn calls_of_one_id_are_told_apart_in_the_answer_and_its_pieces() {
+        let call = |id: &str| ToolCall::new("look", json!({})).with_id(id);
+        let message = Message::calls("", [call("a"), call("a"), call(""), call("")]);
+        let mut ids = CallIds::default();
+        let mut pieces: Vec<ChatChunk> = ChatResponse::new(message.clone()).into_chunks().collect();
+        for piece in &mut pieces {
+            ids.piece(piece);
+        }
+        let begun: Vec<&str> = pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                ChatChunk::CallStarted { id, .. } => Some(&**id),
+                _ => None,
+            })
+            .collect();
+        let Some(ChatChunk::Done(response)) = pieces.last() else { panic!("no end") };
+        let whole: Vec<&str> = response.message.tool_calls().iter().map(|call| &*call.id).collect();
+        assert_eq!(begun, whole);
+        assert_eq!((whole[0], whole[2]), ("a", ""));
+        let mut different = whole.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), 4, "{whole:?}");
+
+        let mut alone = message;
+        CallIds::default().answer(&mut alone);
+        let mut ids: Vec<&str> = alone.tool_calls().iter().map(|call| &*call.id).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), 4, "{ids:?}");
+    }
+}

@@ -1,0 +1,270 @@
+//! A graph as the subagent or stage of an agent: what it is given when it is entered, and what it gives back.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
+use tracing::Instrument;
+
+use crate::hierarchy::policy::SubagentPolicy;
+use crate::react::{ArgsSpec, call_of};
+use crate::state::base::BaseState;
+use crate::state::frame::{FrameCall, SubagentStack};
+use crate::state::progress::{Calls, Progress};
+use crate::state::turn::{AgentEnd, AgentTurn};
+use crate::words;
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::channel::ChannelSpec;
+use hier_core::graph::{NodeResult, Task};
+use hier_core::internals::{Attached, ErasedGraph, Subgraph};
+use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
+
+/// The role of a graph in an agent.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// The model calls it.
+    Tool(Supervisor),
+    /// It runs before or after the model is asked.
+    Stage,
+}
+
+/// What a subagent knows of the agent that calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervisor {
+    /// All its subagents.
+    pub(crate) subagents: Arc<[Arc<str>]>,
+    /// Whether it keeps its count of iterations where a subagent shares its state. One that reports begins anew then, as in
+    /// the reference.
+    pub(crate) keeps_count: bool,
+}
+
+/// A graph attached to an agent over `S`.
+pub(crate) struct Called<T: Values, C, D> {
+    pub(crate) attached: Attached<T, C, D>,
+    pub(crate) name: Arc<str>,
+    pub(crate) role: Role,
+    /// None: the two share one state.
+    pub(crate) policy: Option<SubagentPolicy>,
+    /// Arguments of the call.
+    pub(crate) args: ArgsSpec,
+    pub(crate) layout: OnceLock<Layout<T>>,
+}
+
+/// The channels of the inner state that entry and exit are about, by their indices.
+pub(crate) struct Layout<T> {
+    initial: T,
+    /// Those that the policy empties.
+    cleared: Vec<usize>,
+    /// Whether what is written to them goes back to the supervisor.
+    returned: Arc<[bool]>,
+    report: Option<usize>,
+    turn: Option<usize>,
+    args: Option<usize>,
+    call: Option<usize>,
+    stack: Option<usize>,
+    iteration: Option<usize>,
+    max_iterations: Option<usize>,
+}
+
+impl<T: Values> Layout<T> {
+    fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Self {
+        let find = |name: &str| channels.iter().position(|channel| channel.name == name);
+        let channel = BaseState::channels();
+        let mut cleared = Vec::new();
+        if let Some(policy) = policy {
+            cleared.push(channel.todo_lists.name());
+            let talk = [channel.messages.name(), channel.compaction.name()];
+            cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
+            cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
+            cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
+        }
+        let always = [
+            channel.progress.name(),
+            channel.current_agent_report.name(),
+            channel.is_cancelled.name(),
+            channel.layer_counts.name(),
+        ];
+        // Who shares the state has a turn of its own all the same.
+        let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
+        let has_counts = policy.is_none() && keeps_count;
+        let is_own = |spec: &ChannelSpec| {
+            spec.name == channel.agent_turn.name() || (has_counts && counts.iter().any(|name| spec.name == *name))
+        };
+        let returned = channels.iter().map(|spec| {
+            !is_own(spec)
+                && policy.is_none_or(|policy| {
+                    let mut merged = policy.merged().chain(always);
+                    merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
+                })
+        });
+        Self {
+            cleared: cleared.into_iter().filter_map(find).collect(),
+            returned: returned.collect(),
+            report: find(channel.current_agent_report.name()),
+            turn: find(channel.agent_turn.name()),
+            args: find(channel.current_agent_args.name()),
+            call: find(channel.current_tool_call.name()),
+            stack: find(hier_spec::agent::STACK),
+            iteration: find(channel.iteration_number.name()),
+            max_iterations: find(channel.max_iterations.name()),
+            initial,
+        }
+    }
+}
+
+impl<S, C, T, D> Subgraph<S, C> for Called<T, C, D>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.name = format_args!("invoke_agent {}", self.name),
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = %self.name,
+            gen_ai.conversation.id = task.run().config().thread_id(),
+        );
+        let run = async move {
+            let call = match &self.role {
+                Role::Tool(_) => Some(self.args.meant(call_of(task)?)),
+                Role::Stage => None,
+            };
+            let state = self.enter(task, &call);
+            let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
+            self.attached.call(task, state, &self.layout().returned, leave).await
+        };
+        Box::pin(run.instrument(span))
+    }
+
+    fn asks_model(&self) -> bool {
+        self.attached.graph.asks_model()
+    }
+
+    fn erased(&self) -> &dyn ErasedGraph {
+        &*self.attached.graph
+    }
+}
+
+impl<T: Values, C, D> Called<T, C, D> {
+    fn layout(&self) -> &Layout<T> {
+        self.layout.get_or_init(|| {
+            let graph = &self.attached.graph;
+            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
+        })
+    }
+
+    /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
+    /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
+    /// change.
+    #[allow(clippy::ref_option)] // as the channel holds it, which copies it
+    fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let mut state = self.attached.inherit(task);
+        let layout = self.layout();
+        let mut set = |channel: Option<usize>, value: &dyn Any| {
+            if let Some(channel) = channel {
+                Arc::make_mut(&mut state).set_any(channel, value);
+            }
+        };
+        if let Some(ToolCall { args, .. }) = call {
+            match args.as_object() {
+                Some(args) => set(layout.args, args),
+                None => set(layout.args, &Map::<String, Value>::new()),
+            }
+            set(layout.call, call);
+        }
+        if let Some(policy) = &self.policy {
+            let stack = &task.state().part().subagent_stack;
+            let call = self.frame_call(task, call.as_ref(), policy);
+            let stack: SubagentStack = stack.push(self.name.clone(), task.shared_state().clone(), call);
+            set(layout.stack, &stack);
+            if let Some(iterations) = policy.iterations() {
+                set(layout.max_iterations, &iterations);
+            }
+        } else {
+            set(layout.iteration, &0_u32);
+        }
+        self.apply_policy(&mut state);
+        state
+    }
+
+    fn apply_policy(&self, state: &mut Arc<T>) {
+        let layout = self.layout();
+        if layout.cleared.is_empty() {
+            return;
+        }
+        let state = Arc::make_mut(state);
+        for channel in &layout.cleared {
+            match layout.initial.get_any(*channel) {
+                Some(value) => state.set_any(*channel, value),
+                None => state.clear(*channel),
+            }
+        }
+    }
+
+    /// What the supervisor takes over: what was written to the channels that go back, and the answer to the call.
+    fn leave<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>, end: &T, returned: Vec<T::Write>) -> Writes<S>
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let layout = self.layout();
+        // Of several that run side by side none has the last word: their reports are the answers to their calls.
+        let report = layout.report.filter(|_| task.was_sent());
+        let returned = returned.into_iter();
+        let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
+        let channels = BaseState::channels();
+        let mut writes = Writes::new();
+        if self.policy.is_none() && !self.keeps_count() {
+            writes.push(channels.iteration_number.write::<S>(0));
+        }
+        self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
+        let Some(call) = call else { return writes };
+        let report = layout.report.and_then(|report| end.get_any(report)?.downcast_ref::<String>());
+        let report = report.cloned().unwrap_or_default();
+        let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
+        let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
+        let answer = if is_success { words::answer(call, report) } else { Message::tool_error(call, report) };
+        writes.push(channels.messages.write::<S>([answer]));
+        writes.push(channels.progress.write::<S>(self.finished(task.state().part(), call)));
+        writes
+    }
+
+    /// One call more has ended: this one, and of those in the same step all before it.
+    fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
+        let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
+        let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
+        let Calls { scheduled, finished } = base.progress.get(&self.name);
+        let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
+        Progress::from([(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })]).into()
+    }
+
+    fn keeps_count(&self) -> bool {
+        matches!(&self.role, Role::Tool(supervisor) if supervisor.keeps_count)
+    }
+
+    /// How the task calls its subagent.
+    fn frame_call<S>(&self, task: &Task<S, impl Sized>, call: Option<&ToolCall>, policy: &SubagentPolicy) -> FrameCall
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let call = call.filter(|_| task.was_sent());
+        let answer = call.and_then(|call| task.state().part().messages.caller_of(&call.id));
+        let siblings = match &self.role {
+            Role::Tool(supervisor) => &*supervisor.subagents,
+            Role::Stage => &[],
+        };
+        let is_subagent = |call: &&ToolCall| siblings.iter().any(|name| **name == *call.name);
+        let among = answer.map_or(1, |answer| answer.tool_calls().iter().filter(is_subagent).count().max(1));
+        FrameCall {
+            max_iterations: policy.iterations(),
+            answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
+            among: u64::try_from(among).unwrap_or(u64::MAX),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Policies as constants: what `graph!` writes, and what is checked of them while compiling.
+
+use std::fmt;
+
+use crate::hierarchy::policy::SubagentPolicy;
+
+/// A policy as a constant.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // those of `SubagentPolicy`
+pub struct PolicySpec {
+    pub clear_messages: Option<bool>,
+    pub preserve_chat_with_operator: Option<bool>,
+    pub reset_iteration: Option<bool>,
+    pub max_iterations: Option<u32>,
+    pub merge_fields: Option<FieldsSpec>,
+    pub discard_fields: Option<FieldsSpec>,
+}
+
+/// A list of channels.
+#[derive(Clone, Copy)]
+pub struct FieldsSpec {
+    /// The names of their fields, as they are written.
+    pub written: &'static [&'static str],
+    /// The names of the channels.
+    pub names: fn() -> Vec<&'static str>,
+}
+
+impl fmt::Debug for FieldsSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.written.fmt(f)
+    }
+}
+
+impl FieldsSpec {
+    const NONE: Self = Self { written: &[], names: Vec::new };
+}
+
+/// The first of two that is there. `Option::or` is not for constants.
+macro_rules! first {
+    ($a:expr, $b:expr) => {
+        match $a {
+            Some(value) => Some(value),
+            None => $b,
+        }
+    };
+}
+
+impl PolicySpec {
+    /// The defaults.
+    pub const NONE: Self = Self {
+        clear_messages: None,
+        preserve_chat_with_operator: None,
+        reset_iteration: None,
+        max_iterations: None,
+        merge_fields: None,
+        discard_fields: None,
+    };
+
+    /// What is said where a graph is attached, completed by what the graph says itself.
+    pub(crate) const fn resolve(here: Option<Self>, own: Option<Self>) -> Option<Self> {
+        match (here, own) {
+            (Some(here), Some(own)) => Some(Self {
+                clear_messages: first!(here.clear_messages, own.clear_messages),
+                preserve_chat_with_operator: first!(here.preserve_chat_with_operator, own.preserve_chat_with_operator),
+                reset_iteration: first!(here.reset_iteration, own.reset_iteration),
+                max_iterations: first!(here.max_iterations, own.max_iterations),
+                merge_fields: first!(here.merge_fields, own.merge_fields),
+                discard_fields: first!(here.discard_fields, own.discard_fields),
+            }),
+            (here, own) => first!(here, own),
+        }
+    }
+
+    pub(crate) const fn merged(&self) -> FieldsSpec {
+        match self.merge_fields {
+            Some(fields) => fields,
+            None => FieldsSpec::NONE,
+        }
+    }
+
+    pub(crate) const fn discarded(&self) -> FieldsSpec {
+        match self.discard_fields {
+            Some(fields) => fields,
+            None => FieldsSpec::NONE,
+        }
+    }
+
+    /// The same at run time.
+    pub(crate) fn policy(self) -> SubagentPolicy {
+        let mut policy = SubagentPolicy::new();
+        if let Some(clear) = self.clear_messages {
+            policy = policy.clear_messages(clear);
+        }
+        if let Some(preserve) = self.preserve_chat_with_operator {
+            policy = policy.preserve_chat_with_operator(preserve);
+        }
+        if let Some(reset) = self.reset_iteration {
+            policy = policy.reset_iteration(reset);
+        }
+        if let Some(iterations) = self.max_iterations {
+            policy = policy.max_iterations(iterations);
+        }
+        policy.merge_fields((self.merged().names)()).discard_fields((self.discarded().names)())
+    }
+}

@@ -1,0 +1,130 @@
+//! A graph on its way to being a subagent or a stage of an agent.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use hier_spec::{GraphSpec, Nested, NodeSpec};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::hierarchy::child::{Called, Role};
+use crate::hierarchy::policy::SubagentPolicy;
+use crate::react::{ArgsSpec, Card};
+use crate::state::base::BaseState;
+use crate::state::context::BaseContext;
+use hier_core::channel::ChannelSpec;
+use hier_core::graph::{Child, CompiledGraph, NodeDef, Task};
+use hier_core::internals::{Attached, ContextFn, Shares, SpecRef, body};
+use hier_core::state::{Contains, SharesWith, Values};
+
+/// A graph on its way to being a subagent or a stage of an agent over `S`.
+///
+/// ```
+/// # use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
+/// # use hier_agents::prelude::*;
+/// # fn main() -> Result<(), hier_core::BuildError> {
+/// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
+/// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
+/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
+/// assert!(desk.spec().mermaid().contains("worker"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a subagent does nothing until an agent has it"]
+pub struct Subagent<S: Values, C = BaseContext> {
+    pub(crate) name: Arc<str>,
+    description: Arc<str>,
+    pub(crate) node: NodeSpec,
+    pub(crate) channels: Arc<[ChannelSpec]>,
+    pub(crate) asks_model: bool,
+    pub(crate) policy: Option<SubagentPolicy>,
+    args: Option<ArgsSpec>,
+    make: Make<S, C>,
+}
+
+/// Attaches the graph.
+type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
+
+impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
+    /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
+    pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
+    where
+        T: Values + SharesWith<S>,
+    {
+        Self::with(graph, Arc::clone)
+    }
+
+    pub(crate) fn with<T, D, I, O>(graph: &CompiledGraph<T, D, I, O>, context: ContextFn<C, D>) -> Self
+    where
+        T: Values + SharesWith<S>,
+        D: Send + Sync + 'static,
+    {
+        let inner = graph.program().clone();
+        let spec: Arc<GraphSpec> = match &inner.spec {
+            SpecRef::Owned(spec) => spec.clone(),
+            SpecRef::Static(spec) => Arc::new(GraphSpec::clone(spec)),
+        };
+        let name: Arc<str> = spec.name.as_ref().into();
+        let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
+        let asks_model = inner.asks_model();
+        let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
+        let make: Make<S, C> = Box::new(move |role, policy, args| {
+            let attached = Attached { graph: inner, context, shares: Shares::new() };
+            Child::new(Called { attached, name: called, role, policy, args, layout: OnceLock::new() })
+        });
+        Self { name, description, node, channels, asks_model, policy: None, args: None, make }
+    }
+
+    /// What it is given of its supervisor's state, and gives back. A second one completes the first.
+    pub fn policy(mut self, policy: SubagentPolicy) -> Self {
+        self.policy = Some(match self.policy.take() {
+            Some(old) => policy.or(old),
+            None => policy,
+        });
+        self
+    }
+
+    /// What its supervisor's model is told of it, where that is not the graph's own description.
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// The type of its arguments, a struct. They are `task`, `task_scope` and `task_iterations` unless given. The
+    /// subagent finds them with [`BaseState::args`].
+    pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
+        self.typed_args(Some(ArgsSpec::of::<A>()))
+    }
+
+    pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
+        self.args = args;
+        self
+    }
+}
+
+impl<S: Values, C> fmt::Debug for Subagent<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subagent").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
+    pub(crate) fn card(&self, node: &str) -> Card {
+        Card {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            node: node.into(),
+            args: self.args.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn node(self, role: Role) -> NodeDef<S, C> {
+        let child = (self.make)(role, self.policy, self.args.unwrap_or_default());
+        let runs = child.clone();
+        let code = body(move |task: &Task<S, C>| {
+            let runs = runs.clone();
+            Box::pin(async move { runs.run(task).await })
+        });
+        NodeDef::from_body(code, Some(child))
+    }
+}

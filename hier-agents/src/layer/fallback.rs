@@ -1,0 +1,102 @@
+//! Asks another model, if one fails.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Layer, ModelCall, ModelReply, NextModel};
+use crate::model::{ChatModel, ModelError};
+use hier_core::state::Values;
+use hier_core::{NodeError, NodeErrorKind};
+
+/// Chooses a model of the context.
+type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
+
+/// Asks another model, if the first fails, whatever its error is: `Fallback(|desk| &desk.cheap)`.
+///
+/// Never after a piece of the answer has gone out, unless [told](Self::after_pieces): who listens would hear the beginning of one answer
+/// and then another. What only its maker can read (signatures, encrypted reasoning) is not sent to another provider in any case.
+///
+/// With [`or`](Self::or) more models are tried, in order. The error is that of the last one.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use hier_agents::{AgentBuilder, ChatModel};
+/// # use hier_agents::prelude::*;
+/// struct Desk {
+///     base: BaseContext,
+///     cheap: Arc<dyn ChatModel>,
+/// }
+/// # impl AsRef<BaseContext> for Desk {
+/// #     fn as_ref(&self) -> &BaseContext {
+/// #         &self.base
+/// #     }
+/// # }
+///
+/// let agent = AgentBuilder::<BaseState, Desk>::new("support").layer(Fallback::<Desk>::new(|desk| &desk.cheap));
+/// # let _ = agent;
+/// ```
+pub struct Fallback<C> {
+    models: Vec<Choose<C>>,
+    after_pieces: bool,
+}
+
+impl<C> fmt::Debug for Fallback<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fallback").field("after_pieces", &self.after_pieces).finish_non_exhaustive()
+    }
+}
+
+impl<C> Fallback<C> {
+    /// This model of the context.
+    pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
+        Self { models: Vec::new(), after_pieces: false }.or(choose)
+    }
+
+    /// And if that fails, too, this one.
+    #[must_use]
+    pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
+        self.models.push(Arc::new(move |context| choose(context)));
+        self
+    }
+
+    /// Also after pieces of the answer have gone out. The pieces of the next answer have another id.
+    #[must_use]
+    pub fn after_pieces(mut self) -> Self {
+        self.after_pieces = true;
+        self
+    }
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Fallback<C> {
+    fn name(&self) -> Cow<'static, str> {
+        "Fallback".into()
+    }
+
+    async fn model_call(
+        &self,
+        call: ModelCall<'_, S, C>,
+        next: NextModel<'_, S, C>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        let mut result = next.call(call.clone()).await;
+        for choose in &self.models {
+            let Err(error) = &result else { break };
+            if !is_models(error) || (call.has_spoken() && !self.after_pieces) {
+                break;
+            }
+            let model = choose(call.context());
+            let (failed, other) = (call.model().name(), model.name());
+            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, another is asked");
+            result = next.call(call.clone().with_model(model)).await;
+        }
+        result
+    }
+}
+
+/// Whether it is a model that failed.
+fn is_models(error: &NodeError) -> bool {
+    matches!(error.kind(), NodeErrorKind::Source(source) if source.is::<ModelError>())
+}

@@ -1,0 +1,78 @@
+//! A layer that agents below have, too.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply, ToolUse, Verdict};
+use crate::state::base::BaseState;
+use hier_checkpoint::message::ToolCall;
+use hier_core::NodeError;
+use hier_core::state::Values;
+
+/// A layer that goes around the calls of the agents below, too, at any depth, and around the questions and `tools![…]` of the nodes
+/// of graphs below: `Inherited(Limit { model_calls: 200 })`.
+///
+/// It stands outside of the layers of whoever makes the call. It sees the [`BaseState`] of who makes the call and the context of the
+/// agent that lists it; so it can be any layer over [`BaseState`] and that context, as all ready ones are. What it writes goes to the
+/// state of who makes the call. A node that asks a model has no agent's state: what an inherited layer writes there goes nowhere.
+#[derive(Debug)]
+pub struct Inherited<L>(Arc<L>);
+
+impl<L> Inherited<L> {
+    /// This layer, for the agents below, too.
+    pub fn new(layer: L) -> Self {
+        Self(Arc::new(layer))
+    }
+}
+
+impl<L> Clone for Inherited<L> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+#[async_trait]
+impl<S, C, L> Layer<S, C> for Inherited<L>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    L: Layer<S, C> + Layer<BaseState, C>,
+{
+    fn name(&self) -> Cow<'static, str> {
+        Layer::<S, C>::name(&*self.0)
+    }
+
+    fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
+        Some(self.0.clone())
+    }
+
+    fn mistake(&self) -> Option<String> {
+        Layer::<S, C>::mistake(&*self.0)
+    }
+
+    fn compacts(&self) -> bool {
+        Layer::<S, C>::compacts(&*self.0)
+    }
+
+    fn redacts(&self) -> Option<&Redact> {
+        Layer::<S, C>::redacts(&*self.0)
+    }
+
+    async fn model_call(
+        &self,
+        call: ModelCall<'_, S, C>,
+        next: NextModel<'_, S, C>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        self.0.model_call(call, next).await
+    }
+
+    async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError> {
+        self.0.check(call, site).await
+    }
+
+    async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
+        self.0.tool_call(call, next).await
+    }
+}

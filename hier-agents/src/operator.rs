@@ -1,0 +1,165 @@
+//! What agents ask the person who runs them: whether a call may be made, and anything else.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::ToolSpec;
+use crate::schema::ToolSchema;
+use crate::state::base::BaseState;
+use crate::tool::arguments::ToolArguments;
+use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
+use crate::words;
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::NodeError;
+use hier_core::graph::{Command, Task};
+use hier_core::state::{Contains, State, Values};
+
+/// What an operator is asked before a call that needs approval is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "tool_approval")]
+pub struct ApprovalRequest {
+    /// The agent that wants to make the call.
+    pub agent: String,
+    /// The call.
+    pub call: ToolCall,
+}
+
+/// Returns the result of a call that a new input has left without one.
+pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+    let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
+    let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
+    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
+}
+
+/// What an operator answers to an [`ApprovalRequest`]. As JSON, over HTTP say: `{"decision": "approve"}`,
+/// `{"decision": "edit", "args": {…}}` or `{"decision": "reject", "reason": "…"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Approval {
+    /// The call is made.
+    Approve,
+    /// The call is made with these arguments.
+    Edit {
+        /// The arguments: an object.
+        args: Value,
+    },
+    /// The call is not made; the model is told why.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Approval {
+    /// Says what is wrong with an answer, and which there are: whoever gives it may see its JSON only.
+    pub(crate) fn check(answer: &Value) -> Result<(), String> {
+        let forms =
+            r#"{"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
+        match Self::deserialize(answer) {
+            Ok(_) => Ok(()),
+            Err(_) if !answer.is_object() => Err(format!("an approval is {forms}")),
+            Err(error) => Err(format!("{error}: an approval is {forms}")),
+        }
+    }
+}
+
+/// What an operator is asked by an agent that has the tool [`ask_operator`]. The answer is a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "operator_question")]
+pub struct OperatorQuestion {
+    /// The agent that asks.
+    pub agent: String,
+    /// What it asks.
+    pub question: String,
+}
+
+/// The tool by which an agent asks its operator, a person: `tools: [ask_operator]`.
+///
+/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy, and goes on when it is resumed with a
+/// text, in this process or in another. The model gets the text as the answer to its call; question and answer are added
+/// to the channel `chat_with_operator`. A supervisor sees what its subagent talked about with the operator if the policy
+/// merges that channel.
+///
+/// ```
+/// use hier_agents::ask_operator;
+/// use hier_testkit::ScriptedModel;
+/// use hier_core::checkpoint::MemorySaver;
+/// use hier_agents::prelude::*;
+/// use serde_json::json;
+///
+/// graph! {
+///     Desk<BaseState> = ReactGraph { tools: [ask_operator] }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// # let call = |name: &str, args| Message::calls("", [ToolCall { name: name.into(), args, id: name.into() }]);
+/// let model = ScriptedModel::new([
+///     call("ask_operator", json!({"question": "Which year?"})),
+///     call("finish_task", json!({"result": "done"})),
+/// ]);
+/// let context = || BaseContext::new(model.clone());
+/// let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
+/// let asked = desk.invoke(BaseState::update(), Config::thread("case"), context()).await?;
+/// let Outcome::Interrupted(asked) = asked else { panic!("no question") };
+/// assert_eq!(asked.questions[0].value["question"], "Which year?");
+///
+/// let out = desk.invoke(Command::resume("2025"), Config::thread("case"), context()).await?;
+/// assert_eq!(out.state().chat_with_operator.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[allow(non_camel_case_types)] // it stands among the functions that are tools
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ask_operator;
+
+const QUESTION: &str = "question";
+
+impl NamedTool for ask_operator {
+    const NAME: &'static str = "ask_operator";
+    const TOOL: Self = Self;
+}
+
+impl DeclaredTool for ask_operator {
+    fn declared() -> ToolSpec {
+        SPEC.clone()
+    }
+}
+
+static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| ToolSpec {
+    name: ask_operator::NAME.to_owned(),
+    description: "Asks the operator, a person, and waits for the answer. For what nobody else can know or decide."
+        .to_owned(),
+    parameters: ToolSchema::default().required::<String>(QUESTION, "What you want to know.").finish(),
+});
+
+#[async_trait]
+impl<S, C> Tool<S, C> for ask_operator
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        SPEC.clone()
+    }
+
+    async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {
+        let mut arguments = ToolArguments::new(call, &[QUESTION]).with_schema(&SPEC.parameters);
+        let question = arguments.required::<String>(QUESTION);
+        let (true, Some(question)) = (arguments.fit(), question) else {
+            return Ok(ToolOutput::Invalid(arguments.report()));
+        };
+        let run = task.run();
+        let asked = OperatorQuestion { agent: run.graph().to_owned(), question };
+        let answer: String = run.interrupt(&asked).await?;
+        let channels = BaseState::channels();
+        let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
+        let mut command = Command::new();
+        command.writes.push(channels.chat_with_operator.write::<S>(chat));
+        command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
+        Ok(ToolOutput::Command(command))
+    }
+}

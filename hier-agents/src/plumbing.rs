@@ -1,0 +1,21 @@
+//! Items that macro-generated code uses: those of `hier-core`, and of agents. Not public API, and exempt from semver.
+
+pub use hier_core::plumbing::*;
+
+pub use crate::builder::{AgentBuilder, agent};
+pub use crate::hierarchy::member::{
+    Member, Membership, crosses, first_doubled, is_callable, is_reserved, member, returnable,
+};
+pub use crate::hierarchy::policy_spec::{FieldsSpec, PolicySpec};
+pub use crate::react::{AnswerChannel, ArgsSpec};
+pub use crate::schema::{ToolSchema, args_schema, schema_of};
+pub use crate::tool::arguments::ToolArguments;
+pub use crate::tool::attempts::attempts;
+pub use crate::tool::missing::{Found, MissingTool};
+pub use crate::tool::step::once;
+pub use crate::tool_node::{narrowed, tool_of, tool_parts};
+pub use crate::toolsets::toolset_of;
+pub use crate::{
+    AgentContext, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool, ToolCall,
+    ToolCallId, ToolErrors, ToolOutput, ToolSpec,
+};

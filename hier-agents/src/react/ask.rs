@@ -1,0 +1,91 @@
+//! Asks an agent's model, as long as it may be asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Agent, budget};
+use crate::call::Caller;
+use crate::compact::reading;
+use crate::layer::{Lens, ModelReply, Offer};
+use crate::model::{ChatRequest, ToolSpec};
+use crate::state::base::BaseState;
+use crate::state::context::BaseContext;
+use crate::toolsets::Catalogue;
+use hier_checkpoint::message::Messages;
+use hier_core::NodeError;
+use hier_core::graph::Task;
+use hier_core::state::{Contains, Values};
+
+/// Why no model is asked any more, if none is.
+pub(super) fn over<S, C>(task: &Task<S, C>) -> Option<String>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext>,
+{
+    if task.state().part().is_cancelled {
+        return Some("the run was cancelled".to_owned());
+    }
+    budget(task).and_then(|budget| budget.used_up())
+}
+
+/// What a model is asked.
+pub(super) struct Question {
+    /// The whole conversation, as it is sent.
+    pub(super) messages: Messages,
+    /// What it may call.
+    pub(super) tools: Arc<[ToolSpec]>,
+    /// What it is told of the answer that the agent is for.
+    pub(super) offer: Option<Offer>,
+}
+
+/// What comes of a question.
+pub(super) struct Answered<S: Values> {
+    pub(super) reply: ModelReply<S>,
+    /// The fingerprints of the tools of toolsets that the answer calls, as the model was told of them.
+    pub(super) told: BTreeMap<String, String>,
+}
+
+/// Asks the model. None if the run was cancelled. Every question of an agent goes through here.
+pub(super) async fn ask<S, C>(
+    agent: &Agent<S, C>,
+    task: &Task<S, C>,
+    question: Question,
+) -> Result<Option<Answered<S>>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    if task.state().part().is_cancelled {
+        return Ok(None);
+    }
+    let context = task.run().context();
+    let model = match &agent.model {
+        Some(choose) => choose(context),
+        None => &**context.as_ref().model()?,
+    };
+    let Question { messages, tools, offer } = question;
+    // Boxed: the question of an agent without toolsets stays small.
+    let catalogue = if agent.toolsets.is_empty() { None } else { Some(Box::pin(agent.catalogue(context)).await?) };
+    let listed = catalogue.iter().flat_map(Catalogue::specs).cloned();
+    let earlier = task.state().part().compaction.is_some().then(reading::spec);
+    let more: Vec<ToolSpec> = listed.chain(earlier).collect();
+    let extended = |tools: Arc<[ToolSpec]>| match &*more {
+        [] => tools,
+        more => tools.iter().chain(more).cloned().collect(),
+    };
+    let offer = offer.map(|Offer { shape, tools, all }| Offer { shape, tools: extended(tools), all: extended(all) });
+    let tools = offer.as_ref().map_or_else(|| extended(tools), |offer| offer.all.clone());
+    let request = ChatRequest { messages, tools, output: None, options: agent.options.clone() };
+    let caller = Caller {
+        run: task.run(),
+        state: task.state(),
+        agent: &agent.name,
+        budget: budget(task).map(|budget| &**budget),
+        layers: agent.layers(task.run()),
+        lens: Lens::part(),
+    };
+    let reply = caller.call(model, request, offer.as_ref()).await?;
+    let made = reply.response().map(|response| response.message.tool_calls()).unwrap_or_default();
+    let told = catalogue.map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
+    Ok(Some(Answered { reply, told }))
+}

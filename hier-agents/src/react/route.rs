@@ -1,0 +1,97 @@
+//! Where the answer of a model leads: decided here, and nowhere else.
+
+use serde_json::Value;
+
+use super::{Agent, Callee};
+use crate::state::base::BaseState;
+use crate::stuck::AgentStuck;
+use crate::words;
+use hier_checkpoint::message::ToolCall;
+use hier_core::state::{Contains, Values};
+
+/// By how many iterations an agent may exceed its number before it is ended.
+const GRACE: u32 = 5;
+
+/// The tools that are still called once the iterations are used up.
+const LAST_WORDS: [&str; 3] = [REPORT, FINISH, RAISE];
+
+pub(super) const REPORT: &str = "report_to_supervisor";
+pub(super) const FINISH: &str = "finish_task";
+pub(super) const RAISE: &str = "raise_exception";
+
+/// Where an answer leads.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It called nothing: the model is asked once more.
+    Again,
+    /// It exceeded its iterations by too many.
+    Forced,
+    /// All its calls are refused by this node.
+    Refused(&'static str),
+    /// The report ends the agent.
+    Ended { report: String, finished: bool },
+    /// The calls are made, each by the one that stands in its place here.
+    Calls(Vec<Callee>),
+}
+
+/// Decides where the calls of an answer lead, in iteration `iteration` of `max`. The first rule that applies counts.
+pub(super) fn route<S, C>(
+    agent: &Agent<S, C>,
+    state: &S,
+    calls: &[ToolCall],
+    (iteration, max): (u32, u32),
+) -> Result<Way, AgentStuck>
+where
+    S: Values + Contains<BaseState>,
+{
+    if iteration >= max.saturating_add(GRACE) {
+        return Ok(Way::Forced);
+    }
+    let Some(first) = calls.first() else { return Ok(Way::Again) };
+    if iteration >= max && !LAST_WORDS.contains(&&*first.name) {
+        return Ok(Way::Refused(hier_spec::agent::REJECT));
+    }
+    let alone = calls.len() == 1;
+    let is_subagent = |call: &ToolCall| matches!(agent.callee(&call.name), Callee::Subagent(_));
+    if !alone && !agent.parallel && calls.iter().any(is_subagent) {
+        return Ok(Way::Refused(hier_spec::agent::INVALID_PARALLEL));
+    }
+    let mut made = Vec::with_capacity(calls.len());
+    for call in calls {
+        match &*call.name {
+            RAISE => return Err(stuck(agent, call)),
+            REPORT | FINISH if agent.holds_back(state) => return Ok(Way::Refused(hier_spec::agent::TODO_INCOMPLETE)),
+            REPORT | FINISH if !alone => return Ok(Way::Refused(hier_spec::agent::INVALID_REPORT)),
+            REPORT | FINISH => {
+                if let Some(report) = report(call) {
+                    return Ok(Way::Ended { report, finished: call.name == FINISH });
+                }
+            }
+            _ => {}
+        }
+        made.push(agent.callee_for(call));
+    }
+    Ok(Way::Calls(made))
+}
+
+/// The text of a report; none if there is none.
+fn report(call: &ToolCall) -> Option<String> {
+    let text = |name: &str| call.args.get(name).and_then(Value::as_str);
+    if call.name == FINISH {
+        return text("result").map(str::to_owned);
+    }
+    let report = text("report").filter(|report| !report.is_empty())?;
+    Some(match call.args.get("request_iterations").and_then(Value::as_u64) {
+        Some(iterations) if iterations > 0 => words::more_iterations(report, iterations),
+        _ => report.to_owned(),
+    })
+}
+
+fn stuck<S: Values, C>(agent: &Agent<S, C>, call: &ToolCall) -> AgentStuck {
+    let text = |name: &str| call.args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    AgentStuck {
+        reason: text("reason").unwrap_or("No reason provided").to_owned(),
+        reporting_agent: agent.name.to_string(),
+        subject_agent: text("subject_agent").unwrap_or_default().to_owned(),
+    }
+}

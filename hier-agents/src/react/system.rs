@@ -1,0 +1,29 @@
+//! The node `system`: tells the model what it is and what it has to do.
+
+use serde_json::Value;
+
+use super::{Agent, entry, writing};
+use crate::state::base::BaseState;
+use crate::words;
+use hier_checkpoint::message::Message;
+use hier_core::graph::{Command, Task};
+use hier_core::state::{Contains, State, Values};
+
+pub(super) fn run<S, C>(agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
+where
+    S: Values + Contains<BaseState>,
+{
+    let state = task.state();
+    let args = &state.part().current_agent_args;
+    let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let id = format!("{}{}:{}", entry::SYSTEM_ID, agent.name, task.run().task_id());
+    let mut messages = vec![Message::system(agent.system.text(state)).with_id(id)];
+    messages.extend(text("task").map(|task| Message::user(words::task(task))));
+    messages.extend(text("task_scope").map(|scope| Message::user(words::scope(scope))));
+    let channels = BaseState::channels();
+    writing([
+        channels.messages.write::<S>(messages),
+        channels.iteration_number.write::<S>(0),
+        channels.max_iterations.write::<S>(agent.max_iterations(state)),
+    ])
+}

@@ -1,0 +1,341 @@
+//! Combines all redacting layers of a call, so that their order does not matter.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::Pattern;
+use super::escapes::Unescaped;
+use crate::model::ModelError;
+use crate::state::base::{BaseState, BaseStateWrite};
+use hier_checkpoint::message::{Body, Content, Message, Messages};
+use hier_core::checkpoint::codec;
+use hier_core::graph::Command;
+use hier_core::state::{ChannelWrite, State, Values};
+use hier_core::{NodeError, NodeErrorKind};
+
+/// Maximum number of levels of escapes that are read. Each level is a copy of the text.
+const MOST_LEVELS: usize = 8;
+
+tokio::task_local! {
+    /// The redactor of the tool call that is running.
+    static PRESENT: Arc<Redactor>;
+}
+
+/// All redacting layers that a call goes through.
+pub(crate) struct Redactor(Vec<Arc<Pattern>>);
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|pattern| &pattern.mark)).finish()
+    }
+}
+
+impl Redactor {
+    pub(crate) fn new(patterns: Vec<Arc<Pattern>>) -> Self {
+        Self(patterns)
+    }
+
+    /// Runs the call of a tool, whose steps and logs are redacted.
+    pub(crate) async fn around<F: Future>(self: Arc<Self>, call: F) -> F::Output {
+        PRESENT.scope(self, call).await
+    }
+
+    /// Returns the redactor of the tool call that is running, if it has one.
+    pub(crate) fn present() -> Option<Arc<Self>> {
+        PRESENT.try_with(Arc::clone).ok()
+    }
+
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are escaped more than
+    /// [`MOST_LEVELS`] times are not read, and count as secrets.
+    fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
+        let mut level = Unescaped::of(text);
+        let (mut found, mut open) = (Vec::new(), text.len());
+        for depth in 0.. {
+            for pattern in self.0.iter().rev() {
+                let mut from = 0;
+                while let Some((start, end)) = pattern.first(&level.text, from) {
+                    found.push((level.place(start), level.place(end), &*pattern.mark));
+                    from = end;
+                }
+                open = open.min(level.place(pattern.find.open(&level.text).min(level.text.len())));
+            }
+            if depth == MOST_LEVELS {
+                let (escapes, cut) = level.escapes();
+                open = cut.map_or(open, |cut| open.min(cut));
+                let mark = self.0.first().map_or("", |pattern| &pattern.mark);
+                found.extend(escapes.into_iter().map(|escape| (escape.start, escape.end, mark)));
+                break;
+            }
+            let (deeper, cut) = level.deeper();
+            open = cut.map_or(open, |cut| open.min(cut));
+            match deeper {
+                Some(deeper) => level = deeper,
+                None => break,
+            }
+        }
+        found.sort_by_key(|(start, end, _)| (*start, usize::MAX - end));
+        found.dedup_by(|next, before| {
+            let overlaps = next.0 < before.1;
+            if overlaps {
+                before.1 = before.1.max(next.1);
+            }
+            overlaps
+        });
+        (found, open)
+    }
+
+    /// Returns the text without secrets, or none if it has none.
+    pub(crate) fn redacted(&self, text: &str) -> Option<String> {
+        let (secrets, _) = self.secrets(text);
+        if secrets.is_empty() {
+            return None;
+        }
+        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+        for (start, end, mark) in secrets {
+            out.push_str(&text[from..start]);
+            out.push_str(mark);
+            from = end;
+        }
+        out.push_str(&text[from..]);
+        Some(out)
+    }
+
+    /// Takes the part of a streamed text that can be sent now, without secrets. Takes all of it if the text has ended.
+    pub(crate) fn ready(&self, text: &mut String, has_ended: bool) -> String {
+        let (secrets, open) = self.secrets(text);
+        let open = if has_ended { text.len() } else { open };
+        let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let (mut out, mut from) = (String::new(), 0);
+        for (start, end, mark) in secrets {
+            // More text may extend this secret, or reveal one that begins before it.
+            if !has_ended && (end == text.len() || start >= open) {
+                open = open.min(start);
+                break;
+            }
+            out.push_str(&text[from..start]);
+            out.push_str(mark);
+            from = end;
+        }
+        let to = open.max(from);
+        out.push_str(&text[from..to]);
+        text.drain(..to);
+        out
+    }
+
+    /// Redacts a text. Returns true if it had a secret.
+    pub(crate) fn change(&self, text: &mut String) -> bool {
+        let Some(redacted) = self.redacted(text) else { return false };
+        *text = redacted;
+        true
+    }
+
+    /// Redacts the texts, numbers and keys of a value. Returns true if it had a secret.
+    pub(crate) fn value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => self.change(text),
+            Value::Number(number) => {
+                let Some(redacted) = self.redacted(&number.to_string()) else { return false };
+                *value = Value::String(redacted);
+                true
+            }
+            Value::Array(list) => list.iter_mut().fold(false, |changes, value| self.value(value) | changes),
+            Value::Object(object) => {
+                let changes = object.values_mut().fold(false, |changes, value| self.value(value) | changes);
+                self.keys(object) | changes
+            }
+            Value::Null | Value::Bool(_) => false,
+        }
+    }
+
+    /// Redacts the keys of an object. Returns true if one had a secret.
+    fn keys(&self, object: &mut Map<String, Value>) -> bool {
+        let changes: Vec<(String, String)> =
+            object.keys().filter_map(|key| Some((key.clone(), self.redacted(key)?))).collect();
+        for (key, redacted) in &changes {
+            if let Some(value) = object.remove(key) {
+                object.insert(redacted.clone(), value);
+            }
+        }
+        !changes.is_empty()
+    }
+
+    /// Redacts a content.
+    pub(crate) fn content(&self, content: &mut Content) {
+        content.change_everything(&mut |text| {
+            self.change(text);
+        });
+    }
+
+    /// Redacts a message. Returns true if it had a secret.
+    pub(crate) fn message(&self, message: &mut Message) -> bool {
+        let mut changes = false;
+        let before = message.text();
+        if let Some(content) = message.content_mut() {
+            content.change_everything(&mut |text| changes |= self.change(text));
+        }
+        changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
+        changes |= self.keys(&mut message.extra);
+        let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
+        for call in calls {
+            changes |= self.value(&mut call.args);
+        }
+        for thought in reasoning {
+            // Redaction may change the length of the text before it.
+            thought.offset = before
+                .get(..thought.offset)
+                .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));
+            let was_secret = self.change(&mut thought.text) | self.value(&mut thought.data.clone());
+            if was_secret {
+                thought.data = Value::Null;
+            }
+            changes |= was_secret;
+        }
+        changes
+    }
+
+    /// Returns the conversation without secrets, or none if it has none.
+    pub(crate) fn conversation(&self, messages: &Messages) -> Option<Messages> {
+        let mut changes = false;
+        let redacted: Vec<Message> = messages
+            .iter()
+            .cloned()
+            .map(|mut message| {
+                changes |= self.message(&mut message);
+                message
+            })
+            .collect();
+        changes.then(|| redacted.into_iter().collect())
+    }
+
+    /// Returns a write that replaces the messages of a state that have secrets, or none if none has.
+    pub(crate) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
+        let redacted: Vec<Message> = state
+            .messages
+            .iter()
+            .filter_map(|message| {
+                let mut message = message.clone();
+                self.message(&mut message).then_some(message)
+            })
+            .collect();
+        (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
+    }
+
+    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes them is
+    /// responsible.
+    pub(crate) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
+        let channel = write.channel();
+        if !state.get_any(channel).is_some_and(<dyn std::any::Any>::is::<Messages>) {
+            return Ok(write);
+        }
+        let Some(written) = write.stored() else { return Ok(write) };
+        let mut bytes = Vec::new();
+        written.encode(&mut bytes)?;
+        let Some(redacted) = self.conversation(&codec::decode(&bytes)?) else { return Ok(write) };
+        Ok(state.write_from(channel, write.is_overwrite(), &codec::encode(&redacted)?)?)
+    }
+
+    /// Removes secrets from the writes or the error of a node.
+    pub(crate) fn command<S: Values>(
+        &self,
+        state: &S,
+        made: Result<Command<S>, NodeError>,
+    ) -> Result<Command<S>, NodeError> {
+        let mut command = made.map_err(|error| self.error(error))?;
+        let writes = std::mem::take(&mut command.writes).into_iter().map(|write| self.write(state, write));
+        Ok(command.with_writes(writes.collect::<Result<_, NodeError>>()?))
+    }
+
+    /// Redacts an error and keeps its kind, because callers depend on it.
+    pub(crate) fn error(&self, error: NodeError) -> NodeError {
+        if error.is_signal() || !self.is_secret(&error) {
+            return error;
+        }
+        let text = |text: &str| self.redacted(text).unwrap_or_else(|| text.to_owned());
+        let kind = match error.kind() {
+            NodeErrorKind::Message(message) => NodeErrorKind::Message(text(message)),
+            NodeErrorKind::Panic(message) => NodeErrorKind::Panic(text(message)),
+            NodeErrorKind::Goto(message) => NodeErrorKind::Goto(text(message)),
+            NodeErrorKind::Tool { tool, error } => {
+                NodeErrorKind::Tool { tool: tool.clone(), error: self.error(error.clone()) }
+            }
+            NodeErrorKind::Source(source) => NodeErrorKind::Source(match source.downcast_ref::<ModelError>() {
+                Some(error) => Box::new(self.model_error(error)),
+                None => Box::new(self.shown(&**source)),
+            }),
+            _ => NodeErrorKind::Message(text(&error.to_string())),
+        };
+        error.with_kind(kind)
+    }
+
+    /// Returns true if an error or one of its causes contains a secret.
+    fn is_secret(&self, error: &NodeError) -> bool {
+        let is_secret = |text: String| self.redacted(&text).is_some();
+        is_secret(error.to_string()) || error.source().is_some_and(|source| self.is_in_chain(source))
+    }
+
+    /// Returns true if an error or one of its causes contains a secret.
+    fn is_in_chain(&self, error: &(dyn Error + 'static)) -> bool {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if self.redacted(&error.to_string()).is_some() {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+
+    /// Removes secrets from a model error.
+    fn model_error(&self, error: &ModelError) -> ModelError {
+        let mut error = error.clone();
+        match &mut error {
+            ModelError::Unavailable { reason, source, .. } => {
+                self.change(reason);
+                if let Some(cause) = source.take() {
+                    let is_secret = self.is_in_chain(&*cause);
+                    *source = Some(if is_secret { Arc::new(self.shown(&*cause)) } else { cause });
+                }
+            }
+            ModelError::Refused { reason, .. }
+            | ModelError::TooLong { reason, .. }
+            | ModelError::BadAnswer { reason, .. }
+            | ModelError::Recording { reason, .. } => {
+                self.change(reason);
+            }
+            ModelError::ScriptExhausted { .. } => {}
+        }
+        error
+    }
+
+    /// Redacts the texts of an error and of its causes.
+    fn shown(&self, error: &(dyn Error + 'static)) -> Shown {
+        let text = error.to_string();
+        Shown {
+            text: self.redacted(&text).unwrap_or(text),
+            cause: error.source().map(|cause| Box::new(self.shown(cause))),
+        }
+    }
+}
+
+/// An error of which only the texts are left.
+#[derive(Debug)]
+struct Shown {
+    text: String,
+    cause: Option<Box<Self>>,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Shown {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_ref().map(|cause| &**cause as _)
+    }
+}

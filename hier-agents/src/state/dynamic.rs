@@ -1,0 +1,295 @@
+//! The base state with channels that are declared at run time.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::state::base::{BaseState, BaseStateUpdate, BaseStateWrite};
+use hier_checkpoint::message::Messages;
+use hier_core::NodeError;
+use hier_core::channel::ChannelSpec;
+use hier_core::checkpoint::CodecError;
+use hier_core::checkpoint::delta::Rule;
+use hier_core::graph::handler::IntoOutput;
+use hier_core::graph::{GraphInput, Input, NodeResult, Output, Whole};
+use hier_core::plumbing::Sealed;
+use hier_core::reducer::ReduceError;
+use hier_core::state::{
+    ChannelWrite, Contains, Conversation, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored,
+    Update, Values, Writes,
+};
+
+/// The base state with channels that are declared at run time: for agents that are not known before the program runs.
+///
+/// All agents of a hierarchy are built over one schema, and so over one set of channels.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use hier_agents::{AgentBuilder, DynBaseState};
+/// use hier_agents::prelude::*;
+///
+/// # fn main() -> Result<(), hier_core::BuildError> {
+/// let schema = Arc::new(Schema::new().last("artifact"));
+/// let desk = AgentBuilder::<DynBaseState>::dynamic_react("desk", &schema).compile_as_root()?;
+/// # let _ = desk;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DynBaseState {
+    base: BaseState,
+    more: DynState,
+}
+
+/// The number of channels of the base state, which come first.
+const BASE: usize = BaseState::CHANNELS.len();
+
+impl DynBaseState {
+    /// The state in which nothing was written yet.
+    pub fn initial(schema: &Arc<Schema>) -> Self {
+        Self { base: BaseState::default(), more: schema.initial() }
+    }
+
+    /// The part that every agent has.
+    pub fn base(&self) -> &BaseState {
+        &self.base
+    }
+
+    /// The value of a channel that was declared at run time; none if it has no value, or if there is no such channel.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.more.get(name)
+    }
+
+    /// An update of the channels that were declared at run time, from a JSON object. Those of the base state have
+    /// methods: [`BaseStateSetters`](crate::BaseStateSetters).
+    pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
+        Ok(DynBaseUpdate::of(self.more.update(object)?))
+    }
+
+    pub(crate) fn channels(schema: &Schema) -> Vec<ChannelSpec> {
+        BaseState::CHANNELS.iter().cloned().chain(schema.channels().cloned()).collect()
+    }
+}
+
+impl Sealed for DynBaseState {}
+
+impl Values for DynBaseState {
+    const MANAGED: bool = true;
+    type Write = DynBaseWrite;
+    type Update = DynBaseUpdate;
+
+    fn reduce(&mut self, write: DynBaseWrite) -> Result<(), ReduceError> {
+        match write {
+            DynBaseWrite::Base(write) => self.base.reduce(write),
+            DynBaseWrite::More(write) => self.more.reduce(write),
+        }
+    }
+
+    fn clear(&mut self, channel: usize) {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.clear(channel),
+            None => self.base.clear(channel),
+        }
+    }
+
+    fn set_steps(&mut self, steps: Steps) {
+        self.base.set_steps(steps);
+        self.more.set_steps(steps);
+    }
+
+    fn channel(&self, channel: usize) -> Option<&ChannelSpec> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.channel(channel),
+            None => self.base.channel(channel),
+        }
+    }
+
+    fn stored(&self, channel: usize) -> Option<&dyn Stored> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.stored(channel),
+            None => self.base.stored(channel),
+        }
+    }
+
+    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.load(channel, bytes),
+            None => self.base.load(channel, bytes),
+        }
+    }
+
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.merge_stored(channel, rule, bytes),
+            None => self.base.merge_stored(channel, rule, bytes),
+        }
+    }
+
+    fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynBaseWrite, CodecError> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.write_from(channel, overwrite, bytes).map(DynBaseWrite::More),
+            None => self.base.write_from(channel, overwrite, bytes).map(DynBaseWrite::Base),
+        }
+    }
+
+    fn get_any(&self, channel: usize) -> Option<&dyn Any> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.get_any(channel),
+            None => self.base.get_any(channel),
+        }
+    }
+
+    fn set_any(&mut self, channel: usize, value: &dyn Any) {
+        match channel.checked_sub(BASE) {
+            Some(channel) => self.more.set_any(channel, value),
+            None => self.base.set_any(channel, value),
+        }
+    }
+}
+
+impl SharesWith<Self> for DynBaseState {}
+
+impl Contains<BaseState> for DynBaseState {
+    fn part(&self) -> &BaseState {
+        &self.base
+    }
+
+    fn lift(write: BaseStateWrite) -> DynBaseWrite {
+        DynBaseWrite::Base(write)
+    }
+}
+
+impl<Via> Conversation<Via> for DynBaseState {
+    const CHANNEL: &'static str = "messages";
+
+    fn conversation(&self) -> &Messages {
+        &self.base.messages
+    }
+
+    fn said(messages: Messages) -> DynBaseWrite {
+        DynBaseWrite::Base(<BaseState as Conversation<Via>>::said(messages))
+    }
+}
+
+impl Contains<Self> for DynBaseState {
+    fn part(&self) -> &Self {
+        self
+    }
+
+    fn lift(write: DynBaseWrite) -> DynBaseWrite {
+        write
+    }
+}
+
+/// One write of one channel of a [`DynBaseState`].
+#[derive(Clone, Debug)]
+pub enum DynBaseWrite {
+    /// Of the base state.
+    Base(BaseStateWrite),
+    /// Of a channel that was declared at run time.
+    More(DynWrite),
+}
+
+impl Sealed for DynBaseWrite {}
+
+impl ChannelWrite for DynBaseWrite {
+    fn channel(&self) -> usize {
+        match self {
+            Self::Base(write) => write.channel(),
+            Self::More(write) => BASE + write.channel(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Base(write) => write.name(),
+            Self::More(write) => write.name(),
+        }
+    }
+
+    fn is_merged(&self) -> bool {
+        match self {
+            Self::Base(write) => write.is_merged(),
+            Self::More(write) => write.is_merged(),
+        }
+    }
+
+    fn is_overwrite(&self) -> bool {
+        match self {
+            Self::Base(write) => write.is_overwrite(),
+            Self::More(write) => write.is_overwrite(),
+        }
+    }
+
+    fn stored(&self) -> Option<&dyn Stored> {
+        match self {
+            Self::Base(write) => write.stored(),
+            Self::More(write) => write.stored(),
+        }
+    }
+
+    fn into_any(self) -> Box<dyn Any + Send> {
+        match self {
+            Self::Base(write) => write.into_any(),
+            Self::More(write) => write.into_any(),
+        }
+    }
+
+    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self> {
+        match channel.checked_sub(BASE) {
+            Some(channel) => DynWrite::from_any(channel, write).map(Self::More),
+            None => BaseStateWrite::from_any(channel, write).map(Self::Base),
+        }
+    }
+}
+
+/// What a node over a [`DynBaseState`] returns.
+#[derive(Clone, Debug, Default)]
+pub struct DynBaseUpdate(Writes<DynBaseState>);
+
+impl DynBaseUpdate {
+    pub(crate) fn of(update: DynUpdate) -> Self {
+        Self(update.into_writes().into_iter().map(DynBaseWrite::More).collect())
+    }
+
+    /// Adds writes of the base state.
+    #[must_use]
+    pub fn base(self, update: BaseStateUpdate) -> Self {
+        let base = update.into_writes().into_iter().map(DynBaseWrite::Base);
+        Self(self.0.into_iter().chain(base).collect())
+    }
+}
+
+impl Update for DynBaseUpdate {
+    type State = DynBaseState;
+
+    fn writes(&self) -> &Writes<DynBaseState> {
+        &self.0
+    }
+
+    fn writes_mut(&mut self) -> &mut Writes<DynBaseState> {
+        &mut self.0
+    }
+
+    fn into_writes(self) -> Writes<DynBaseState> {
+        self.0
+    }
+
+    fn from_writes(writes: Writes<DynBaseState>) -> Self {
+        Self(writes)
+    }
+}
+
+impl IntoOutput<DynBaseState> for DynBaseUpdate {
+    fn into_output(self) -> NodeResult<DynBaseState> {
+        Ok(Output::update(self))
+    }
+}
+
+impl GraphInput<DynBaseState, Whole> for DynBaseUpdate {
+    fn into_input(self) -> Input<DynBaseState> {
+        Input::New(self.0)
+    }
+}

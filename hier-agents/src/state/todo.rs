@@ -1,0 +1,211 @@
+//! Lists of things to do: items in order, each open or done.
+
+use std::fmt;
+use std::sync::Arc;
+
+use imbl::{OrdMap, Vector};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use hier_checkpoint::message::Places;
+
+/// A list of things to do: items in the order in which they were added, each open or done. Copies share the items.
+///
+/// As a channel: what is written is merged by item, the right one wins. As JSON: an object of item → done.
+///
+/// ```
+/// use hier_agents::TodoList;
+///
+/// let mut list = TodoList::from_iter([("read", true), ("reply", false)]);
+/// assert!(!list.is_done());
+/// list.set("reply", true);
+/// assert!(list.is_done());
+/// ```
+#[derive(Clone, Default)]
+pub struct TodoList {
+    items: Vector<(Arc<str>, bool)>,
+    places: Places,
+    open: usize,
+}
+
+impl TodoList {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The number of items that are not done.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Whether there are items, and all are done. Costs the same for any number of them.
+    pub fn is_done(&self) -> bool {
+        !self.is_empty() && self.open == 0
+    }
+
+    /// Whether this item is done; none if it is not on the list.
+    pub fn get(&self, item: &str) -> Option<bool> {
+        self.items.get(self.place(item)?).map(|(_, done)| *done)
+    }
+
+    /// Adds an item at the end, or changes whether it is done.
+    pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
+        let item = item.into();
+        let was_open = if let Some(place) = self.place(&item) {
+            self.items.get_mut(place).is_some_and(|(_, old)| !std::mem::replace(old, done))
+        } else {
+            self.places.add(Some(&item), self.items.len(), || names(&self.items));
+            self.items.push_back((item, done));
+            false
+        };
+        self.open = self.open + usize::from(!done) - usize::from(was_open);
+    }
+
+    /// The items, in order, with whether they are done.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
+        self.items.iter().map(|(item, done)| (&**item, *done))
+    }
+
+    /// Where an item is.
+    fn place(&self, item: &str) -> Option<usize> {
+        let at = |place| self.items.get(place).map(|(item, _)| &**item);
+        self.places.find(item, self.items.len(), at, || names(&self.items))
+    }
+
+    fn shared(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
+        self.items.iter().map(|(item, done)| (item, *done))
+    }
+}
+
+/// The items' names.
+fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
+    items.iter().map(|(item, _)| Some(&**item))
+}
+
+/// The reducer of `todo_list`: by item, the right one wins.
+pub(crate) fn merge(list: &mut TodoList, new: TodoList) {
+    if list.is_empty() {
+        *list = new;
+    } else {
+        new.shared().for_each(|(item, done)| list.set(item.clone(), done));
+    }
+}
+
+impl<T: Into<Arc<str>>> FromIterator<(T, bool)> for TodoList {
+    fn from_iter<I: IntoIterator<Item = (T, bool)>>(items: I) -> Self {
+        let mut list = Self::default();
+        items.into_iter().for_each(|(item, done)| list.set(item, done));
+        list
+    }
+}
+
+impl<T: Into<Arc<str>>, const N: usize> From<[(T, bool); N]> for TodoList {
+    fn from(items: [(T, bool); N]) -> Self {
+        items.into_iter().collect()
+    }
+}
+
+impl PartialEq for TodoList {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
+    }
+}
+
+impl fmt::Debug for TodoList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for TodoList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for TodoList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Items)
+    }
+}
+
+struct Items;
+
+impl<'de> Visitor<'de> for Items {
+    type Value = TodoList;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of item → done")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TodoList, A::Error> {
+        let mut list = TodoList::default();
+        while let Some((item, done)) = map.next_entry::<String, bool>()? {
+            list.set(item, done);
+        }
+        Ok(list)
+    }
+}
+
+/// The lists of several agents, by the agent's name. Copies share them.
+///
+/// As a channel: what is written is merged by name, then by item; what is done stays done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TodoLists(OrdMap<Arc<str>, TodoList>);
+
+impl TodoLists {
+    /// No lists.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The list of this agent.
+    pub fn get(&self, agent: &str) -> Option<&TodoList> {
+        self.0.get(agent)
+    }
+
+    /// The lists with the names of their agents, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &TodoList)> {
+        self.0.iter().map(|(agent, list)| (&**agent, list))
+    }
+
+    /// Whether there are no lists.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The reducer of `todo_lists`.
+pub(crate) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
+    for (agent, new) in new.0 {
+        let list = lists.0.entry(agent).or_default();
+        for (item, done) in new.shared() {
+            let done = done || list.get(item).unwrap_or_default();
+            list.set(item.clone(), done);
+        }
+    }
+}
+
+impl<T: Into<Arc<str>>> FromIterator<(T, TodoList)> for TodoLists {
+    fn from_iter<I: IntoIterator<Item = (T, TodoList)>>(lists: I) -> Self {
+        Self(lists.into_iter().map(|(agent, list)| (agent.into(), list)).collect())
+    }
+}
+
+impl<T: Into<Arc<str>>, const N: usize> From<[(T, TodoList); N]> for TodoLists {
+    fn from(lists: [(T, TodoList); N]) -> Self {
+        lists.into_iter().collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! How far an agent is in its turn, and how the turn ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::base::BaseState;
+use crate::words;
+use hier_checkpoint::message::{Message, Messages, ToolCall};
+use hier_core::Outcome;
+use hier_core::state::Contains;
+
+/// What an agent keeps of its turn: a new input, or another call of a subagent, begins a new one. Agents write it
+/// themselves, in the channel `agent_turn`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AgentTurn {
+    /// How it ended; none while it goes on.
+    pub end: Option<AgentEnd>,
+    /// Number of answers of the model that could not be used.
+    pub misfits: u32,
+    /// The drafts that the model sees next to the conversation. They are not part of the conversation.
+    pub drafts: Vec<Draft>,
+    /// Number of consecutive answers that the token limit cut off before they were usable.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_off: u32,
+    /// Fingerprints of the toolset tools that are being called, as last sent to the model.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+}
+
+/// A text of the model that did not match the requested type. The model sees it at its original position.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Draft {
+    /// The id of the message that the draft followed, or none if it was the first.
+    pub after: Option<String>,
+    /// The text of the model.
+    pub said: Message,
+    /// The correction that the model receives for this text.
+    pub told: Message,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Number of times that the model may retry a call that was cut off at the token limit.
+pub(crate) const MOST_CUT_OFF: u32 = 2;
+
+/// Returns true if the arguments of a call are only a piece of JSON.
+pub(crate) fn is_fragment(call: &ToolCall) -> bool {
+    call.args.is_string()
+}
+
+impl AgentTurn {
+    /// Returns the number of consecutive cut-off answers, including this one.
+    pub(crate) fn cut_off_with(&self, is_cut_off: bool) -> u32 {
+        if is_cut_off { self.cut_off.saturating_add(1) } else { 0 }
+    }
+
+    /// The conversation with the drafts in their places. Their ids begin with [`DRAFT`](words::DRAFT).
+    pub(crate) fn shown(&self, messages: &Messages) -> Messages {
+        if self.drafts.is_empty() {
+            return messages.clone();
+        }
+        let place = |draft: &Draft| match draft.after.as_deref() {
+            Some(id) => messages.place(id).map_or(messages.len(), |place| place + 1),
+            None => 0,
+        };
+        let mut drafts: Vec<(usize, usize, &Draft)> =
+            self.drafts.iter().enumerate().map(|(number, draft)| (place(draft), number, draft)).collect();
+        drafts.sort_by_key(|(place, number, _)| (*place, *number));
+        let named = |message: &Message, number: usize, what: &str| {
+            Arc::new(message.clone().with_id(format!("{}{number}:{what}", words::DRAFT)))
+        };
+        let mut all: Vec<Arc<Message>> = messages.shared().iter().cloned().collect();
+        for (place, number, draft) in drafts.into_iter().rev() {
+            all.splice(place..place, [named(&draft.said, number, "said"), named(&draft.told, number, "told")]);
+        }
+        Messages::of(all.into_iter())
+    }
+
+    pub(crate) fn ended(end: AgentEnd) -> Self {
+        Self { end: Some(end), ..Self::default() }
+    }
+}
+
+/// How the turn of an agent ended: [`Outcome::ending`], [`BaseState::ending`].
+///
+/// ```
+/// use hier_agents::AgentEnd;
+/// use hier_agents::prelude::*;
+/// use hier_testkit::ScriptedModel;
+///
+/// graph! {
+///     Chat<BaseState> = Agent { system: "You answer in one word." }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let context = BaseContext::new(ScriptedModel::new([Message::assistant("Hello!")]));
+/// let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await?;
+/// match out.ending() {
+///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
+///     Some(end) => panic!("{end}"),
+///     None => panic!("somebody is asked first"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AgentEnd {
+    /// The model answered without a call: its text is the last message, and the report.
+    Text,
+    /// The model gave the answer that the agent is for: it stands in the channel that `answer` names.
+    Answer,
+    /// The model reported, with `report_to_supervisor` or `finish_task`: of a `ReactGraph` or `TodoGraph`.
+    Report,
+    /// The agent was ended at a limit, before its model had an answer.
+    Limit(AgentLimit),
+    /// The work was called off.
+    Cancelled,
+    /// The model gave no answer that could be used. Only a subagent ends like this: its supervisor is told. A run whose root
+    /// fails ends with [`AgentFailed`](crate::AgentFailed).
+    Failed(String),
+}
+
+/// The limit at which an agent was ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AgentLimit {
+    /// It had asked its model this often: `max_iterations`.
+    Iterations(u32),
+    /// What of the [`Budget`](crate::Budget) is used up.
+    Budget(String),
+    /// It had asked models this often: a [`Limit`](crate::layer::Limit) with `model_calls`.
+    ModelCalls(u64),
+    /// So many tokens were sent and answered: a [`Limit`](crate::layer::Limit) with `tokens`.
+    Tokens(u64),
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last message and the
+    /// report: a new input can ask the agent to continue. If reasoning took all tokens, the answer leaves nothing. If calls are cut off
+    /// three times in a row, they are not made.
+    Length,
+    /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
+    Filtered,
+    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
+    Repeats(u32),
+    /// A custom layer ended the turn for this reason.
+    Layer(String),
+}
+
+impl AgentEnd {
+    /// Whether the agent has done what it is for.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Text | Self::Answer | Self::Report)
+    }
+}
+
+impl fmt::Display for AgentEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("the agent answered"),
+            Self::Answer => f.write_str("the agent gave its answer"),
+            Self::Report => f.write_str("the agent reported"),
+            Self::Limit(limit) => write!(f, "the agent was ended: {limit}"),
+            Self::Cancelled => f.write_str("the agent was ended: the run was cancelled"),
+            Self::Failed(reason) => write!(f, "the agent failed: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for AgentLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iterations(most) => write!(f, "it had asked its model {most} times"),
+            Self::Budget(what) | Self::Layer(what) => f.write_str(what),
+            Self::ModelCalls(most) => write!(f, "models were asked {most} times in this run"),
+            Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
+            Self::Length => f.write_str("its answer is cut off at the limit of tokens"),
+            Self::Filtered => f.write_str("the provider withheld its answer"),
+            Self::Repeats(most) => {
+                write!(f, "it repeated a call that had the same result {most} times in a row")
+            }
+        }
+    }
+}
+
+impl BaseState {
+    /// How the agent's turn ended; none while it goes on, as when somebody is asked.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.agent_turn.end.as_ref()
+    }
+}
+
+/// The outcome of a run whose graph is an agent.
+pub trait AgentOutcome {
+    /// How the agent's turn ended; none if it has not ended, as while a question is open.
+    fn ending(&self) -> Option<&AgentEnd>;
+}
+
+impl<S: Contains<BaseState>> AgentOutcome for Outcome<S> {
+    fn ending(&self) -> Option<&AgentEnd> {
+        self.state().part().ending()
+    }
+}

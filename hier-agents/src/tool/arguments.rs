@@ -1,0 +1,194 @@
+//! The arguments of a tool call, as the tool takes them: all that is wrong with them is found, and said in words that
+//! the model can act on.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::fit::{self, Fault, What};
+use crate::schema::{Shape, VALUE, root_schema};
+use hier_checkpoint::message::ToolCall;
+
+/// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
+#[derive(Debug)]
+pub struct ToolArguments<'a> {
+    call: &'a ToolCall,
+    faults: Vec<Fault>,
+    /// The schema of all arguments.
+    schema: Option<&'a Value>,
+    /// There is one argument of the name that a value has which is no object itself.
+    may_wrap: bool,
+}
+
+impl<'a> ToolArguments<'a> {
+    /// The arguments of this call, of a tool that takes those of these names.
+    pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
+        let mut arguments = Self { call, faults: Vec::new(), schema: None, may_wrap: known == [VALUE] };
+        match &call.args {
+            Value::Object(given) => arguments.refuse_unknown(given, known),
+            // What providers make of a call without arguments.
+            Value::Null => {}
+            other => {
+                let what = format!("the arguments are {}, and must be a JSON object", kind(other));
+                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+            }
+        }
+        arguments
+    }
+
+    /// Coerces arguments by this schema, which has them as properties.
+    #[must_use]
+    pub fn with_schema(mut self, schema: &'a Value) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// The arguments of this call, of a tool that takes them as one value with this schema.
+    pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
+        let Some(Value::Object(properties)) = schema.get("properties") else { return Self::new(call, &[]) };
+        let mut known: Vec<_> = properties.keys().map(String::as_str).collect();
+        if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+            known.extend(call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str));
+        }
+        let mut arguments = Self::new(call, &known);
+        arguments.miss_required(schema);
+        arguments
+    }
+
+    /// Describes the errors in a call of a tool that is known only by its schema.
+    pub(crate) fn misfits(call: &ToolCall, schema: &Value) -> Option<String> {
+        let given: Vec<&str> = call.args.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let mut arguments = ToolArguments::new(call, &given);
+        arguments.miss_required(schema);
+        if call.args.is_object() {
+            let mut meant = call.args.clone();
+            arguments.add(fit::fit(&mut meant, schema));
+            if meant != call.args {
+                let what =
+                    format!("they have values of other JSON types than the tool takes; as these they are {meant}");
+                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+            }
+        }
+        (!arguments.fit()).then(|| arguments.report())
+    }
+
+    fn miss_required(&mut self, schema: &Value) {
+        if self.call.args.is_object() || self.call.args.is_null() {
+            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            for name in required.filter_map(Value::as_str) {
+                if self.given(name).is_none() {
+                    self.miss(name);
+                }
+            }
+        }
+    }
+
+    /// An argument that must be there.
+    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let given = self.given(name);
+        if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
+            self.miss(name);
+        }
+        let schema = self.schema;
+        given.and_then(|value| self.read(name, value, || argument_schema(schema, name)))
+    }
+
+    /// An argument that may be left out: `Some(None)` if it is, or if it is null.
+    #[allow(clippy::option_option)] // outside: whether it fits; inside: whether it is there
+    pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
+        let schema = self.schema;
+        match self.given(name) {
+            None | Some(Value::Null) => Some(None),
+            Some(value) => self.read(name, value, || argument_schema(schema, name)).map(Some),
+        }
+    }
+
+    /// An argument that has a default.
+    pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
+        self.optional(name).map(|given| given.unwrap_or_else(default))
+    }
+
+    /// All arguments as one value, or their only one, if the value is not an object itself.
+    pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
+        if self.may_wrap && Shape::of::<T>().argument().is_some() {
+            let value = self.given(VALUE);
+            return value.and_then(|value| self.read(VALUE, value, root_schema::<T>));
+        }
+        let empty = Value::Object(Map::new());
+        let value = if self.call.args.is_null() { &empty } else { &self.call.args };
+        if value.is_object() { self.read("", value, root_schema::<T>) } else { None }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn fit(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// What is wrong, one by one.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.faults.iter().map(Fault::to_string).collect()
+    }
+
+    /// What is wrong, for the model.
+    pub fn report(&self) -> String {
+        format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults().join("\n- "))
+    }
+
+    fn miss(&mut self, name: &str) {
+        self.add([Fault::missing(name)]);
+    }
+
+    fn given(&self, name: &str) -> Option<&'a Value> {
+        self.call.args.get(name)
+    }
+
+    fn refuse_unknown(&mut self, given: &Map<String, Value>, known: &[&str]) {
+        let unknown: BTreeSet<&str> = given.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        for name in unknown {
+            let hint = hier_spec::did_you_mean(name, known.iter().copied());
+            self.add([Fault { path: name.to_owned(), what: What::Unknown(hint) }]);
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&mut self, name: &str, value: &Value, schema: impl FnOnce() -> Value) -> Option<T> {
+        // The schema is needed only if a value does not fit.
+        if let Ok(value) = T::deserialize(value) {
+            return Some(value);
+        }
+        let read = fit::read(value, &schema());
+        read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
+    }
+
+    /// Adds faults, one for each path.
+    fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        for fault in faults {
+            if fault.path.is_empty() || self.faults.iter().all(|known| known.path != fault.path) {
+                self.faults.push(fault);
+            }
+        }
+    }
+}
+
+/// The schema of one argument of a tool, with the definitions that it refers to.
+fn argument_schema(schema: Option<&Value>, name: &str) -> Value {
+    let known = schema.and_then(|schema| schema.get("properties")?.get(name));
+    let mut argument = known.cloned().unwrap_or(Value::Bool(true));
+    if let (Some(argument), Some(shared)) = (argument.as_object_mut(), schema.and_then(|schema| schema.get("$defs"))) {
+        argument.insert("$defs".to_owned(), shared.clone());
+    }
+    argument
+}
+
+/// What a JSON value is, in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text that is no JSON",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,306 @@
+//! A node that makes the open calls of the model: `act = tools![lookup, refund]`.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
+use serde_json::Value;
+
+use super::calls::Caller;
+use super::layer::{Heirs, Lens};
+use super::operator::left;
+use super::state::base::BaseState;
+use super::tool::errors::ToolErrors;
+use super::tool::set::Toolset;
+use super::tool::{NamedTool, Tool};
+use super::toolsets::{ToolsetOf, Toolsets, toolset_of};
+use super::words;
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::Run;
+use hier_core::graph::Output;
+use hier_core::graph::{Command, CompiledGraph, Hooks, NodeDef, Parts, Routing, Task};
+use hier_core::internals::{SpecRef, body};
+use hier_core::state::{Conversation, State, Writes};
+use hier_core::{BuildError, NodeError};
+
+/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in parallel, and each
+/// result is stored when its call ends. Events, errors and spans have the name of the tool. The node is a graph with a node for each
+/// tool.
+///
+/// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask for it together
+/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result describes the error.
+/// [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a [`Command`]; a command with a `goto` must be
+/// the only call of its message.
+///
+/// In `graph!` it is written `tools![…]`, here in a custom agent:
+///
+/// ```
+/// use hier_agents::prelude::*;
+/// use hier_testkit::ScriptedModel;
+/// use serde_json::json;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Chat {
+///     #[reducer(messages)]
+///     messages: Messages,
+/// }
+///
+/// graph! {
+///     Support<Chat, BaseContext> = Graph {
+///         nodes: [think, act = tools![lookup]],
+///         edges: [START >> think >> if wants_tools { act } else { END }, act >> think],
+///     }
+/// }
+///
+/// async fn think(state: &Chat, run: &Run<BaseContext>) -> Result<ChatUpdate> {
+///     let answer = run.model()?.ask(&state.messages).tools(tools![lookup]).await?;
+///     Ok(Chat::update().messages(answer.message))
+/// }
+///
+/// /// Looks an order up.
+/// #[tool]
+/// async fn lookup(order: u32) -> String {
+///     format!("order {order} is on its way")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let model = ScriptedModel::new([Message::call("lookup", json!({"order": 7})), Message::assistant("It is on its way.")]);
+/// let asked = Chat::update().messages(Message::user("Where is my order 7?"));
+/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model)).await?;
+/// let said: Vec<String> = out.state().messages.iter().map(Message::text).collect();
+/// assert_eq!(said, ["Where is my order 7?", "", "order 7 is on its way", "It is on its way."]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In a builder it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat, Desk>::new("act").tool(lookup::TOOL).compile()?)`.
+#[must_use = "a builder does nothing until it is compiled"]
+pub struct ToolNode<S: State, C = ()> {
+    name: String,
+    tools: Vec<Arc<dyn Tool<S, C>>>,
+    toolsets: Vec<ToolsetOf<C>>,
+    errors: ToolErrors,
+}
+
+impl<S: State, C> fmt::Debug for ToolNode<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolNode").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
+    /// A node without tools yet, under this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), tools: Vec::new(), toolsets: Vec::new(), errors: ToolErrors::default() }
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Tool<S, C>) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds a [`Toolset`] of the context, whose tools are listed when a call of one is made.
+    pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
+        self.toolsets.push(toolset_of(choose));
+        self
+    }
+
+    /// What becomes of tools that fail: the run fails, unless it is said.
+    pub fn errors(self, errors: ToolErrors) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The graph, as a node of others: for [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph). An error if two tools
+    /// have one name.
+    pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
+        let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
+        let mut known = HashSet::new();
+        let doubled = names.iter().filter(|name| !known.insert(*name));
+        let mistakes: Vec<String> = doubled.map(|name| format!("there are two tools `{name}`: rename one")).collect();
+        if !mistakes.is_empty() {
+            return Err(BuildError { graph: self.name, mistakes });
+        }
+        let parts = tool_parts(&self.name, &self.name, self.tools, self.toolsets, self.errors);
+        Ok(CompiledGraph::new(parts, Arc::new(S::default), S::CHANNELS.iter().cloned().collect()))
+    }
+}
+
+/// The node for calls of tools that are not there. No tool has its name: it has a space.
+const UNKNOWN: &str = "unknown tool";
+
+/// The same, where toolsets may have them.
+const LISTED: &str = "listed tool";
+
+/// The route to the calls.
+const CALLS: &str = "tool_calls";
+
+/// The shape of the graph.
+fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
+    let names: Vec<String> = tools.iter().cloned().chain([other.to_owned()]).collect();
+    let nodes = names.iter().map(|name| NodeSpec { name: name.clone().into(), ..NodeSpec::new("") });
+    let arms = names.iter().enumerate();
+    let arms = arms.map(|(node, name)| ArmSpec { label: name.clone().into(), to: vec![ArmTarget::Send(node)].into() });
+    let calls = EdgeSpec::Route { from: Source::Start, label: CALLS.into(), arms: arms.collect() };
+    let ends = (0..names.len()).map(|node| EdgeSpec::Plain { from: Source::Node(node), to: Target::End });
+    GraphSpec {
+        name: name.into(),
+        doc: String::new().into(),
+        nodes: nodes.collect(),
+        edges: std::iter::once(calls).chain(ends).collect(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    }
+}
+
+/// The code of the graph. Used by the macro.
+#[doc(hidden)]
+pub fn tool_parts<S, C>(
+    name: &str,
+    agent: &str,
+    tools: Vec<Arc<dyn Tool<S, C>>>,
+    toolsets: Vec<ToolsetOf<C>>,
+    errors: ToolErrors,
+) -> Parts<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let names: Arc<[String]> = tools.iter().map(|tool| tool.spec().name).collect();
+    let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
+    let spec = SpecRef::Owned(Arc::new(spec(name.to_owned(), &names, other)));
+    let agent: Arc<str> = agent.into();
+    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| making(tool, agent.clone(), errors)).collect();
+    nodes.push(if toolsets.is_empty() {
+        refusing(names.clone())
+    } else {
+        let toolsets = Toolsets(toolsets.into_iter().map(|set| set.0).collect());
+        listed(toolsets, names.clone(), agent, errors)
+    });
+    let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
+    Parts::made(spec, nodes, Hooks::made(Vec::new(), None, Arc::new(leave_calls))).part(Arc::new(route))
+}
+
+/// Writes a result for each call that a new input leaves without one.
+fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
+    let mut writes = Writes::new();
+    let Some(withdrawn) = withdrawn else { return writes };
+    let open = state.conversation().open_calls();
+    let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+    if !left.is_empty() {
+        writes.push(S::said(left.into()));
+    }
+    writes
+}
+
+/// Sends each open call of the model to the node of its tool.
+fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routing) -> Result<(), NodeError> {
+    let calls = state.conversation().open_calls();
+    if calls.is_empty() {
+        return Err(NodeError::permanent(format!(
+            "there is nothing to call: the model has no open call in `{}`; ask `wants_tools` on the way here",
+            S::CHANNEL
+        )));
+    }
+    for call in calls {
+        let node = names.iter().position(|name| *name == call.name).unwrap_or(names.len());
+        routing.send(node, call.clone());
+    }
+    Ok(())
+}
+
+/// Who makes the calls.
+fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> Caller<'a, S, C> {
+    // Inherited layers see the conversation, which is no agent's.
+    let base = |state: &S| Cow::Owned(BaseState { messages: state.conversation().clone(), ..BaseState::default() });
+    let layers = (Heirs::of(task.run(), false), &[][..]);
+    Caller { agent, errors, channel: S::CHANNEL, said: S::said, layers, lens: Lens { base, lift: None } }
+}
+
+/// The node that makes calls of a tool.
+fn making<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let code = body(move |task: &Task<S, C>| {
+        let (tool, agent) = (tool.clone(), agent.clone());
+        Box::pin(async move {
+            let call: ToolCall = task.sent()?;
+            let command = caller(&agent, errors, task).call(&*tool, call, task).await?;
+            outward(command, task.state()).map(Output::from)
+        })
+    });
+    NodeDef::from_body(code, None)
+}
+
+/// The command, as one of the graph around: there are the nodes that a tool can go to.
+fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
+    if !command.has_targets() {
+        return Ok(command);
+    }
+    if state.conversation().open_calls().len() == 1 {
+        return Ok(command.parent());
+    }
+    Err(NodeError::permanent(
+        "its command goes somewhere, and there are other calls beside it, whose results would be lost: go on by the edges of the \
+         node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
+    ))
+}
+
+/// The node that makes calls of what the toolsets have, and answers the others.
+fn listed<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let toolsets = Arc::new(toolsets);
+    let code = body(move |task: &Task<S, C>| {
+        let (toolsets, names, agent) = (toolsets.clone(), names.clone(), agent.clone());
+        Box::pin(async move {
+            let (call, context) = (task.sent::<ToolCall>()?, task.run().context());
+            let declared = names.iter().map(|name| (&**name, format!("the node's own tool `{name}`")));
+            let catalogue = toolsets.list(context, declared).await?;
+            let known: Vec<String> =
+                names.iter().cloned().chain(catalogue.specs().map(|spec| spec.name.clone())).collect();
+            let caller = caller(&agent, errors, task);
+            let command = match catalogue.find(&call.name, None) {
+                Some(tool) => caller.call(&tool.within(context), call, task).await?,
+                None => caller.refuses(&call, &words::unknown_tool(&call.name, known.iter())),
+            };
+            Ok(Output::from(command))
+        })
+    });
+    NodeDef::from_body(code, None)
+}
+
+/// The node that answers calls of tools that are not there.
+fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
+where
+    S: State + Conversation,
+    C: Send + Sync + 'static,
+{
+    let code = body(move |task: &Task<S, C>| {
+        let refused = task.sent::<ToolCall>().map(|call| {
+            let why = words::unknown_tool(&call.name, names.iter());
+            Output::from(caller("", ToolErrors::Tell, task).refuses(&call, &why))
+        });
+        Box::pin(std::future::ready(refused))
+    });
+    NodeDef::from_body(code, None)
+}
+
+/// A tool of a node, checked where it is named. Used by the macro.
+#[doc(hidden)]
+pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
+    Arc::new(T::TOOL)
+}
+
+/// The run with the context that a tool takes. Used by `#[tool]`.
+#[doc(hidden)]
+pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
+    run.narrowed(part)
+}

@@ -1,0 +1,252 @@
+//! `Agent`: ends when its model answers without a call.
+
+use hier_agents::prelude::*;
+use hier_agents::{AgentEnd, AgentFailed, AgentLimit, Body, ChatModel, Effort, FinishReason, ModelOptions};
+use hier_agents::{ChatRequest, ChatResponse, ModelError, ToolErrors};
+use hier_core::async_trait;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::support::{Filing, call, calls, offered, prompt};
+
+graph! {
+    /// Answers customers.
+    Chat<BaseState> = Agent {
+        system: "You answer customers.",
+        tools: [weather],
+        max_iterations: 3,
+    }
+}
+
+/// The weather of a city.
+#[tool]
+async fn weather(city: String) -> String {
+    format!("sunny in {city}")
+}
+
+fn roles(state: &BaseState) -> Vec<&'static str> {
+    let role = |message: &Message| match message.body {
+        Body::System { .. } => "system",
+        Body::User { .. } => "user",
+        Body::Assistant { .. } => "assistant",
+        Body::Tool { .. } => "tool",
+        Body::Remove => "remove",
+    };
+    state.messages.iter().map(role).collect()
+}
+
+#[tokio::test]
+async fn a_text_ends_it_and_the_prompt_is_sent_but_not_stored() {
+    let model = ScriptedModel::new([Message::assistant("Hello!")]);
+    let context = BaseContext::new(model.clone());
+    let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await.unwrap();
+    assert!(out.is_finished());
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    let state = out.state();
+    assert_eq!(roles(state), ["user", "assistant"]);
+    assert_eq!(state.messages.last().unwrap().text(), "Hello!");
+    assert_eq!((&*state.current_agent_report, state.is_finished), ("Hello!", true));
+    assert_eq!(model.asked(), 1);
+    assert_eq!(prompt(&model, 0), ["You answer customers.", "Good morning"]);
+    assert_eq!(offered(&model, 0), ["weather"]);
+}
+
+#[tokio::test]
+async fn calls_are_made_and_the_model_is_asked_again() {
+    let model = ScriptedModel::new([
+        calls([("weather", json!({"city": "Rome"})), ("weather", json!({"city": "Oslo"}))]),
+        Message::assistant("Sunny in both."),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    assert_eq!(roles(out.state()), ["user", "assistant", "tool", "tool", "assistant"]);
+    let sent = ["You answer customers.", "Weather?", "", "sunny in Rome", "sunny in Oslo"];
+    assert_eq!(prompt(&model, 1), sent);
+}
+
+#[tokio::test]
+async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
+    let model = ScriptedModel::reacting(|_| call("weather", json!({"city": "Rome"})));
+    let context = BaseContext::new(model.clone());
+    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
+    assert!(!out.state().is_finished);
+    assert_eq!(model.asked(), 3);
+    assert_eq!(roles(out.state()), ["user", "assistant", "tool", "assistant", "tool", "assistant", "tool"]);
+    assert!(prompt(&model, 2)[0].ends_with("No calls of tools are made any more."), "{:?}", prompt(&model, 2));
+    let last = out.state().messages.last().unwrap().text();
+    assert_eq!(
+        last,
+        "Error: not called: the limit of iterations is reached. What is still to be done can be called for in the next turn."
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_told() {
+    let model = ScriptedModel::new([call("wether", json!({})), Message::assistant("Never mind.")]);
+    let context = BaseContext::new(model.clone());
+    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    assert!(out.is_finished());
+    assert_eq!(prompt(&model, 1)[3], "Error: wether is not a valid tool, try one of [weather].");
+}
+
+#[tokio::test]
+async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
+    let model = ScriptedModel::new([Message::assistant(""), Message::assistant("Here I am.")]);
+    let context = BaseContext::new(model.clone());
+    let out = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context).await.unwrap();
+    assert_eq!((model.asked(), roles(out.state())), (2, vec!["user", "assistant"]));
+
+    let model = ScriptedModel::reacting(|_| Message::assistant(" "));
+    let context = BaseContext::new(model.clone());
+    let error = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context).await.unwrap_err();
+    let failed = AgentFailed::of(&error).unwrap();
+    assert_eq!(
+        failed.to_string(),
+        "the agent `chat` has no answer: 3 answers could not be used, at last because the model answered with nothing"
+    );
+    assert_eq!(model.asked(), 3);
+}
+
+/// A model whose provider withholds each answer.
+struct Withheld;
+
+#[async_trait]
+#[allow(clippy::unnecessary_literal_bound)] // others have their name in a field
+impl ChatModel for Withheld {
+    fn name(&self) -> &str {
+        "withheld"
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatResponse, ModelError> {
+        Ok(ChatResponse::new(Message::assistant("")).with_finish(FinishReason::ContentFilter))
+    }
+}
+
+#[tokio::test]
+async fn a_withheld_answer_is_an_end_of_its_own() {
+    let context = BaseContext::new(Withheld);
+    let out = Chat::compile().invoke(Message::user("?"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Filtered)));
+    let state = out.state();
+    assert_eq!((roles(state), state.is_finished), (vec!["user"], false));
+    assert_eq!(state.current_agent_report, "No answer: the agent was ended: the provider withheld its answer.");
+}
+
+struct Desk {
+    base: BaseContext,
+    smart: std::sync::Arc<dyn ChatModel>,
+    cheap: ScriptedModel,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    Support<Filing, Desk> = Agent {
+        system: |state: &Filing| format!("You are careful at risk {}.", state.risk),
+        model: |desk| &desk.smart,
+        options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },
+        subagents: [Clerk {}],
+        tool_errors: ToolErrors::Tell,
+    }
+}
+
+graph! {
+    /// Looks things up.
+    Clerk<Filing, Desk> = ReactGraph { model: |desk: &Desk| &desk.cheap }
+}
+
+#[tokio::test]
+async fn each_agent_has_its_model_and_options() {
+    let base = ScriptedModel::new([]);
+    let smart = ScriptedModel::new([call("clerk", json!({"task": "look"})), Message::assistant("done")]);
+    let cheap = ScriptedModel::new([call("report_to_supervisor", json!({"report": "found"}))]);
+    let context =
+        Desk { base: BaseContext::new(base.clone()), smart: std::sync::Arc::new(smart.clone()), cheap: cheap.clone() };
+    let input = Filing::update().messages(Message::user("go")).risk(7);
+    let out = Support::compile().invoke(input, Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    assert_eq!((base.asked(), smart.asked(), cheap.asked()), (0, 2, 1));
+    let request = &smart.requests()[0];
+    assert_eq!(request.options, ModelOptions::new().temperature(0.2).reasoning(Effort::Low));
+    assert_eq!(prompt(&smart, 1), ["You are careful at risk 7.", "go", "", "found"]);
+    assert_eq!(cheap.requests()[0].options, ModelOptions::new());
+}
+
+graph! {
+    /// Finds out things.
+    Researcher<Filing> = Agent { system: "You research.", tools: [weather], max_iterations: 2 }
+}
+
+graph! {
+    Head<Filing> = TodoGraph { subagents: [Researcher { merge_fields: [findings] }] }
+}
+
+#[tokio::test]
+async fn as_a_subagent_its_text_is_the_report() {
+    let model = ScriptedModel::new([
+        call("todo_write", json!({"items": ["find"]})),
+        call("researcher", json!({"task": "find it", "task_scope": "Rome"})),
+        call("weather", json!({"city": "Rome"})),
+        Message::assistant("It is sunny."),
+        call("todo_complete", json!({"item": "find"})),
+        call("finish_task", json!({"result": "ok"})),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Head::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Report));
+    let sent = prompt(&model, 2);
+    assert_eq!(sent[..2], ["You research.", "find it"]);
+    assert!(sent[2].contains("LIMITED TO: Rome"));
+    assert!(prompt(&model, 4).contains(&"It is sunny.".to_owned()));
+    assert_eq!(out.state().base.current_agent_report, "ok");
+}
+
+#[tokio::test]
+async fn a_subagent_at_its_limit_is_told_to_its_supervisor() {
+    let model = ScriptedModel::new([
+        call("researcher", json!({"task": "find it"})),
+        call("weather", json!({"city": "Rome"})),
+        calls([("weather", json!({"city": "Oslo"}))]),
+        call("finish_task", json!({"result": "ok"})),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let head = hier_agents::AgentBuilder::<Filing>::react("head");
+    let researcher = hier_agents::Subagent::of(&Researcher::compile()).policy(hier_agents::SubagentPolicy::new());
+    let head = head.subagent(researcher).compile_as_root().unwrap();
+    let out = head.invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Report));
+    let told = prompt(&model, 3);
+    assert!(told.contains(&"No answer: the agent was ended: it had asked its model 2 times.".to_owned()), "{told:?}");
+}
+
+/// A model that says what it is told to, and ends at its limit of tokens.
+struct Short(&'static str);
+
+#[async_trait]
+impl ChatModel for Short {
+    fn name(&self) -> &'static str {
+        "short"
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatResponse, ModelError> {
+        Ok(ChatResponse::new(Message::assistant(self.0)).with_finish(FinishReason::Length))
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_cut_off_is_no_whole_answer() {
+    let context = BaseContext::new(Short("Once upon a"));
+    let out = Chat::compile().invoke(Message::user("Tell me a story"), Config::default(), context).await.unwrap();
+    let end = out.ending().unwrap();
+    assert_eq!(*end, AgentEnd::Limit(AgentLimit::Length));
+    assert!(!end.is_success() && end.to_string().contains("cut off at the limit of tokens"), "{end}");
+    let state = out.state();
+    assert_eq!((&*state.current_agent_report, roles(state)), ("Once upon a", vec!["user", "assistant"]));
+    assert!(!state.is_finished);
+}

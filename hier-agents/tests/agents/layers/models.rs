@@ -1,0 +1,138 @@
+//! Models that fail: asked again, or another one in their place.
+
+use std::time::Duration;
+
+use hier_agents::layer::Emails;
+use hier_agents::prelude::*;
+use hier_agents::{AgentBuilder, AgentEnd};
+use tokio::time::Instant;
+
+use super::{Moody, Try, heard};
+
+struct Desk {
+    base: BaseContext,
+    cheap: Moody,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+fn desk(smart: &Moody, cheap: &Moody) -> Desk {
+    Desk { base: BaseContext::new(smart.clone()), cheap: cheap.clone() }
+}
+
+fn falling_back() -> Fallback<Desk> {
+    Fallback::<Desk>::new(|desk| &desk.cheap)
+}
+
+fn agent() -> AgentBuilder<BaseState, Desk> {
+    AgentBuilder::new("support")
+}
+
+fn retry() -> Retry {
+    Retry { attempts: 3, interval: Duration::from_secs(1), jitter: 0.0, ..Retry::default() }
+}
+
+fn nobody() -> Moody {
+    Moody::new("cheap", [])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
+    let support = agent().layer(retry()).compile().unwrap();
+    let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
+    let began = Instant::now();
+    let out = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap();
+    assert_eq!((out.ending(), smart.asked()), (Some(&AgentEnd::Text), 3));
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+
+    let smart = Moody::new("smart", [Try::Refuses]);
+    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+
+    let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
+    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap_err();
+    assert!(error.to_string().contains("busy"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_has_spoken_is_not_asked_again() {
+    let support = agent().layer(retry()).compile().unwrap();
+    let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec!["Y"])]);
+    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &nobody())).await;
+    assert_eq!((&*told.text(), smart.asked()), ("Y", 2));
+    assert!(outcome.unwrap_err().to_string().contains("busy"));
+    // Nobody listens: nothing is heard twice.
+    let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
+    let _ = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_model_answers_if_the_first_fails() {
+    let support = agent().layer(falling_back()).compile().unwrap();
+    for first in [Try::Busy(vec![]), Try::Refuses] {
+        for listening in [false, true] {
+            let (smart, cheap) =
+                (Moody::new("smart", [first.clone()]), Moody::new("cheap", [Try::Says(vec!["Ye", "s."])]));
+            let context = desk(&smart, &cheap);
+            let (told, out) = if listening {
+                let (told, outcome) = heard(&support, Message::user("?"), context).await;
+                (Some(told), outcome.unwrap())
+            } else {
+                (None, support.invoke(Message::user("?"), Config::default(), context).await.unwrap())
+            };
+            assert_eq!(out.state().current_agent_report, "Yes.");
+            assert_eq!((smart.asked(), cheap.asked()), (1, 1));
+            if let Some(told) = told {
+                assert_eq!((&*told.text(), told.ends.len()), ("Yes.", 1));
+                assert_eq!(told.ends[0].message.id, out.state().messages.last().unwrap().id);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_other_model_answers_after_the_first_piece_unless_told() {
+    let half = || Moody::new("smart", [Try::Busy(vec!["Mo"])]);
+    let support = agent().layer(falling_back()).compile().unwrap();
+    let (smart, cheap) = (half(), nobody());
+    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    assert_eq!(told.text(), "Mo");
+    assert!(outcome.unwrap_err().to_string().contains("busy"));
+
+    let support = agent().layer(falling_back().after_pieces()).compile().unwrap();
+    let (smart, cheap) = (half(), Moody::new("cheap", [Try::Says(vec!["Tues", "day."])]));
+    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    assert_eq!(outcome.unwrap().state().current_agent_report, "Tuesday.");
+    let (first, rest) = told.texts.split_first().unwrap();
+    assert_eq!(first.1, "Mo");
+    // Who listens can tell the two answers apart.
+    assert!(rest.iter().all(|(id, _)| *id != first.0), "{told:?}");
+    assert_eq!(told.ends[0].text(), "Tuesday.");
+
+    // Nothing went out, since all of it was held back: another one may answer.
+    let support = agent().layer(falling_back()).layer(Redact::new(Emails)).compile().unwrap();
+    let (smart, cheap) = (half(), Moody::new("cheap", [Try::Says(vec!["Tues", "day."])]));
+    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    assert_eq!((&*told.text(), &*outcome.unwrap().state().current_agent_report), ("Tuesday.", "Tuesday."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_model_is_asked_again_inside_of_a_fallback() {
+    let support = agent().layer(falling_back()).layer(retry()).compile().unwrap();
+    let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
+    let cheap = Moody::new("cheap", [Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
+    let _ = support.invoke(Message::user("?"), Config::default(), desk(&smart, &cheap)).await.unwrap();
+    assert_eq!((smart.asked(), cheap.asked()), (3, 2));
+}
+
+#[tokio::test]
+async fn the_error_is_that_of_the_last_model() {
+    let support = agent().layer(falling_back().or(|desk: &Desk| &desk.cheap)).compile().unwrap();
+    let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
+    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &cheap)).await.unwrap_err();
+    assert!(error.to_string().contains("`cheap` did not answer: busy"), "{error}");
+}

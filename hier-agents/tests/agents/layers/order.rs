@@ -1,0 +1,240 @@
+//! In which order layers see a call, and what they write.
+
+use hier_agents::layer::{CallSite, Emails, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse, Verdict};
+use hier_agents::prelude::*;
+use hier_agents::{AgentBuilder, ChatModel};
+use hier_core::async_trait;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Log;
+use crate::support::{Filing, call};
+
+/// Notes what it sees.
+#[derive(Clone)]
+struct Noted {
+    name: &'static str,
+    log: Log,
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Noted {
+    fn name(&self) -> Cow<'static, str> {
+        self.name.into()
+    }
+
+    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>> {
+        self.log.note(format!("{} asks", self.name));
+        let reply = next.call(call).await?;
+        self.log.note(format!("{} hears", self.name));
+        Ok(reply)
+    }
+
+    async fn check(&self, call: &ToolCall, _: CallSite<'_, S, C>) -> Result<Verdict> {
+        self.log.note(format!("{} checks {}", self.name, call.name));
+        Ok(Verdict::Allow)
+    }
+
+    async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>> {
+        self.log.note(format!("{} calls", self.name));
+        let reply = next.call(call).await?;
+        self.log.note(format!("{} has", self.name));
+        Ok(reply)
+    }
+}
+
+/// The rate of a year.
+#[tool]
+async fn rate(year: u16) -> String {
+    format!("{year}: 7 %")
+}
+
+#[tokio::test]
+async fn the_first_of_the_list_is_the_outermost() {
+    let log = Log::default();
+    let noted = |name| Noted { name, log: log.clone() };
+    let agent = AgentBuilder::<BaseState>::new("desk").tool(rate::TOOL).layer(noted("one")).layer(noted("two"));
+    let agent = agent.compile().unwrap();
+    assert_eq!(agent.layers(), ["one", "two"]);
+    let model = ScriptedModel::new([call("rate", json!({"year": 2026})), Message::assistant("7 %")]);
+    let _ = agent.invoke(Message::user("the rate?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let asked = ["one asks", "two asks", "two hears", "one hears"];
+    let made = ["one checks rate", "two checks rate", "one calls", "two calls", "two has", "one has"];
+    assert_eq!(log.take(), [&asked[..], &made, &asked].concat());
+}
+
+struct Shop {
+    base: BaseContext,
+    smart: Arc<dyn ChatModel>,
+    cheap: ScriptedModel,
+}
+
+impl AsRef<BaseContext> for Shop {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+fn house() -> Noted {
+    Noted { name: "house", log: Log::default() }
+}
+
+fn checked(call: &ToolCall, state: &Filing) -> Verdict {
+    match &*call.name {
+        "rate" if state.risk > 5 => Verdict::Deny("too risky".to_owned()),
+        _ => Verdict::Allow,
+    }
+}
+
+fn emails(text: &str) -> Option<std::ops::Range<usize>> {
+    hier_agents::layer::Find::find(&Emails, text)
+}
+
+graph! {
+    /// All that can be written.
+    Support<Filing, Shop> = Agent {
+        model: |shop| &shop.smart,
+        tools: [rate],
+        layers: [
+            Inherited(Retry { attempts: 2, interval: 10ms }),
+            Fallback(|shop| &shop.cheap),
+            Limit { model_calls: 50 },
+            Redact(emails),
+            Redact(Emails).mark("[address]"),
+            hier_agents::layer::Guard(checked),
+            hier_agents::layer::Guard(|call, filing| if call.id.is_empty() && filing.risk > 3 { Verdict::Allow } else { Verdict::Allow }),
+            hier_agents::layer::Emulate(|call| call.id.is_empty().then_some("done")),
+            house(),
+            Noted { name: "last", log: Log::default() },
+        ],
+    }
+}
+
+graph! {
+    /// Kinds that report have layers, too.
+    Clerk<Filing, Shop> = TodoGraph { layers: [Inherited(Limit { tokens: 1_000_000 }), Retry] }
+}
+
+#[tokio::test]
+async fn all_forms_of_layers_are_understood() {
+    let names = Support::compile().layers().to_vec();
+    let ready = ["Inherited(Retry)", "Fallback", "Limit", "Redact", "Redact", "Guard", "Guard", "Emulate"];
+    assert_eq!(names, [&ready[..], &["house", "last"]].concat());
+    assert_eq!(Clerk::compile().layers(), ["Inherited(Limit)", "Retry"]);
+    let smart = ScriptedModel::new([Message::assistant("Ask eva@example.org.")]);
+    let shop = Shop { base: BaseContext::default(), smart: Arc::new(smart), cheap: ScriptedModel::new([]) };
+    let out = Support::compile().invoke(Message::user("Whom?"), Config::default(), shop).await.unwrap();
+    assert_eq!(out.state().base.current_agent_report, "Ask [address].");
+}
+
+/// Writes what it is told to.
+struct Writer(fn() -> FilingUpdate);
+
+use crate::support::FilingUpdate;
+
+#[async_trait]
+impl Layer<Filing, BaseContext> for Writer {
+    async fn model_call(
+        &self,
+        call: ModelCall<'_, Filing, BaseContext>,
+        next: NextModel<'_, Filing, BaseContext>,
+    ) -> Result<ModelReply<Filing>> {
+        assert_eq!(call.state().draft, "d");
+        Ok(next.call(call).await?.write((self.0)()))
+    }
+
+    async fn tool_call(
+        &self,
+        call: ToolUse<'_, Filing, BaseContext>,
+        next: NextTool<'_, Filing, BaseContext>,
+    ) -> Result<ToolReply<Filing>> {
+        Ok(next.call(call).await?.write((self.0)()))
+    }
+}
+
+async fn written(layers: impl IntoIterator<Item = Writer>) -> Result<Filing, RunError> {
+    let builder = AgentBuilder::<Filing>::new("desk").tool(rate::TOOL);
+    let agent = layers.into_iter().fold(builder, AgentBuilder::layer).compile().unwrap();
+    let model = ScriptedModel::new([call("rate", json!({"year": 2026})), Message::assistant("7 %")]);
+    let asked = Filing::update().draft("d").messages(Message::user("the rate?"));
+    let out = agent.invoke(asked, Config::default(), BaseContext::new(model)).await?;
+    Ok(out.state().clone())
+}
+
+#[tokio::test]
+async fn layers_write_what_is_stored_with_the_answer() {
+    let finding = || Filing::update().findings(["seen".to_owned()]);
+    let state =
+        written([Writer(finding), Writer(|| Filing::update().artifact(Some("1040".to_owned())))]).await.unwrap();
+    // Two questions and a call.
+    assert_eq!(state.findings, ["seen", "seen", "seen"]);
+    assert_eq!(state.artifact.as_deref(), Some("1040"));
+}
+
+#[tokio::test]
+async fn two_writers_of_a_plain_channel_are_refused() {
+    let error = written([Writer(|| Filing::update().risk(1).draft("x")), Writer(|| Filing::update().draft("y"))]);
+    let error = error.await.unwrap_err().to_string();
+    assert!(error.contains("both write `draft`, which has no reducer"), "{error}");
+    assert!(error.contains("desk/0:Writer") && error.contains("desk/1:Writer"), "{error}");
+    let error = written([Writer(|| Filing::update().iteration_number(9))]).await.unwrap_err().to_string();
+    assert!(error.contains("the agent itself both write `iteration_number`"), "{error}");
+}
+
+/// A layer whose name is that of its type.
+struct Tone;
+
+impl Tone {
+    fn friendly() -> Self {
+        Self
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Tone {}
+
+graph! {
+    Drawn<Filing> = Agent {
+        tools: [rate],
+        layers: [Limit { model_calls: 5 }, Inherited(Retry { attempts: 2 }), Redact(Emails).mark("…"), Tone::friendly(), Tone],
+    }
+}
+
+graph! {
+    Around<Filing> = ReactGraph { subagents: [Drawn {}], layers: [Limit { tokens: 9 }] }
+}
+
+/// What is drawn of the declaration is what is there at run time, whether the macro or a builder made it.
+#[test]
+fn drawings_name_the_layers_in_their_order() {
+    let names = ["Limit", "Inherited(Retry)", "Redact", "Tone", "Tone"];
+    assert_eq!(Drawn::compile().layers(), names);
+    let built = AgentBuilder::<Filing>::new("drawn").tool(rate::TOOL);
+    let built =
+        built.layer(Limit::new().model_calls(5)).layer(Inherited::new(Retry::default())).layer(Redact::new(Emails));
+    let built = built.layer(Tone).layer(Tone).compile().unwrap();
+    assert_eq!(
+        (Drawn::SPEC.mermaid(), Drawn::SPEC.dot(), Drawn::SPEC.svg()),
+        (built.spec().mermaid(), built.spec().dot(), built.spec().svg())
+    );
+
+    let list = "Limit, Inherited(Retry), Redact, Tone, Tone";
+    let label = |node: &str| {
+        format!(
+            "\t{node}({node}<hr/><small><em>layers = {}</em></small>)\n",
+            list.replace('(', "#40;").replace(')', "#41;")
+        )
+    };
+    let mermaid = Drawn::SPEC.mermaid();
+    assert!(mermaid.contains(&label("model")) && mermaid.contains(&label("tools")), "{mermaid}");
+    let dot = Drawn::SPEC.dot();
+    assert!(dot.contains(&format!(r#""model" [label="model\nlayers {list}"]"#)), "{dot}");
+    let svg = Drawn::SPEC.svg();
+    assert!(svg.contains("layers Limit,") && svg.contains("Inherited(Retry),"), "{svg}");
+
+    let around = Around::SPEC.mermaid();
+    assert!(around.contains("(reasoning<hr/><small><em>layers = Limit</em></small>)"), "{around}");
+    assert!(around.contains("layers = Limit, Inherited#40;Retry#41;"), "{around}");
+    assert_eq!(around.matches("layers = ").count(), 4, "two nodes of each agent make calls: {around}");
+}

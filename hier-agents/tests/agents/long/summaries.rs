@@ -1,0 +1,230 @@
+//! Summaries: when they are none, where they are kept, what they count as, who writes them.
+
+use std::sync::atomic::AtomicBool;
+
+use hier_agents::Budget;
+use hier_core::StateUpdate;
+
+use super::*;
+
+/// A summary that fails, or says nothing, is none: nothing is lost.
+#[tokio::test]
+async fn what_is_no_summary_is_never_taken_for_one() {
+    let limit = 1_500;
+    for empty in [true, false] {
+        let is_well = Arc::new(AtomicBool::new(false));
+        let well = is_well.clone();
+        let model = ScriptedModel::try_reacting(move |request| {
+            let count = tokens(request);
+            if is_summary(request) && !well.load(Ordering::Relaxed) {
+                let reason = "busy".to_owned();
+                let error = ModelError::Unavailable { model: "fake".to_owned(), reason, source: None };
+                return if empty { Ok(Message::assistant(" ")) } else { Err(error) };
+            }
+            if count > limit {
+                return Err(ModelError::TooLong { model: "fake".to_owned(), reason: format!("{count}") });
+            }
+            let said = if is_summary(request) { "They talked." } else { "Yes." };
+            Ok(Message::assistant(said).with_usage(Usage::new(count, 1)))
+        });
+        let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
+        let mut turn = 0;
+        let error = loop {
+            let context = BaseContext::new(model.clone());
+            let text = format!("turn {turn}: {}", "and so on ".repeat(20));
+            match chat.invoke(Message::user(text), Config::thread("t"), context).await {
+                Ok(out) => assert_eq!(out.state().compaction.as_ref().map_or("", |record| &*record.summary), ""),
+                Err(error) => break error,
+            }
+            turn += 1;
+        };
+        let wanted = if empty { "said nothing" } else { "busy" };
+        assert!(error.to_string().contains(wanted), "{error}");
+        is_well.store(true, Ordering::Relaxed);
+        let out = chat.invoke((), Config::thread("t"), BaseContext::new(model.clone())).await;
+        assert_eq!(out.unwrap().state().compaction.as_ref().unwrap().summary, "They talked.");
+    }
+}
+
+/// The summary is a value of the checkpoint: a fork has it, and going back does not.
+#[tokio::test]
+async fn a_compaction_is_forked_and_undone() {
+    let limit = 1_500;
+    let model = provider(limit, summing_up);
+    let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
+    let mut before = None;
+    let after = loop {
+        let out = say(&chat, &model, &"tell me more ".repeat(20)).await;
+        let state = chat.state(Config::thread("t")).await.unwrap();
+        if out.state().compaction.as_ref().is_some_and(|record| record.cut.is_some()) {
+            break state;
+        }
+        before = Some(state);
+    };
+    let before = before.unwrap();
+    assert!(before.values.compaction.as_ref().is_none_or(|record| record.cut.is_none()));
+    let shown = serde_json::to_value(&after.values).unwrap();
+    assert_eq!(shown["compaction"]["summary"], "They talked.");
+    // Undone: all of it is sent again, until it is too long again.
+    let undone = StateUpdate::update(BaseState::update().compaction(None));
+    chat.update_state(Config::thread("t"), undone).await.unwrap();
+    let count = model.requests().len();
+    let out = say(&chat, &model, "again").await;
+    let sent = model.requests()[count].messages.len();
+    assert_eq!(sent, out.state().messages.len(), "instructions and all but the answer");
+    let mut out = out;
+    while out.state().compaction.is_none() {
+        out = say(&chat, &model, &"tell me more ".repeat(20)).await;
+    }
+    assert!(model.requests()[count..].iter().any(is_summary));
+    // The thread as it was before is still there.
+    let fork = chat.states(Config::thread("t")).await.unwrap();
+    assert!(fork.iter().any(|state| state.values.compaction == after.values.compaction));
+}
+
+#[tokio::test]
+async fn summaries_count_and_are_not_heard() {
+    let limit = 1_500;
+    let model = provider(limit, summing_up);
+    let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
+    let mut record = None;
+    while record.is_none() {
+        let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(5));
+        let budget = context.budget.clone().unwrap();
+        let asked = model.asked();
+        let text = Message::user("tell me more ".repeat(20));
+        let mut stream = chat.stream(text, Config::thread("t"), context, [StreamMode::Messages]);
+        let mut heard = Vec::new();
+        while let Some(event) = stream.next().await {
+            heard.push(format!("{event:?}"));
+        }
+        let out = stream.outcome().await.unwrap();
+        assert!(!heard.concat().contains("They talked"), "{heard:?}");
+        assert_eq!(budget.spent().model_calls, (model.asked() - asked) as u64);
+        record = out.state().compaction.clone().filter(|record| record.cut.is_some());
+    }
+    assert!(record.unwrap().usage.input_tokens > 0);
+    // With one call left there is no summary: the answer needs it.
+    let (chat, model) = (self::chat(None).checkpointer(MemorySaver::new()), provider(300, summing_up));
+    let long: Vec<_> = (0..40).map(|turn| Message::user(format!("this is turn {turn} of many"))).collect();
+    let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(1));
+    let input = BaseState::update().messages(long);
+    let out = chat.invoke(input, Config::thread("t"), context).await;
+    assert!(!model.requests().iter().any(is_summary), "{out:?}");
+}
+
+/// Members that report ask with messages of the user, and have their prompt in the conversation.
+#[tokio::test]
+async fn members_that_report_stay_within_the_limit() {
+    for todo in [false, true] {
+        let limit = 3_000;
+        let left = Arc::new(AtomicUsize::new(40));
+        let model = provider(limit, move |request| {
+            if is_summary(request) {
+                return Message::assistant("Pages were read.");
+            }
+            assert!(request.messages.iter().any(|message| message.text() == "You read."));
+            assert!(request.messages.iter().any(|message| message.text().contains("THE TASK")));
+            if left.fetch_sub(1, Ordering::Relaxed) > 1 {
+                call("read_page", json!({"number": 7}))
+            } else {
+                call("finish_task", json!({"result": "all read"}))
+            }
+        });
+        let agent = if todo {
+            AgentBuilder::<BaseState>::todo("reader").todo_check(|_: &BaseState| true)
+        } else {
+            AgentBuilder::<BaseState>::react("reader")
+        };
+        let agent = agent.system("You read.").tool(read_page::TOOL).layer(Compact::new().context_tokens(limit));
+        let graph = agent.compile_as_root().unwrap().checkpointer(MemorySaver::new());
+        let input = BaseState::update().messages(Message::user("THE TASK"));
+        let out = graph.invoke(input, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+        assert_eq!(out.ending(), Some(&AgentEnd::Report));
+        assert!(out.state().compaction.is_some());
+        assert!(model.requests().iter().all(|request| tokens(request) <= limit));
+    }
+}
+
+/// A summary that was recorded is not paid for again by the run that goes on after a crash.
+#[tokio::test]
+async fn a_summary_survives_a_crash_before_the_answer() {
+    let limit = 1_500;
+    let crashes = Arc::new(AtomicBool::new(false));
+    let crash = crashes.clone();
+    let model = ScriptedModel::try_reacting(move |request| {
+        let count = tokens(request);
+        if is_summary(request) {
+            crash.store(true, Ordering::Relaxed);
+            return Ok(Message::assistant("They talked."));
+        }
+        if crash.swap(false, Ordering::Relaxed) {
+            let reason = "gone".to_owned();
+            return Err(ModelError::Unavailable { model: "fake".to_owned(), reason, source: None });
+        }
+        Ok(Message::assistant("Yes.").with_usage(Usage::new(count, 1)))
+    });
+    let saver = MemorySaver::new();
+    let chat = || chat(Some(limit)).checkpointer(saver.clone());
+    loop {
+        let context = BaseContext::new(model.clone());
+        let out = chat().invoke(Message::user("tell me more ".repeat(20)), Config::thread("t"), context).await;
+        if out.is_err() {
+            break;
+        }
+    }
+    let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
+    let paid = summaries();
+    assert!(paid > 0);
+    let out = chat().invoke((), Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    assert_eq!((summaries(), &*out.state().compaction.as_ref().unwrap().summary), (paid, "They talked."));
+}
+
+/// A retry around the layer passes the call on again, and the summary that was recorded is not paid for again.
+#[tokio::test(start_paused = true)]
+async fn a_retry_pays_for_a_summary_once() {
+    let failures = Arc::new(AtomicUsize::new(0));
+    let fails = failures.clone();
+    let model = ScriptedModel::try_reacting(move |request| {
+        if is_summary(request) {
+            fails.store(3, Ordering::Relaxed);
+            return Ok(Message::assistant("They talked."));
+        }
+        if fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            let reason = "gone".to_owned();
+            return Err(ModelError::Unavailable { model: "fake".to_owned(), reason, source: None });
+        }
+        Ok(Message::assistant("Yes.").with_usage(Usage::new(tokens(request), 1)))
+    });
+    let retry = Retry { jitter: 0.0, ..Retry::attempts(4) };
+    let chat = AgentBuilder::<BaseState>::new("chat").layer(retry).layer(Compact::new().context_tokens(1_500));
+    let chat = chat.compile().unwrap().checkpointer(MemorySaver::new());
+    let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
+    while summaries() == 0 {
+        let asked = model.asked();
+        let context = BaseContext::new(model.clone());
+        let out = chat.invoke(Message::user("tell me more ".repeat(20)), Config::thread("t"), context).await.unwrap();
+        assert_eq!(out.ending(), Some(&AgentEnd::Text));
+        let (paid, asked) = (summaries(), model.asked() - asked);
+        assert_eq!(asked, if paid == 0 { 1 } else { paid + 4 }, "each summary once, and four tries: {paid}");
+    }
+    assert_eq!(failures.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn another_model_sums_up() {
+    let (smart, cheap) = (provider(1_500, summing_up), provider(1_500, summing_up).named("cheap"));
+    let compact = Compact::<Desk>::new().context_tokens(1_500).by(|desk: &Desk| &desk.cheap);
+    let agent = AgentBuilder::<BaseState, Desk>::new("chat").layer(compact);
+    let chat = agent.compile().unwrap().checkpointer(MemorySaver::new());
+    let by = loop {
+        let desk = Desk { base: BaseContext::new(smart.clone()), cheap: cheap.clone() };
+        let text = Message::user("tell me more ".repeat(20));
+        let out = chat.invoke(text, Config::thread("t"), desk).await.unwrap();
+        if let Some(record) = &out.state().compaction {
+            break record.by.clone();
+        }
+    };
+    assert_eq!((&*by, cheap.requests().iter().all(is_summary)), ("cheap", true));
+    assert!(!smart.requests().iter().any(is_summary));
+}

@@ -1,0 +1,118 @@
+//! Subagents that run side by side.
+
+use hier_agents::ToolErrors;
+
+use hier_agents::prelude::*;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::support::{Filing, FilingUpdate, call, calls, finish, prompt, report};
+
+graph! {
+    Desk<Filing> = ReactGraph {
+        tools: [fails],
+        tool_errors: ToolErrors::Tell,
+        parallel_subagents: true,
+        subagents: [Counter { merge_fields: [findings, risk] }, Other { merge_fields: [findings] }],
+    }
+}
+
+graph! {
+    Counter<Filing> = SimpleGraph { compute: count, args: Page }
+}
+
+graph! {
+    Other<Filing> = SimpleGraph { compute: other, on_entry: enter, on_exit: leave }
+}
+
+graph! {
+    /// One at a time.
+    Strict<Filing> = ReactGraph { subagents: [Counter {}] }
+}
+
+/// What a counter is called with.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Page {
+    /// The number of the page.
+    number: u32,
+}
+
+async fn count(state: &Filing) -> Result<FilingUpdate> {
+    let Page { number } = state.base.args()?;
+    Ok(Filing::update()
+        .findings([format!("page {number}")])
+        .risk(number)
+        .artifact(format!("draft {number}"))
+        .current_agent_report(format!("counted {number}")))
+}
+
+async fn other(state: &Filing) -> FilingUpdate {
+    Filing::update().findings([format!("other saw {}", state.draft)]).current_agent_report("other".to_owned())
+}
+
+fn enter(state: &Filing) -> FilingUpdate {
+    Filing::update().draft(format!("entered with {}", state.findings.len()))
+}
+
+async fn leave(state: &Filing) -> FilingUpdate {
+    Filing::update().draft(format!("left with {}", state.findings.len()))
+}
+
+/// Fails.
+#[tool]
+async fn fails() -> Result<String> {
+    Err(NodeError::new("no paper"))
+}
+
+async fn run(model: &ScriptedModel) -> Filing {
+    let context = BaseContext::new(model.clone());
+    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.expect("the run ends");
+    out.state().clone()
+}
+
+#[tokio::test]
+async fn what_they_give_back_is_merged_by_the_reducers() {
+    let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1})), ("other", json!({}))]);
+    let model = ScriptedModel::new([both, finish("done")]);
+    let end = run(&model).await;
+    assert_eq!(end.findings, ["page 2", "page 1", "other saw entered with 0"]);
+    assert_eq!(end.risk, 2);
+    assert_eq!(end.artifact, None, "not in the policy");
+    assert_eq!(end.draft, "left with 1", "what `on_exit` writes reaches the supervisor");
+    assert_eq!(prompt(&model, 1)[3..6], ["counted 2", "counted 1", "other"]);
+    let calls = end.base.progress.get("counter");
+    assert_eq!((calls.scheduled, calls.finished), (2, 2));
+    assert_eq!(end.base.current_agent_report, "done");
+}
+
+#[tokio::test]
+async fn arguments_of_a_type_are_checked() {
+    let model = ScriptedModel::new([
+        calls([("counter", json!({"number": "two"})), ("counter", json!({"number": 7}))]),
+        finish("done"),
+    ]);
+    let end = run(&model).await;
+    assert_eq!(end.findings, ["page 7"]);
+    let told = &prompt(&model, 1);
+    assert!(told[3].starts_with("Error: ") && told[3].contains("number"), "{told:?}");
+    let requests = model.requests();
+    let schema = &requests[0].tools.iter().find(|tool| tool.name == "counter").unwrap().parameters;
+    assert_eq!(schema["properties"]["number"]["description"], "The number of the page.");
+}
+
+#[tokio::test]
+async fn a_failing_tool_is_told_where_the_agent_says_so() {
+    let model = ScriptedModel::new([call("fails", json!({})), finish("done")]);
+    run(&model).await;
+    assert_eq!(prompt(&model, 1)[3], "Error: no paper");
+}
+
+#[tokio::test]
+async fn they_are_refused_unless_the_agent_says_so() {
+    let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1}))]);
+    let model = ScriptedModel::new([both, report("done")]);
+    let context = BaseContext::new(model.clone());
+    let out = Strict::compile().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    assert_eq!(out.state().base.current_agent_report, "done");
+    assert!(prompt(&model, 1)[3].starts_with("Error: Parallel tool calls"));
+}

@@ -1,0 +1,94 @@
+//! A tool that fails is named by the error.
+
+use hier_agents::ToolErrors;
+use hier_agents::prelude::*;
+use hier_core::NodeErrorKind;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::support::{Filing, call, finish, prompt};
+
+graph! {
+    Raises<Filing> = ReactGraph { tools: [look, parse, refuse, light] }
+}
+
+graph! {
+    Tells<Filing> = ReactGraph { tools: [look, parse, refuse, light], tool_errors: ToolErrors::Tell }
+}
+
+/// Looks.
+#[tool]
+async fn look() -> String {
+    "nothing".to_owned()
+}
+
+/// Fails with an error of another type.
+#[tool]
+async fn parse() -> Result<u8> {
+    Ok("paper".parse()?)
+}
+
+/// Fails for good.
+#[tool]
+async fn refuse() -> Result<String> {
+    Err(NodeError::permanent("the printer is out of paper"))
+}
+
+/// Panics.
+#[tool]
+async fn light() -> String {
+    panic!("the fuse was lit")
+}
+
+/// What comes of an agent that calls this tool, and then ends.
+async fn run(graph: CompiledGraph<Filing, BaseContext>, tool: &str) -> (ScriptedModel, Result<Filing, RunError>) {
+    let model = ScriptedModel::new([call(tool, json!({})), finish("done")]);
+    let context = BaseContext::new(model.clone());
+    let end = graph.invoke(Filing::update(), Config::default(), context).await;
+    (model, end.map(|outcome| outcome.state().clone()))
+}
+
+/// The tool that the error names, and what happened to it.
+fn blamed(error: &RunError) -> (&str, &NodeError) {
+    let RunError::Node { node, error: outer, .. } = error else { panic!("{error:?}") };
+    let NodeErrorKind::Tool { tool, error: inner } = outer.kind() else { panic!("{error:?}") };
+    assert_eq!(node, "tool");
+    assert_eq!(outer.is_transient(), inner.is_transient());
+    (tool, inner)
+}
+
+#[tokio::test]
+async fn the_error_names_the_tool_and_keeps_what_happened() {
+    let error = run(Raises::compile_as_root(), "refuse").await.1.expect_err("the tool fails");
+    assert!(error.to_string().ends_with("failed: tool `refuse`: the printer is out of paper"), "{error}");
+    let (tool, inner) = blamed(&error);
+    assert_eq!((tool, inner.is_transient()), ("refuse", false));
+
+    let error = run(Raises::compile_as_root(), "parse").await.1.expect_err("the tool fails");
+    let (tool, inner) = blamed(&error);
+    assert_eq!((tool, inner.is_transient()), ("parse", true));
+    let RunError::Node { error: outer, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(outer.source(), Some(source) if source.is::<std::num::ParseIntError>()), "{outer:?}");
+}
+
+/// A panic is a mistake in the program: no model can mend it.
+#[tokio::test]
+async fn a_panic_names_the_tool_and_fails_the_run_in_any_case() {
+    for graph in [Raises::compile_as_root(), Tells::compile_as_root()] {
+        let error = run(graph, "light").await.1.expect_err("the tool panics");
+        let (tool, inner) = blamed(&error);
+        assert_eq!((tool, inner.is_transient()), ("light", false));
+        assert!(matches!(inner.kind(), NodeErrorKind::Panic(_)), "{inner:?}");
+        let text = format!("tool `light`: panicked: the fuse was lit (at {}:", file!());
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_told_what_happened_and_not_which_tool_it_called() {
+    let (model, end) = run(Tells::compile_as_root(), "refuse").await;
+    end.expect("the model is told");
+    let told = prompt(&model, 1);
+    assert!(told.iter().any(|text| text.ends_with("the printer is out of paper")), "{told:?}");
+    assert!(!told.iter().any(|text| text.contains("tool `refuse`")), "{told:?}");
+}

@@ -1,0 +1,239 @@
+//! Nodes that make the calls of the last message: `act = tools![lookup, refund]`, and `ToolNode` in a builder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_agents::prelude::*;
+use hier_agents::{Approval, ApprovalRequest, ToolErrors, ToolNode, ToolStatus};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::Place;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+use tokio::sync::Barrier;
+
+use crate::support::calls;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Chat {
+    #[reducer(messages)]
+    messages: Messages,
+    #[reducer(append)]
+    refunds: Vec<u32>,
+    note: String,
+}
+
+#[derive(Clone)]
+struct Desk {
+    base: BaseContext,
+    crm: Crm,
+}
+
+#[derive(Clone, Default)]
+struct Crm {
+    asked: Arc<AtomicUsize>,
+    together: Option<Arc<Barrier>>,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+impl AsRef<Crm> for Desk {
+    fn as_ref(&self) -> &Crm {
+        &self.crm
+    }
+}
+
+/// Looks an order up.
+#[tool]
+async fn lookup<C: AsRef<Crm>>(run: &Run<C>, order: u32) -> String {
+    let crm = run.context().as_ref();
+    crm.asked.fetch_add(1, Ordering::Relaxed);
+    if let Some(together) = &crm.together {
+        together.wait().await;
+    }
+    format!("order {order} is late")
+}
+
+/// Refunds an order.
+#[tool(needs_approval)]
+async fn refund(run: &Run<Desk>, order: u32) -> Command<Chat> {
+    run.context().crm.asked.fetch_add(1, Ordering::Relaxed);
+    Command::update(Chat::update().refunds(order))
+}
+
+/// Tells how it goes.
+#[tool]
+async fn tell(run: &Run, text: String) -> String {
+    run.emit(&text);
+    "told".to_owned()
+}
+
+/// Says which model there is.
+#[tool]
+async fn which(run: &Run<BaseContext>) -> Result<String> {
+    Ok(run.context().model()?.name().to_owned())
+}
+
+/// Breaks.
+#[tool]
+async fn breaks() -> Result<String> {
+    Err("out of paper")?
+}
+
+/// Goes to a person.
+#[tool]
+async fn hand_over() -> Command<Chat> {
+    Command::update(Chat::update().note("handed over")).goto("person")
+}
+
+graph! {
+    Support<Chat, Desk> = Graph {
+        nodes: [
+            think,
+            act = tools![lookup, refund, tell, which, breaks, hand_over] { goto: [person] },
+            person,
+        ],
+        edges: [START >> think >> if wants_tools { act } else { END }, act >> think, person >> END],
+    }
+}
+
+graph! {
+    Told<Chat, Desk> = Graph {
+        nodes: [think, tools![breaks] { tool_errors: ToolErrors::Tell }],
+        edges: [START >> think >> if wants_tools { tools } else { END }, tools >> think],
+    }
+}
+
+graph! {
+    Careless<Chat, Desk> = Graph { nodes: [act = tools![lookup]], edges: [START >> act >> END] }
+}
+
+async fn think(state: &Chat, run: &Run<Desk>) -> Result<ChatUpdate> {
+    let offered = tools![lookup, refund, tell, which, breaks, hand_over];
+    Ok(Chat::update().messages(run.model()?.ask(&state.messages).tools(offered).await?.message))
+}
+
+async fn person() {}
+
+fn desk(replies: impl IntoIterator<Item = Message>) -> Desk {
+    Desk { base: BaseContext::new(ScriptedModel::new(replies)), crm: Crm::default() }
+}
+
+fn asked() -> ChatUpdate {
+    Chat::update().messages(Message::user("Where is it?"))
+}
+
+fn results(state: &Chat) -> Vec<String> {
+    state.messages.iter().filter(|message| message.tool_call_id().is_some()).map(Message::text).collect()
+}
+
+#[tokio::test]
+async fn calls_are_made_side_by_side_and_answered_in_order() {
+    let mut desk = desk([
+        calls([("lookup", json!({"order": 1})), ("lookup", json!({"order": 2})), ("which", json!({}))]),
+        Message::assistant("Both are late."),
+    ]);
+    // Either waits for the other.
+    desk.crm.together = Some(Arc::new(Barrier::new(2)));
+    let out = Support::compile().invoke(asked(), Config::default(), desk).await.unwrap();
+    assert_eq!(results(out.state()), ["order 1 is late", "order 2 is late", "scripted"]);
+    assert_eq!(out.state().messages.last().unwrap().text(), "Both are late.");
+}
+
+#[tokio::test]
+async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
+    let desk = desk([
+        calls([
+            ("refund", json!({"order": 1})),
+            ("lookup", json!({"order": 2})),
+            ("refund", json!({"order": 3})),
+            ("nothing", json!({})),
+            ("lookup", json!({"order": "x"})),
+        ]),
+        Message::assistant("Done."),
+    ]);
+    let (graph, config) = (Support::compile().checkpointer(MemorySaver::new()), Config::thread("case"));
+    let outcome = graph.invoke(asked(), config.clone(), desk.clone()).await.unwrap();
+    let Outcome::Interrupted(open) = outcome else { panic!("{outcome:?}") };
+    let requests: Vec<ApprovalRequest> = open.questions.iter().map(|question| question.parse().unwrap()).collect();
+    let orders: Vec<_> =
+        requests.iter().map(|request| (request.agent.as_str(), request.call.args["order"].as_u64())).collect();
+    assert_eq!(orders, [("support", Some(1)), ("support", Some(3))]);
+    assert_eq!(open.questions[0].path, ["act", "refund"]);
+    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "what needs no approval is done");
+    let reject = Approval::Reject { reason: "no".to_owned() };
+    let answers = [(&open.questions[0].id, json!(Approval::Approve)), (&open.questions[1].id, json!(reject))];
+    let out = graph.invoke(Command::answers(answers), config, desk.clone()).await.unwrap();
+    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 2, "the lookup is not made again");
+    assert_eq!(out.state().refunds, [1]);
+    let results = results(out.state());
+    assert_eq!((&*results[0], &*results[1]), ("Done.", "order 2 is late"));
+    assert!(results[2].contains("did not approve this call: no"), "{results:?}");
+    assert!(results[3].contains("nothing is not a valid tool, try one of [lookup, refund,"), "{results:?}");
+    assert!(results[4].contains("the arguments of `lookup` do not fit"), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_named_or_told() {
+    let broken = || [Message::call("breaks", json!({})), Message::assistant("It is broken.")];
+    let error = Support::compile().invoke(asked(), Config::default(), desk(broken())).await.unwrap_err().to_string();
+    assert!(error.contains("node `breaks` of graph `act` failed: tool `breaks`: out of paper"), "{error}");
+    let out = Told::compile().invoke(asked(), Config::default(), desk(broken())).await.unwrap();
+    let told = out.state().messages.get(2).unwrap();
+    assert!(told.text().contains("out of paper"));
+    assert!(matches!(&told.body, hier_agents::Body::Tool { status: ToolStatus::Error, .. }));
+}
+
+#[tokio::test]
+async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
+    let desk = desk([Message::call("hand_over", json!({})), Message::assistant("Somebody will see to it.")]);
+    let mut events = Support::compile().stream(asked(), Config::default(), desk, [StreamMode::Tasks]);
+    let mut ran = Vec::new();
+    while let Some(event) = events.next().await {
+        if let Event::TaskStarted(task) = event.unwrap() {
+            ran.push(task.node);
+        }
+    }
+    assert_eq!(ran, ["think", "act", "person", "think"]);
+    let Outcome::Finished(out) = events.outcome().await.unwrap() else { panic!("it ends") };
+    assert_eq!(out.note, "handed over");
+}
+
+#[tokio::test]
+async fn a_message_without_calls_is_an_error() {
+    let error = Careless::compile().invoke(asked(), Config::default(), desk([])).await.unwrap_err().to_string();
+    assert!(error.contains("the model has no open call in `messages`; ask `wants_tools`"), "{error}");
+}
+
+#[tokio::test]
+async fn tools_emit_under_any_context() {
+    let desk = desk([Message::call("tell", json!({"text": "half-way"})), Message::assistant("Done.")]);
+    let mut events = Support::compile().stream(asked(), Config::default(), desk, [StreamMode::Custom]);
+    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("it is told") };
+    assert_eq!(told, json!("half-way"));
+    assert!(events.outcome().await.unwrap().is_finished());
+}
+
+#[tokio::test]
+async fn a_builder_has_the_same_node() {
+    let act = ToolNode::<Chat, Desk>::new("act")
+        .tool(lookup::TOOL)
+        .tool(breaks::TOOL)
+        .errors(ToolErrors::Tell)
+        .compile()
+        .unwrap();
+    let mut graph: GraphBuilder<Chat, Desk> = GraphBuilder::new("support");
+    graph.node("think", async |task: Task<Chat, Desk>| think(task.state(), task.run()).await).subgraph("act", &act);
+    graph.edge(START, "think").edge("act", "think");
+    let arms = [("call", vec![Place::from("act")]), ("end", vec![END.into()])];
+    graph.route("think", "wants_tools", arms, |state| if wants_tools(state) { "call" } else { "end" });
+    let graph = graph.compile().unwrap();
+    let desk = desk([calls([("lookup", json!({"order": 1})), ("breaks", json!({}))]), Message::assistant("So it is.")]);
+    let out = graph.invoke(asked(), Config::default(), desk).await.unwrap();
+    assert!(results(out.state())[1].contains("out of paper"));
+    let twice = ToolNode::<Chat, Desk>::new("act").tool(breaks::TOOL).tool(breaks::TOOL).compile().unwrap_err();
+    assert_eq!(twice.mistakes, ["there are two tools `breaks`: rename one"]);
+}

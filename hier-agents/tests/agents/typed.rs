@@ -1,0 +1,270 @@
+//! `answer: channel`: an agent that ends with a value of a type.
+
+use hier_agents::prelude::*;
+use hier_agents::{AgentBuilder, AgentEnd, AgentFailed};
+use hier_core::checkpoint::MemorySaver;
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+
+use crate::support::{call, calls, offered, prompt};
+
+/// What becomes of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    /// Whether it is paid.
+    accepted: bool,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Part {
+    eur: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mood {
+    #[default]
+    Calm,
+    Angry,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Claim {
+    #[state(flatten)]
+    base: BaseState,
+    verdict: Option<Verdict>,
+    mood: Mood,
+}
+
+graph! {
+    /// Decides about claims.
+    Judge<Claim> = Agent { system: "You decide.", tools: [look], answer: verdict, max_iterations: 5 }
+}
+
+graph! {
+    /// Reads moods.
+    Reader<Claim> = Agent { answer: mood, attempts: 1 }
+}
+
+graph! {
+    Head<Claim> = Agent { subagents: [Judge { merge_fields: [verdict] }, Reader { merge_fields: [mood] }] }
+}
+
+/// Looks.
+#[tool]
+async fn look() -> String {
+    "seen".to_owned()
+}
+
+fn fits() -> serde_json::Value {
+    json!({"accepted": true, "parts": [{"eur": 3}]})
+}
+
+async fn run(model: &ScriptedModel) -> Result<Outcome<Claim>, RunError> {
+    Judge::compile().invoke(Message::user("Claim 17"), Config::default(), BaseContext::new(model.clone())).await
+}
+
+#[tokio::test]
+async fn the_answer_comes_by_a_tool() {
+    let model = ScriptedModel::new([call("look", json!({})), call("final_answer", fits())]);
+    let out = run(&model).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Answer));
+    let state = out.state();
+    assert_eq!(state.verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 3 }] }));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&state.base.current_agent_report).unwrap(), fits());
+    assert_eq!(state.base.messages.last().unwrap().text(), "The answer was taken.");
+    assert_eq!(offered(&model, 0), ["look", "final_answer"]);
+    let schema = &model.requests()[0].tools[1].parameters;
+    assert_eq!(schema["properties"]["accepted"]["description"], "Whether it is paid.");
+    assert_eq!(schema["required"], json!(["accepted", "parts"]));
+    assert!(model.requests()[0].output.is_none());
+}
+
+#[tokio::test]
+async fn misfits_go_back_with_their_paths_and_then_it_fails() {
+    let model = ScriptedModel::new([
+        call("final_answer", json!({"accepted": true, "parts": [{"eur": 1}, {"eur": "two"}]})),
+        call("final_answer", json!({"accepted": true, "part": []})),
+        call("final_answer", fits()),
+    ]);
+    let out = run(&model).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 3));
+    assert!(prompt(&model, 1).last().unwrap().contains("`parts[1].eur`: invalid type"), "{:?}", prompt(&model, 1));
+    let second = prompt(&model, 2);
+    let second = second.last().unwrap();
+    assert!(
+        second.contains("no argument `part`; did you mean `parts`?") && second.contains("`parts` is missing"),
+        "{second}"
+    );
+
+    let model = ScriptedModel::reacting(|_| call("final_answer", json!({"accepted": "maybe", "parts": []})));
+    let error = run(&model).await.unwrap_err();
+    let failed = AgentFailed::of(&error).unwrap();
+    assert_eq!((model.asked(), &*failed.agent), (3, "judge"));
+    assert!(failed.reason.contains("`accepted`: invalid type"), "{failed}");
+    assert!(failed.said.contains("maybe"), "{failed}");
+    assert!(error.to_string().contains("the model said: {\"accepted\":\"maybe\""), "{error}");
+}
+
+#[tokio::test]
+async fn text_is_taken_if_it_fits_and_else_told() {
+    let model = ScriptedModel::new([
+        Message::assistant("I accept."),
+        Message::assistant("```json\n{\"accepted\": false, \"parts\": []}\n```"),
+    ]);
+    let out = run(&model).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Answer));
+    assert_eq!(out.state().verdict, Some(Verdict { accepted: false, parts: vec![] }));
+    let sent = prompt(&model, 1);
+    assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is no JSON"), "{sent:?}");
+    // What was of no use is no part of the conversation.
+    assert_eq!(out.state().base.messages.len(), 2);
+}
+
+#[tokio::test]
+async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
+    let model = ScriptedModel::new([call("look", json!({})), Message::assistant(fits().to_string())]).native_output();
+    let out = run(&model).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 2));
+    assert_eq!(offered(&model, 0), ["look"]);
+    let output = model.requests()[0].output.clone().unwrap();
+    assert_eq!((&*output.name, &output.schema["required"]), ("verdict", &json!(["accepted", "parts"])));
+}
+
+#[tokio::test]
+async fn several_answers_and_answers_among_calls() {
+    let other = json!({"accepted": false, "parts": []});
+    let model = ScriptedModel::new([
+        calls([("final_answer", fits()), ("look", json!({}))]),
+        calls([("final_answer", fits()), ("final_answer", other)]),
+        calls([("final_answer", json!({})), ("final_answer", fits()), ("final_answer", fits())]),
+    ]);
+    let out = run(&model).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 3));
+    let first = prompt(&model, 1);
+    assert!(first[3].starts_with("Error: not taken: an answer is given alone") && first[4] == "seen", "{first:?}");
+    let second = prompt(&model, 2);
+    assert!(second[6].contains("they differ") && second[7].contains("they differ"), "{second:?}");
+    let open = out.state().base.messages.iter().flat_map(Message::tool_calls).count();
+    let answered = out.state().base.messages.iter().filter(|message| message.tool_call_id().is_some()).count();
+    assert_eq!(open, answered);
+}
+
+#[tokio::test]
+async fn of_a_new_turn_the_old_answer_is_gone() {
+    let model = ScriptedModel::new([call("final_answer", fits())]);
+    let judge = Judge::compile().checkpointer(MemorySaver::new());
+    let context = || BaseContext::new(model.clone());
+    let out = judge.invoke(Message::user("Claim 17"), Config::thread("t"), context()).await.unwrap();
+    assert!(out.state().verdict.is_some());
+    for _ in 0..5 {
+        model.push(call("look", json!({})));
+    }
+    let out = judge.invoke(Message::user("Claim 18"), Config::thread("t"), context()).await.unwrap();
+    assert!(matches!(out.ending(), Some(AgentEnd::Limit(_))), "{:?}", out.ending());
+    assert_eq!(out.state().verdict, None);
+}
+
+#[tokio::test]
+async fn answers_of_subagents_are_reports_and_channels() {
+    let model = ScriptedModel::new([
+        call("judge", json!({"task": "decide"})),
+        call("final_answer", fits()),
+        call("reader", json!({"task": "read"})),
+        call("final_answer", json!({"value": "angry"})),
+        call("reader", json!({"task": "read"})),
+        call("final_answer", json!({"value": "sad"})),
+        Message::assistant("done"),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Head::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    assert_eq!(out.ending(), Some(&AgentEnd::Text));
+    assert!(out.state().verdict.as_ref().unwrap().accepted);
+    assert_eq!(out.state().mood, Mood::Angry);
+    let told = prompt(&model, 6);
+    assert_eq!(told[4], "angry");
+    assert!(told[6].starts_with("the agent `reader` has no answer: 1 answer could not be used"), "{told:?}");
+    assert!(told[6].contains("`value`: unknown variant `sad`"), "{told:?}");
+}
+
+#[tokio::test]
+async fn misfits_are_shown_where_they_were_said() {
+    let model = ScriptedModel::new([
+        Message::assistant("I accept."),
+        call("final_answer", json!({"accepted": true})),
+        call("look", json!({})),
+        Message::assistant("Really."),
+        call("final_answer", fits()),
+    ]);
+    let judge = AgentBuilder::<Claim>::new("judge").tool(look::TOOL).answer(&Claim::channels().verdict).attempts(9);
+    let context = BaseContext::new(model.clone());
+    let out = judge.compile().unwrap().invoke(Message::user("Claim 17"), Config::default(), context).await.unwrap();
+    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 5));
+    let second = prompt(&model, 2);
+    assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
+    assert!(second[2].starts_with("the answer is no JSON") && second[4].contains("`parts` is missing"), "{second:?}");
+    let last = prompt(&model, 4);
+    assert_eq!(last[..5], second[..5], "what was said before stays where it was");
+    assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
+    assert!(last[8].starts_with("the answer is no JSON"), "{last:?}");
+    // What was of no use as a text is not part of the conversation.
+    assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
+}
+
+#[tokio::test]
+async fn all_misfits_of_an_answer_are_told_at_once() {
+    let model = ScriptedModel::new([
+        call("final_answer", json!({"accepted": "maybe", "parts": [{"eur": []}, {"eur": "2"}, {}]})),
+        call("final_answer", json!({"accepted": "true", "parts": "[{\"eur\": \"2\"}]"})),
+    ]);
+    let out = run(&model).await.unwrap();
+    let told = prompt(&model, 1).pop().unwrap();
+    for wanted in [
+        "`accepted`: invalid type",
+        "`parts[0].eur`: it is a list, and must be an integer",
+        "`parts[2].eur` is missing",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    assert_eq!(out.state().verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 2 }] }));
+    // The report shows what was meant.
+    assert_eq!(out.state().base.current_agent_report, json!({"accepted": true, "parts": [{"eur": 2}]}).to_string());
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Grade {
+    #[schemars(range(min = 1, max = 6))]
+    mark: u32,
+    #[schemars(length(max = 5))]
+    reason: String,
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Exam {
+    #[state(flatten)]
+    base: BaseState,
+    grade: Grade,
+}
+
+graph! {
+    Examiner<Exam> = Agent { answer: grade }
+}
+
+/// A provider may ignore the bounds of a schema. The model is notified of the bounds that its answer breaks.
+#[tokio::test]
+async fn bounds_of_the_schema_are_checked() {
+    let grade = |mark: u32, reason: &str| json!({"mark": mark, "reason": reason});
+    let model = ScriptedModel::new([
+        Message::assistant(grade(7, "perfect").to_string()),
+        call("final_answer", grade(0, "bad")),
+        Message::assistant(grade(1, "good").to_string()),
+    ]);
+    let context = BaseContext::new(model.clone());
+    let out = Examiner::compile().invoke(Message::user("Grade it."), Config::default(), context).await.unwrap();
+    assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
+    let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
+    for fault in ["`mark` is more than 6", "`reason` has 7 characters, and 5 are the most", "`mark` is less than 1"] {
+        assert!(told.contains(fault), "{told}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Compression: LZ4.
+
+use crate::checkpoint::SaverError;
+use lz4_flex::block;
+
+use crate::backend::place::Place;
+
+/// Shorter values are not compressed: it would save little.
+const WORTH_IT: usize = 128;
+/// LZ4 makes nothing smaller than this part of it. What claims more would only fill the memory.
+const MOST: usize = 256;
+
+/// The bytes in fewer; none if they would not be.
+pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.len() < WORTH_IT {
+        return None;
+    }
+    Some(block::compress_prepend_size(bytes)).filter(|packed| packed.len() < bytes.len())
+}
+
+pub(super) fn decompress(place: Place<'_>, bytes: &[u8]) -> Result<Vec<u8>, SaverError> {
+    let damaged = |error| place.damaged(format!("cannot be decompressed: {error}"));
+    let (size, packed) = block::uncompressed_size(bytes).map_err(damaged)?;
+    if size > packed.len().saturating_mul(MOST) {
+        return Err(place.damaged("says that it is longer than it can be"));
+    }
+    block::decompress(packed, size).map_err(damaged)
+}

@@ -1,0 +1,132 @@
+//! Items as rows, and back.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::checkpoint::{SaverError, codec};
+use crate::store::Item;
+use crate::store::plan::Put;
+use serde_json::{Map, Value};
+
+use crate::backend::place::Place;
+use crate::backend::vault::Vault;
+
+/// An item as it was found.
+#[derive(Debug)]
+pub struct Row {
+    /// Its key among all items of the store.
+    pub place: i64,
+    /// Whether it has a time to live.
+    pub expires: bool,
+    pub item: Item,
+}
+
+/// The columns of an item as they are read.
+#[derive(Debug)]
+pub struct Columns {
+    pub place: i64,
+    /// The labels, joined.
+    pub space: String,
+    pub key: String,
+    pub value: Vec<u8>,
+    pub vectors: Option<Vec<u8>>,
+    /// Microseconds since 1970.
+    pub created_at: i64,
+    pub updated_at: i64,
+    pub expires: bool,
+}
+
+/// A value and its vectors.
+pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
+
+/// A value, and vectors if there are some, as they are stored.
+pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
+
+/// The labels as one text; they have no periods.
+pub fn join(namespace: &[String]) -> String {
+    namespace.join(".")
+}
+
+pub fn split(space: &str) -> Vec<String> {
+    space.split('.').map(str::to_owned).collect()
+}
+
+pub fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A time to live in microseconds; none if it is for ever: longer than a hundred years.
+pub fn lives(time: Option<Duration>) -> Option<i64> {
+    const MOST: Duration = Duration::from_hours(876_000);
+    time.filter(|time| *time < MOST).map(micros)
+}
+
+fn time(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+}
+
+/// What is put, as it is stored.
+pub fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
+    let place = |vectors| Place::Item { namespace: space, key, vectors };
+    let value = codec::encode(&put.value)
+        .map_err(|error| SaverError::Invalid(format!("the value of item `{key}` cannot be encoded: {error}")))?;
+    let vectors = (!put.vectors.is_empty()).then(|| vault.seal(place(true), pack(&put.vectors))).transpose()?;
+    Ok((vault.seal(place(false), value)?, vectors))
+}
+
+/// Each vector after its length.
+fn pack(vectors: &[Vec<f32>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for vector in vectors {
+        bytes.extend(u32::try_from(vector.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend(vector.iter().flat_map(|number| number.to_le_bytes()));
+    }
+    bytes
+}
+
+fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
+    let mut vectors = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (vector, rest) = rest.split_at_checked((u32::from_le_bytes(*length) as usize).checked_mul(4)?)?;
+        let (numbers, _) = vector.as_chunks::<4>();
+        vectors.push(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect());
+        bytes = rest;
+    }
+    Some(vectors)
+}
+
+impl Columns {
+    /// The value and the vectors.
+    pub fn open(&mut self, vault: &Vault) -> Result<Opened, SaverError> {
+        let place = |vectors| Place::Item { namespace: &self.space, key: &self.key, vectors };
+        let value = vault.open(place(false), std::mem::take(&mut self.value))?;
+        let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;
+        let Some(sealed) = self.vectors.take() else { return Ok((value, Vec::new())) };
+        let vectors = unpack(&vault.open(place(true), sealed)?);
+        Ok((value, vectors.ok_or_else(|| place(true).damaged("has vectors that are cut off"))?))
+    }
+
+    /// The item with this value.
+    pub fn row(self, value: Map<String, Value>) -> Row {
+        let item = Item {
+            namespace: split(&self.space),
+            key: self.key,
+            value,
+            created_at: time(self.created_at),
+            updated_at: time(self.updated_at),
+            score: None,
+        };
+        Row { place: self.place, expires: self.expires, item }
+    }
+}
+
+/// What a read gave, and the places of the items whose time to live is to start anew.
+pub fn picked(rows: Vec<(Row, Option<f64>)>, refresh: bool, touched: &mut Vec<i64>) -> Vec<Item> {
+    let items = rows.into_iter().map(|(row, score)| {
+        if refresh && row.expires {
+            touched.push(row.place);
+        }
+        Item { score, ..row.item }
+    });
+    items.collect()
+}

@@ -1,0 +1,107 @@
+//! Which checkpoint of a thread was stored last: what follows it need not have each of its values looked for.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::checkpoint::{Checkpoint, Piece, builds_only_on};
+use uuid::Uuid;
+
+/// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for, and on Postgres its next
+/// run reads them by a statement of their own.
+const PLACES: usize = 4_096;
+
+/// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
+pub struct Latest(Box<[Mutex<Option<Entry>>]>);
+
+struct Entry {
+    thread: Arc<str>,
+    namespace: Arc<str>,
+    known: Known,
+}
+
+/// A checkpoint as far as others build on it.
+#[derive(Clone)]
+pub struct Known {
+    id: Uuid,
+    channels: Arc<[Arc<str>]>,
+    versions: Arc<[Uuid]>,
+    /// How many bytes the value of each channel has, or its last part; none if that is not known.
+    sizes: Vec<u32>,
+}
+
+impl Default for Latest {
+    fn default() -> Self {
+        Self((0..PLACES).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Latest {
+    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<Entry>> {
+        let mut hasher = DefaultHasher::new();
+        (thread, namespace).hash(&mut hasher);
+        let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
+        self.0[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last one of this thread and namespace.
+    pub fn get(&self, thread: &str, namespace: &str) -> Option<Known> {
+        let entry = self.place(thread, namespace);
+        let entry = entry.as_ref().filter(|entry| *entry.thread == *thread && *entry.namespace == *namespace);
+        entry.map(|entry| entry.known.clone())
+    }
+
+    /// The last one of this thread and namespace, in whose place this one comes, with its pieces.
+    pub fn replace(
+        &self,
+        thread: &Arc<str>,
+        namespace: &Arc<str>,
+        checkpoint: &Checkpoint,
+        pieces: &[Piece],
+    ) -> Option<Known> {
+        let mut entry = self.place(thread, namespace);
+        let mut known = Known::of(checkpoint);
+        let mut before = entry.take().filter(|entry| entry.thread == *thread && entry.namespace == *namespace);
+        if let Some(before) = &mut before
+            && before.known.has_channels_of(checkpoint)
+        {
+            known.sizes = std::mem::take(&mut before.known.sizes);
+        }
+        known.sizes.resize(known.versions.len(), 0);
+        for piece in pieces {
+            if let Some(size) = known.sizes.get_mut(piece.channel) {
+                *size = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
+            }
+        }
+        *entry = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
+        before.map(|before| before.known)
+    }
+}
+
+impl Known {
+    fn of(checkpoint: &Checkpoint) -> Self {
+        let (channels, versions) = (checkpoint.channels.clone(), checkpoint.versions.clone());
+        Self { id: checkpoint.id, channels, versions, sizes: Vec::new() }
+    }
+
+    fn has_channels_of(&self, checkpoint: &Checkpoint) -> bool {
+        Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels
+    }
+
+    /// Whether it is the checkpoint with this id.
+    pub fn is(&self, id: Uuid) -> bool {
+        self.id == id
+    }
+
+    /// The channels that have a value, each with its version and how many bytes it has, or its last part, as far as that is known.
+    pub fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, usize)> {
+        let all = self.channels.iter().zip(self.versions.iter().copied()).zip(&self.sizes);
+        let all = all.map(|((name, version), size)| (name, version, usize::try_from(*size).unwrap_or(usize::MAX)));
+        all.filter(|(_, version, _)| !version.is_nil())
+    }
+
+    /// Whether this is the checkpoint's parent, and all that it builds on is what this one has.
+    pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+        let is_parent = checkpoint.parent == Some(self.id);
+        is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)
+    }
+}

@@ -1,0 +1,21 @@
+//! The parts that savers and stores with a database share: rows, sealed values, what may be deleted. For those who write one.
+
+#[cfg(feature = "encryption")]
+mod cipher;
+#[cfg(feature = "compression")]
+mod compression;
+pub mod items;
+#[cfg(feature = "encryption")]
+mod key;
+pub mod latest;
+pub mod lease;
+pub mod place;
+pub mod retention;
+pub mod rows;
+pub mod run_rows;
+mod settle;
+pub mod unreadable;
+pub mod vault;
+
+#[cfg(feature = "encryption")]
+pub use key::Key;

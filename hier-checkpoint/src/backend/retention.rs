@@ -1,0 +1,137 @@
+//! Which values nobody needs any more, and going on past threads that cannot be read.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::checkpoint::{Checkpoint, SaverError};
+use uuid::Uuid;
+
+/// A stored value of a namespace: its channel, its version, and the version that it adds to.
+pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
+
+/// Those of a namespace's values that none of its checkpoints leads to.
+pub fn unneeded<'a>(
+    checkpoints: impl IntoIterator<Item = &'a Checkpoint>,
+    pieces: &[PieceKey],
+) -> Vec<(Arc<str>, Uuid)> {
+    let bases: HashMap<(&str, Uuid), Option<Uuid>> =
+        pieces.iter().map(|(channel, version, base)| ((&**channel, *version), *base)).collect();
+    let mut needed: HashSet<(&str, Uuid)> = HashSet::new();
+    for checkpoint in checkpoints {
+        for (channel, version) in checkpoint.channels.iter().zip(checkpoint.versions.iter()) {
+            let mut next = Some(*version).filter(|version| !version.is_nil());
+            // What has been seen before has been followed to its end.
+            while let Some(version) = next.filter(|version| needed.insert((channel, *version))) {
+                next = bases.get(&(&**channel, version)).copied().flatten();
+            }
+        }
+    }
+    let all = pieces.iter().map(|(channel, version, _)| (channel.clone(), *version));
+    all.filter(|(channel, version)| !needed.contains(&(&**channel, *version))).collect()
+}
+
+/// Threads that could not be read while the others were served.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// What is wrong with the first.
+    first: Option<(String, String)>,
+    others: Vec<String>,
+}
+
+impl Unread {
+    /// Goes on past a thread that cannot be read; every other error ends the work.
+    pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
+        match result {
+            Err(SaverError::Damaged { thread, reason }) => {
+                match &self.first {
+                    None => self.first = Some((thread, reason)),
+                    Some(_) => self.others.push(thread),
+                }
+                Ok(T::default())
+            }
+            result => result,
+        }
+    }
+
+    /// Says at the end what was passed over.
+    pub fn report(self) -> Result<(), SaverError> {
+        let Some((thread, mut reason)) = self.first else { return Ok(()) };
+        if !self.others.is_empty() {
+            let (count, names) = (self.others.len(), self.others[..self.others.len().min(MOST_NAMES)].join("`, `"));
+            reason = format!("{reason}; {count} more threads cannot be read either: `{names}`");
+        }
+        Err(SaverError::Damaged { thread, reason: format!("{reason} (the other threads were done)") })
+    }
+}
+
+/// How many threads, or rows, are named at most.
+const MOST_NAMES: usize = 10;
+
+/// How many rows are sealed anew in one transaction, and how many bytes of them, unless one row alone has more.
+#[cfg(feature = "encryption")]
+pub const PAGE_ROWS: usize = 1_000;
+#[cfg(feature = "encryption")]
+pub const PAGE_BYTES: usize = 4 << 20;
+
+/// Rows of the runs that could not be read while the others were sealed anew.
+#[cfg(feature = "encryption")]
+#[derive(Debug, Default)]
+pub struct UnreadRows {
+    /// What is wrong with the first.
+    first: Option<(String, String)>,
+    count: usize,
+    /// Some of those after it.
+    others: Vec<String>,
+}
+
+#[cfg(feature = "encryption")]
+impl UnreadRows {
+    /// What was read; nothing of a row that cannot be, which `told` is told of. Every other error ends the work.
+    pub fn pass<T>(
+        &mut self,
+        read: Result<T, SaverError>,
+        told: impl FnOnce(&SaverError),
+    ) -> Result<Option<T>, SaverError> {
+        let error = match read {
+            Ok(read) => return Ok(Some(read)),
+            Err(error) => error,
+        };
+        let SaverError::Unusable { place, reason } = &error else { return Err(error) };
+        told(&error);
+        self.count += 1;
+        match &self.first {
+            None => self.first = Some((place.clone(), reason.clone())),
+            Some(_) if self.others.len() < MOST_NAMES => self.others.push(place.clone()),
+            Some(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Those of a page, beside those of the pages before it.
+    pub fn add(&mut self, page: Self) {
+        self.count += page.count;
+        let mut places = page.others;
+        match (&self.first, page.first) {
+            (None, first) => self.first = first,
+            (Some(_), first) => places.splice(0..0, first.map(|(place, _)| place)).for_each(drop),
+        }
+        self.others.extend(places);
+        self.others.truncate(MOST_NAMES);
+    }
+
+    /// Says at the end what was passed over, of threads and of these.
+    pub fn report(self, threads: Unread) -> Result<(), SaverError> {
+        let Some((place, mut reason)) = self.first else { return threads.report() };
+        if self.count > 1 {
+            let (count, names) = (self.count - 1, self.others.join(", "));
+            reason = format!("{reason}; {count} more rows cannot be read either: {names}");
+        }
+        match threads.report() {
+            Err(SaverError::Damaged { thread, reason: of_thread }) => {
+                Err(SaverError::Damaged { thread, reason: format!("{of_thread}; and {place}: {reason}") })
+            }
+            Err(error) => Err(error),
+            Ok(()) => Err(SaverError::Unusable { place, reason: format!("{reason} (the other rows were done)") }),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Records as rows of tables, and back. The same for every database.
+
+use std::sync::Arc;
+
+use crate::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, builds_on, codec};
+use uuid::Uuid;
+
+use crate::backend::latest::Latest;
+use crate::backend::place::Place;
+use crate::backend::vault::Vault;
+
+/// What one commit stores.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub checkpoints: Vec<CheckpointRow>,
+    pub pieces: Vec<PieceRow>,
+    pub writes: Vec<WriteRow>,
+    /// What has to be there already.
+    pub bases: Vec<Bases>,
+}
+
+/// What a checkpoint of a commit builds on and the commit does not bring.
+#[derive(Debug)]
+pub struct Bases {
+    pub namespace: Arc<str>,
+    /// If this checkpoint is stored, so are all the values.
+    pub parent: Option<Uuid>,
+    pub values: Vec<Base>,
+}
+
+/// A channel's value on which a commit builds.
+#[derive(Debug)]
+pub struct Base {
+    pub channel: Arc<str>,
+    pub version: Uuid,
+}
+
+impl Base {
+    pub fn gone(&self, thread: &str) -> SaverError {
+        SaverError::Gone { thread: thread.to_owned(), channel: self.channel.to_string(), version: self.version }
+    }
+}
+
+/// About how many rows and bytes these records will have.
+pub fn size(records: &[Record]) -> (usize, usize) {
+    let sizes = records.iter().map(|record| match record {
+        Record::Checkpoint { checkpoint, pieces, .. } => {
+            let values = pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>();
+            let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
+            (1 + pieces.len(), values + sends)
+        }
+        Record::Writes { writes, .. } => {
+            (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum::<usize>())
+        }
+    });
+    sizes.fold((0, 0), |(rows, bytes), (more_rows, more_bytes)| (rows + more_rows, bytes + more_bytes))
+}
+
+/// A checkpoint.
+#[derive(Debug)]
+pub struct CheckpointRow {
+    pub namespace: Arc<str>,
+    pub id: Uuid,
+    pub body: Vec<u8>,
+}
+
+/// A channel's value, or what was added to it.
+#[derive(Debug)]
+pub struct PieceRow {
+    pub namespace: Arc<str>,
+    pub channel: Arc<str>,
+    pub version: Uuid,
+    pub base: Option<Uuid>,
+    pub value: Vec<u8>,
+}
+
+/// What a task wrote.
+#[derive(Debug)]
+pub struct WriteRow {
+    pub namespace: Arc<str>,
+    pub checkpoint: Uuid,
+    pub task: Uuid,
+    pub slot: i32,
+    pub path: Arc<str>,
+    pub channel: Arc<str>,
+    pub value: Vec<u8>,
+}
+
+impl Batch {
+    /// How many rows and bytes it has.
+    pub fn size(&self) -> (usize, usize) {
+        let bodies = self.checkpoints.iter().map(|row| row.body.len());
+        let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
+        bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
+    }
+
+    /// The namespace that is looked for first, and the checkpoint of it that its bases follow.
+    pub fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
+        if let Some(bases) = self.bases.first() {
+            return (Some(&bases.namespace), bases.parent);
+        }
+        let namespaces = self.checkpoints.iter().map(|row| &row.namespace);
+        (namespaces.chain(self.writes.iter().map(|row| &row.namespace)).next(), None)
+    }
+
+    /// The rows in batches of about so many bytes.
+    pub fn split(self, most: usize) -> Vec<Self> {
+        let (mut parts, mut bytes) = (vec![Self::default()], 0);
+        let mut part = |size: usize| {
+            bytes += size;
+            if bytes > most && bytes > size {
+                bytes = size;
+                return true;
+            }
+            false
+        };
+        macro_rules! spread {
+            ($rows:ident, $value:ident) => {
+                for row in self.$rows {
+                    if part(row.$value.len()) {
+                        parts.push(Self::default());
+                    }
+                    if let Some(last) = parts.last_mut() {
+                        last.$rows.push(row);
+                    }
+                }
+            };
+        }
+        spread!(checkpoints, body);
+        spread!(pieces, value);
+        spread!(writes, value);
+        parts
+    }
+
+    /// The rows of these records of a thread, sealed. The records have been checked.
+    pub fn of(vault: &Vault, latest: &Latest, thread: &Arc<str>, records: Vec<Record>) -> Result<Self, SaverError> {
+        let mut batch = Self::default();
+        for record in records {
+            batch.add_bases(latest, thread, &record);
+            match record {
+                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                    let body = seal_body(vault, thread, &namespace, &checkpoint)?;
+                    for piece in pieces {
+                        let channel = checkpoint.channels[piece.channel].clone();
+                        let (version, base) = (checkpoint.id, piece.base);
+                        let row = PieceRow { namespace: namespace.clone(), channel, version, base, value: piece.bytes };
+                        batch.pieces.push(row.seal(vault, thread)?);
+                    }
+                    batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
+                }
+                Record::Writes { namespace, writes } => batch.add_writes(vault, thread, &namespace, writes)?,
+            }
+        }
+        Ok(batch)
+    }
+
+    /// What a record builds on and no earlier one brings.
+    fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &Record) {
+        let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return };
+        let before = latest.replace(thread, namespace, checkpoint, pieces);
+        let parent = before.filter(|before| before.is_all_of(checkpoint, pieces)).and(checkpoint.parent);
+        let is_of_batch =
+            |id| self.checkpoints.iter().rev().any(|row| Some(row.id) == id && row.namespace == *namespace);
+        if parent.is_some() && is_of_batch(parent) {
+            return;
+        }
+        let mut values: Vec<Base> = Vec::new();
+        for (channel, version) in builds_on(record) {
+            let base = Base { channel: checkpoint.channels[channel].clone(), version };
+            let brings = |piece: &PieceRow| {
+                piece.version == version && piece.channel == base.channel && piece.namespace == *namespace
+            };
+            // Brought last, as a rule. Each value is listed once: a channel that the checkpoint brings is not one that it only names.
+            if !self.pieces.iter().rev().any(brings) {
+                values.push(base);
+            }
+        }
+        if !values.is_empty() {
+            self.bases.push(Bases { namespace: namespace.clone(), parent, values });
+        }
+    }
+
+    fn add_writes(
+        &mut self,
+        vault: &Vault,
+        thread: &str,
+        namespace: &Arc<str>,
+        writes: TaskWrites,
+    ) -> Result<(), SaverError> {
+        let TaskWrites { checkpoint, task, path, writes } = writes;
+        for PendingWrite { slot, channel, value } in writes {
+            let (namespace, path) = (namespace.clone(), path.clone());
+            let row = WriteRow { namespace, checkpoint, task, slot, path, channel, value };
+            self.writes.push(row.seal(vault, thread)?);
+        }
+        Ok(())
+    }
+}
+
+pub fn seal_body(vault: &Vault, thread: &str, namespace: &str, checkpoint: &Checkpoint) -> Result<Vec<u8>, SaverError> {
+    let mut body = Vec::with_capacity(body_size(checkpoint));
+    codec::encode_record_into(checkpoint, &mut body)
+        .map_err(|error| SaverError::Invalid(format!("checkpoint `{}` cannot be encoded: {error}", checkpoint.id)))?;
+    vault.seal(Place::Body { thread, namespace, id: checkpoint.id }, body)
+}
+
+/// About how many bytes a checkpoint has: most are not moved while they become more, and take little room that they do not need.
+fn body_size(checkpoint: &Checkpoint) -> usize {
+    let channels = checkpoint.channels.iter().map(|name| name.len() + 20).sum::<usize>();
+    let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len() + 64).sum::<usize>();
+    240 + channels + sends
+}
+
+pub fn open_body(
+    vault: &Vault,
+    thread: &str,
+    namespace: &str,
+    id: Uuid,
+    body: Vec<u8>,
+) -> Result<Checkpoint, SaverError> {
+    let damaged = |reason: String| SaverError::Damaged {
+        thread: thread.to_owned(),
+        reason: format!("checkpoint `{id}` of namespace `{namespace}`: {reason}"),
+    };
+    let body = vault.open(Place::Body { thread, namespace, id }, body)?;
+    let checkpoint: Checkpoint = codec::decode(&body).map_err(|error| damaged(error.to_string()))?;
+    if checkpoint.id != id {
+        return Err(damaged(format!("it is checkpoint `{}` in the place of another", checkpoint.id)));
+    }
+    if checkpoint.channels.len() != checkpoint.versions.len() {
+        return Err(damaged("its channels and versions do not match".to_owned()));
+    }
+    Ok(checkpoint)
+}
+
+/// Whether whoever reads has this version of a channel.
+pub fn is_known(known: &[(Arc<str>, Uuid)], channel: &Arc<str>, version: &Uuid) -> bool {
+    known.iter().any(|(name, known)| known == version && name == channel)
+}
+
+impl PieceRow {
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        let Self { namespace, channel, version, base, .. } = self;
+        Place::Piece { thread, namespace, channel, version: *version, base: *base }
+    }
+
+    pub fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.seal(self.place(thread), value)?;
+        Ok(self)
+    }
+
+    pub fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.open(self.place(thread), value)?;
+        Ok(self)
+    }
+}
+
+impl WriteRow {
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        let Self { namespace, checkpoint, task, slot, path, channel, .. } = self;
+        Place::Write { thread, namespace, checkpoint: *checkpoint, task: *task, slot: *slot, path, channel }
+    }
+
+    pub fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.seal(self.place(thread), value)?;
+        Ok(self)
+    }
+
+    pub fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+        let value = std::mem::take(&mut self.value);
+        self.value = vault.open(self.place(thread), value)?;
+        Ok(self)
+    }
+}
+
+/// Opened writes of one checkpoint, by task, in the order of (path, task, slot).
+pub fn by_task(mut rows: Vec<WriteRow>) -> Vec<TaskWrites> {
+    rows.sort_by(|a, b| (&a.path, a.task, a.slot).cmp(&(&b.path, b.task, b.slot)));
+    let mut tasks: Vec<TaskWrites> = Vec::new();
+    for WriteRow { checkpoint, task, slot, path, channel, value, .. } in rows {
+        let write = PendingWrite { slot, channel, value };
+        match tasks.last_mut() {
+            Some(last) if last.task == task && last.path == path => last.writes.push(write),
+            _ => tasks.push(TaskWrites { checkpoint, task, path, writes: vec![write] }),
+        }
+    }
+    tasks
+}

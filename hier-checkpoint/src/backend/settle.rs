@@ -1,0 +1,35 @@
+//! The rows of several commits that are stored as one.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use super::rows::Batch;
+
+impl Batch {
+    /// Leaves of each row what would be left if they were stored one after the other: a statement may not change a row twice.
+    pub fn settle(&mut self) {
+        keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
+        keep_last(&mut self.pieces, |row| (row.namespace.clone(), row.channel.clone(), row.version));
+        let (mut once, mut again): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.writes).into_iter().partition(|row| row.slot >= 0);
+        keep_first(&mut once, |row| (row.namespace.clone(), row.checkpoint, row.task, row.slot));
+        keep_last(&mut again, |row| (row.namespace.clone(), row.checkpoint, row.task, row.slot));
+        self.writes = once;
+        self.writes.append(&mut again);
+    }
+}
+
+fn keep_first<T, K: Eq + Hash>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    if rows.len() > 1 {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(key(row)));
+    }
+}
+
+fn keep_last<T, K: Eq + Hash>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    if rows.len() > 1 {
+        rows.reverse();
+        keep_first(rows, key);
+        rows.reverse();
+    }
+}

@@ -1,0 +1,76 @@
+//! Rows of runs that cannot be read. They are passed over where several are looked at, so that one does not hold up the others, and
+//! told through `tracing`: of each thread or row once a minute.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::checkpoint::SaverError;
+
+/// For how long a thread is passed over, and nothing is said of it again.
+const AGAIN: Duration = Duration::from_mins(1);
+/// As many are remembered.
+const MOST: usize = 4_096;
+
+type Since = HashMap<String, Instant>;
+
+/// What cannot be read, and since when that is known.
+#[derive(Debug, Default)]
+pub struct Unreadable {
+    threads: Mutex<Since>,
+    rows: Mutex<Since>,
+}
+
+impl Unreadable {
+    /// The threads that are passed over now.
+    pub fn threads(&self) -> Vec<String> {
+        latest(&self.threads).keys().cloned().collect()
+    }
+
+    /// Passes over a thread for a while. The error, if there are too many to be remembered: the store as a whole is unreadable then.
+    pub fn pass_over(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
+        let mut threads = latest(&self.threads);
+        if threads.len() >= MOST {
+            return Err(error);
+        }
+        threads.insert(thread.to_owned(), Instant::now());
+        drop(threads);
+        tracing::warn!(
+            thread,
+            %error,
+            "a thread whose rows cannot be read is passed over, and its runs wait: open the store with the key and the version \
+             of hier that wrote them, restore them from a backup, or delete the thread with `RunStore::remove_thread`"
+        );
+        Ok(())
+    }
+
+    /// What was read, or nothing if the row cannot be read.
+    pub fn told<T>(&self, read: Result<T, SaverError>) -> Option<T> {
+        read.inspect_err(|error| self.tell(error)).ok()
+    }
+
+    /// Says that a row is passed over.
+    pub fn tell(&self, error: &SaverError) {
+        let (mut rows, row) = (latest(&self.rows), error.to_string());
+        if rows.contains_key(&row) {
+            return;
+        }
+        if rows.len() >= MOST {
+            rows.clear();
+        }
+        rows.insert(row, Instant::now());
+        drop(rows);
+        tracing::warn!(
+            %error,
+            "a row that cannot be read is passed over: open the store with the key and the version of hier that wrote it, restore \
+             it from a backup, or delete it"
+        );
+    }
+}
+
+/// Those of the last minute.
+fn latest(since: &Mutex<Since>) -> MutexGuard<'_, Since> {
+    let mut since = since.lock().unwrap_or_else(PoisonError::into_inner);
+    since.retain(|_, since| since.elapsed() < AGAIN);
+    since
+}

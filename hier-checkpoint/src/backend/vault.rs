@@ -1,0 +1,153 @@
+//! How bytes are stored: plain, compressed or encrypted.
+//!
+//! The last byte says which. What is encrypted is bound to its database and its place (thread, namespace, checkpoint, channel,
+//! …), so that a row that somebody moved elsewhere is refused; and a store with a key refuses what is not encrypted. An earlier
+//! version of a row in the place of the present one is not noticed, nor that rows are missing.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::checkpoint::SaverError;
+use uuid::Uuid;
+
+#[cfg(feature = "encryption")]
+use crate::backend::cipher::Cipher;
+use crate::backend::place::Place;
+
+const PLAIN: u8 = 0;
+const COMPRESSED: u8 = 1;
+const ENCRYPTED: u8 = 2;
+
+/// Puts bytes into the form in which they are stored, and back.
+#[derive(Clone, Default)]
+pub struct Vault {
+    #[cfg(feature = "compression")]
+    compress: bool,
+    #[cfg(feature = "encryption")]
+    key: Option<crate::Key>,
+    #[cfg(feature = "encryption")]
+    earlier_keys: Vec<crate::Key>,
+    cipher: Option<Cipher>,
+    /// Which database it is; known once its tables are there.
+    database: Arc<OnceLock<Uuid>>,
+}
+
+/// In a build without encryption there is none.
+#[cfg(not(feature = "encryption"))]
+#[derive(Clone)]
+enum Cipher {}
+
+#[cfg(not(feature = "encryption"))]
+impl Cipher {
+    fn encrypt(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, SaverError> {
+        match *self {}
+    }
+
+    fn decrypt(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, &'static str> {
+        match *self {}
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vault")
+    }
+}
+
+impl Vault {
+    #[cfg(feature = "compression")]
+    pub fn compress(&mut self) {
+        self.compress = true;
+    }
+
+    #[cfg(feature = "encryption")]
+    pub fn encrypt(&mut self, key: &crate::Key) {
+        self.key = Some(key.clone());
+        self.set_cipher();
+    }
+
+    #[cfg(feature = "encryption")]
+    pub fn decrypt_with(&mut self, key: &crate::Key) {
+        self.earlier_keys.push(key.clone());
+        self.set_cipher();
+    }
+
+    #[cfg(feature = "encryption")]
+    fn set_cipher(&mut self) {
+        self.cipher = self.key.as_ref().map(|key| Cipher::new(key, &self.earlier_keys));
+    }
+
+    /// The same for a database that is still to be named.
+    pub fn of_a_database(&self) -> Self {
+        Self { database: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether it has to know the database, and does not.
+    pub fn lacks_database(&self) -> bool {
+        self.cipher.is_some() && self.database.get().is_none()
+    }
+
+    /// Names the database. The first name stays.
+    pub fn set_database(&self, id: Uuid) {
+        self.database.get_or_init(|| id);
+    }
+
+    /// The additional authenticated data: the place of the value.
+    fn bound_to(&self, place: Place<'_>) -> Vec<u8> {
+        let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
+        bytes.extend(place.bytes());
+        bytes
+    }
+
+    /// The bytes as they are stored in this place.
+    pub fn seal(&self, place: Place<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+        let packed = self.pack(bytes);
+        let Some(cipher) = &self.cipher else { return Ok(packed) };
+        if self.lacks_database() {
+            return Err(SaverError::Invalid("nothing can be encrypted before its database is known".to_owned()));
+        }
+        let mut sealed = cipher.encrypt(&self.bound_to(place), &packed)?;
+        sealed.push(ENCRYPTED);
+        Ok(sealed)
+    }
+
+    /// The bytes that were stored in this place; [`SaverError::Damaged`] if these are not.
+    pub fn open(&self, place: Place<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+        let Some(cipher) = &self.cipher else { return unpack(place, stored) };
+        let packed = match stored.pop() {
+            Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
+            _ => Err("is not encrypted, though the store has a key"),
+        };
+        unpack(place, packed.map_err(|reason| place.damaged(reason))?)
+    }
+
+    #[cfg(feature = "compression")]
+    fn pack(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let packed = if self.compress { crate::backend::compression::compress(&bytes) } else { None };
+        packed.map_or_else(|| marked(bytes, PLAIN), |packed| marked(packed, COMPRESSED))
+    }
+
+    #[cfg(not(feature = "compression"))]
+    #[expect(clippy::unused_self, reason = "it does with the feature")]
+    fn pack(&self, bytes: Vec<u8>) -> Vec<u8> {
+        marked(bytes, PLAIN)
+    }
+}
+
+fn marked(mut bytes: Vec<u8>, mark: u8) -> Vec<u8> {
+    bytes.push(mark);
+    bytes
+}
+
+fn unpack(place: Place<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+    match bytes.pop() {
+        Some(PLAIN) => Ok(bytes),
+        #[cfg(feature = "compression")]
+        Some(COMPRESSED) => crate::backend::compression::decompress(place, &bytes),
+        #[cfg(not(feature = "compression"))]
+        Some(COMPRESSED) => Err(place.damaged("is compressed: build `hier-checkpoint` with its feature `compression`")),
+        Some(ENCRYPTED) => Err(place.damaged("is encrypted: open the store with its key")),
+        Some(other) => Err(place.damaged(format!("is stored in a form ({other}) that this version does not know"))),
+        None => Err(place.damaged("is empty")),
+    }
+}

@@ -1,0 +1,197 @@
+//! Channels: what kinds there are, and the table of a state's channels.
+
+use std::borrow::Cow;
+
+/// How a channel treats the writes of a step, and what becomes of its value when the step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Last value: one writer a step; two are a conflict even with equal values.
+    Last,
+    /// A reducer merges every write, in the order of node names.
+    Reduced,
+    /// One writer a step; the value is gone when the next step has ended.
+    Ephemeral,
+    /// One writer a step; never persisted.
+    Untracked,
+    /// Collects the values of one step; the next step sees them, the one after does not.
+    Topic,
+    /// Collects values for ever.
+    TopicAccumulate,
+}
+
+impl Kind {
+    /// Whether only one task may write the channel in a step.
+    pub const fn single_writer(self) -> bool {
+        matches!(self, Self::Last | Self::Ephemeral | Self::Untracked)
+    }
+
+    /// Whether the value expires.
+    pub const fn expires(self) -> bool {
+        matches!(self, Self::Ephemeral | Self::Topic)
+    }
+}
+
+/// One channel of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// The channel's name: the field's, unless renamed.
+    pub name: Cow<'static, str>,
+    /// The kind.
+    pub kind: Kind,
+    /// The name of the reducer of a reduced channel, as written in `#[reducer(…)]`: `append`, or `with = path`. None for a reducer
+    /// without a name.
+    pub reducer: Option<Cow<'static, str>>,
+    /// Whether savers store what was added instead of the whole value.
+    pub delta: bool,
+}
+
+impl ChannelSpec {
+    /// Used by the derive.
+    #[doc(hidden)]
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false }
+    }
+
+    /// A channel with a reducer. Used by the derive.
+    #[doc(hidden)]
+    pub const fn reduced(name: &'static str, reducer: &'static str, delta: bool) -> Self {
+        Self { name: Cow::Borrowed(name), kind: Kind::Reduced, reducer: Some(Cow::Borrowed(reducer)), delta }
+    }
+
+    /// Returns the rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
+    #[doc(hidden)]
+    pub fn rule(&self) -> &str {
+        match (self.kind, self.reducer.as_deref()) {
+            (Kind::Last | Kind::Ephemeral | Kind::Untracked, _) => LAST,
+            (Kind::Topic | Kind::TopicAccumulate, _) => "append",
+            (Kind::Reduced, Some("upsert")) => "by_id",
+            (Kind::Reduced, reducer) => reducer.unwrap_or("with"),
+        }
+    }
+
+    /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
+    /// every write. Returns none if another reducer than the channel's must merge the write.
+    #[doc(hidden)]
+    pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
+        let today = self.rule();
+        let is_readable = overwrite || rule == today || rule == LAST;
+        is_readable.then_some(overwrite || rule != today)
+    }
+}
+
+/// The rule of a channel whose writes replace its value.
+#[doc(hidden)]
+pub const LAST: &str = "last";
+
+/// The channels of a derived state: its own, then those of the state that it flattens.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    own: &'static [ChannelSpec],
+    flattened: Option<&'static Table>,
+}
+
+impl Table {
+    /// Used by the derive.
+    #[doc(hidden)]
+    pub const fn new(own: &'static [ChannelSpec], flattened: Option<&'static Table>) -> Self {
+        Self { own, flattened }
+    }
+
+    /// The number of channels.
+    pub const fn len(&self) -> usize {
+        self.own.len()
+            + match self.flattened {
+                Some(table) => table.len(),
+                None => 0,
+            }
+    }
+
+    /// Whether there are no channels.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The channel with this index.
+    pub fn get(&self, channel: usize) -> Option<&'static ChannelSpec> {
+        match (self.own.get(channel), self.flattened) {
+            (None, Some(table)) => table.get(channel - self.own.len()),
+            (own, _) => own,
+        }
+    }
+
+    /// The channels, in the order of their indices.
+    pub fn iter(&self) -> impl Iterator<Item = &'static ChannelSpec> + use<> {
+        let table = *self;
+        (0..table.len()).filter_map(move |channel| table.get(channel))
+    }
+
+    /// Whether another table has all of these channels.
+    #[doc(hidden)]
+    pub const fn is_within(&self, other: &Table) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && !other.contains(own)
+            {
+                return false;
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.is_within(other),
+            None => true,
+        }
+    }
+
+    /// Whether a channel has this name, and only one writer a step.
+    #[doc(hidden)]
+    pub const fn is_plain(&self, name: &str) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && equal(own, name)
+            {
+                return self.own[at].kind.single_writer();
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.is_plain(name),
+            None => false,
+        }
+    }
+
+    /// Whether a channel has this name. Used by the derive, to refuse a name that a flattened state has too.
+    pub const fn contains(&self, name: &str) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && equal(own, name)
+            {
+                return true;
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.contains(name),
+            None => false,
+        }
+    }
+}
+
+/// `==` of texts, in a constant.
+#[doc(hidden)]
+pub const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}

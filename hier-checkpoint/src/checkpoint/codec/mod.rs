@@ -1,0 +1,248 @@
+//! Encodes values as `MessagePack` with field names, after a byte that identifies the format.
+//!
+//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the channel determines the type,
+//! and nothing in the bytes chooses a type or code.
+//!
+//! A value of any type is read back as it was. Therefore it is *human readable* to serde on every path: an `IpAddr` is a string here,
+//! in JSON, and in the buffer in which serde keeps the content of untagged enums. When JSON is read, its special forms are accepted
+//! ([`decode_json`] lists them): the key of a map may be a number as a string.
+
+mod canonical;
+mod head;
+mod json;
+mod number;
+mod pack;
+mod read;
+mod shape;
+mod write;
+
+use std::any::type_name;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::head::{Head, Heads};
+use self::write::Writer;
+use super::error::CodecError;
+
+/// The byte in front of the engine's own records, which are compact: ids are bytes.
+const RECORD: u8 = 1;
+/// The byte in front of a value of the program's.
+const VALUE: u8 = 2;
+
+/// Added to the byte of a write that replaces the channel's value.
+const OVERWRITE: u8 = 0x10;
+
+/// `MessagePack`'s nil.
+const NIL: u8 = 0xc0;
+/// The marker of an extension of one byte.
+const FIXEXT1: u8 = 0xd4;
+/// The marker of an extension of 16 bytes.
+const FIXEXT16: u8 = 0xd8;
+/// The kind of the extension for nothing inside of `Some`s, with their number.
+const EMPTY_SOME: i8 = 1;
+/// The kind of the extension for integers of 128 bits, in big-endian order.
+const I128: i8 = 2;
+/// The kind of the extension for those beyond `i128`.
+const U128: i8 = 3;
+
+/// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.
+const DEPTH: usize = 128;
+
+/// Marks an encoded value as one that replaces what the channel holds.
+#[doc(hidden)]
+pub fn mark_overwrite(bytes: &mut [u8]) {
+    if let Some(format) = bytes.first_mut() {
+        *format |= OVERWRITE;
+    }
+}
+
+/// Returns true if an encoded value replaces what the channel holds.
+#[doc(hidden)]
+pub fn is_overwrite(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|format| format & OVERWRITE != 0)
+}
+
+/// Encodes a value.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(16);
+    encode_into(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Appends an encoded value to the bytes.
+pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    write(value, bytes, VALUE)
+}
+
+/// Encodes a record of a fixed type, such as a checkpoint. Its ids are bytes. Values of the program within it must already be encoded.
+pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(64);
+    encode_record_into(record, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Appends an encoded record to the bytes.
+pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    write(record, bytes, RECORD)
+}
+
+fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
+    bytes.push(format);
+    value.serialize(&mut Writer::new(bytes, format != RECORD, DEPTH))
+}
+
+#[cold]
+fn too_deep(depth: usize) -> CodecError {
+    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text"))
+}
+
+/// Decodes a value from these bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (format, value) = split(bytes)?;
+    read::read(value, format != RECORD)
+}
+
+/// The format of an encoded value, and the value, whose shape has been checked.
+fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let (format, value) = split(bytes)?;
+    if shape::check(value, DEPTH)? < value.len() {
+        return Err(more());
+    }
+    Ok((format, value))
+}
+
+/// The format of an encoded value, and the value.
+fn split(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
+    let (format, value) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
+    let format = format & !OVERWRITE;
+    if !matches!(format, RECORD | VALUE) {
+        return Err(CodecError(format!("the codec {format} is not known to this version of hier")));
+    }
+    Ok((format, value))
+}
+
+#[cold]
+fn more() -> CodecError {
+    CodecError::new("there is something behind the value")
+}
+
+/// Checks that a value of this type can be read from these bytes: a type whose `Serialize` and `Deserialize` do not fit together is
+/// found when its first value is written, and not when the value is needed.
+#[doc(hidden)]
+pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
+    decode::<T>(bytes).map(drop).map_err(|error| {
+        CodecError(format!(
+            "a `{}` cannot be read back from what is written of it: {error}; let its `Deserialize` take what its `Serialize` gives",
+            short_name::<T>()
+        ))
+    })
+}
+
+/// A type's name without its modules, which may change without the type.
+#[doc(hidden)]
+pub fn short_name<T>() -> String {
+    let name = type_name::<T>();
+    let mut short = String::with_capacity(name.len());
+    let mut start = 0;
+    for (at, letter) in name.char_indices().filter(|(_, letter)| !letter.is_alphanumeric() && *letter != '_') {
+        let end = at + letter.len_utf8();
+        if letter == ':' {
+            start = end;
+        } else {
+            short.push_str(&name[start..end]);
+            start = end;
+        }
+    }
+    short.push_str(&name[start..]);
+    short
+}
+
+/// Decodes a value of any type as JSON. [`decode`] reads the same value from this JSON.
+///
+/// Values that JSON cannot represent become strings: map keys that are not strings (as their JSON), numbers that are not finite (`"NaN"`,
+/// `"inf"`, `"-inf"`) and integers of more than 64 bits. Bytes become a list of numbers. A `Some` without content becomes null.
+pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
+    json::value(&mut Heads(open(bytes)?.1))
+}
+
+/// Converts a value to JSON, in the form of [`decode_json`].
+pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
+    // These bytes are well-formed, and may be nested deeper than stored values.
+    let mut bytes = Vec::with_capacity(16);
+    value.serialize(&mut Writer::new(&mut bytes, true, usize::MAX))?;
+    json::value(&mut Heads(&bytes))
+}
+
+/// Converts JSON, with the forms of [`decode_json`], to a value.
+pub fn from_json<T: DeserializeOwned>(value: &Value) -> Result<T, CodecError> {
+    decode(&encode(value)?)
+}
+
+/// Hashes a value. The hash does not depend on the order of a map's keys; every other difference between two values is one of their
+/// hashes: `-0.0` and `0.0`, `None` and `Some(None)`, a number that is not finite and nothing.
+#[doc(hidden)]
+pub fn hash<T: Serialize + ?Sized>(value: &T) -> Result<u128, CodecError> {
+    hash_encoded(&encode(value)?)
+}
+
+/// Hashes an encoded value, as [`hash`] does.
+#[doc(hidden)]
+pub fn hash_encoded(bytes: &[u8]) -> Result<u128, CodecError> {
+    let bytes = bytes.get(1..).unwrap_or_default();
+    let mut canonical = Vec::with_capacity(bytes.len());
+    canonical::sort(&mut Heads(bytes), &mut canonical)?;
+    Ok(xxhash_rust::xxh3::xxh3_128(&canonical))
+}
+
+/// Returns true if an encoded value is nothing, or a `Some` of nothing.
+#[doc(hidden)]
+pub fn is_empty(bytes: &[u8]) -> bool {
+    matches!(Heads(bytes.get(1..).unwrap_or_default()).next(), Ok(Head::Nil | Head::Somes(_)))
+}
+
+/// Encodes an object of values that are encoded themselves.
+#[doc(hidden)]
+pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = vec![VALUE];
+    canonical::pack_fields(fields, &mut bytes)?;
+    shape::check(&bytes[1..], DEPTH)?;
+    Ok(bytes)
+}
+
+/// The names of fields with their encoded values.
+pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
+
+/// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.
+#[doc(hidden)]
+pub fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
+    let (format, value) = open(bytes)?;
+    canonical::unpack(format, Heads(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::{decode, encode};
+
+    fn wrong<T: DeserializeOwned>(value: &Value) -> String {
+        let bytes = encode(value).expect("JSON can be stored");
+        decode::<T>(&bytes).err().expect("it is none").to_string()
+    }
+
+    #[test]
+    fn misfits_are_reported_in_terms_of_the_value() {
+        assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
+        assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
+        assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));
+        let all = [json!(null), json!(true), json!(-1.5), json!(300), json!("x"), json!([1, 2, 3]), json!({ "a": 1 })];
+        for value in &all {
+            for error in [wrong::<(u8, u8)>(value), wrong::<Option<(bool, char)>>(&json!([value]))] {
+                assert!(!error.contains("msgpack") && !error.contains("marker"), "{value}: {error}");
+            }
+        }
+    }
+}

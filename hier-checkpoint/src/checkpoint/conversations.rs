@@ -1,0 +1,229 @@
+//! Conversations that a saver's process has in memory between the runs of a thread.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::message::Messages;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// What a message takes beside what is stored of it, in bytes, about: its parts, its places in the list and in the index.
+const MESSAGE: usize = 400;
+/// What a thread takes beside its messages, in bytes, about.
+const THREAD: usize = 512;
+/// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
+const GROUPS: usize = 64;
+
+/// The conversations of the threads that ran in this process last, as they were stored then: their next run need not read and decode
+/// them again.
+///
+/// A saver has one and hands it to the engine ([`Checkpointer::conversations`](super::Checkpointer::conversations)). Nothing is believed for
+/// being here: a run reads the checkpoint that it goes on from under its lease, and takes a conversation from here only where that names
+/// the very version which is kept. So it does not matter who else has written the thread meanwhile, or deleted it. Only channels of the
+/// type [`Messages`] are kept: reading what was stored of one gives the same value, which cannot be known of others.
+///
+/// What was used last stays, up to so many bytes, about. A thread is kept once it has been gone on with, so that one with a single run
+/// costs nothing. Whoever deletes a thread makes it [forgotten](Self::forget); one that another process deletes is here until its room is
+/// needed.
+pub struct Conversations {
+    bytes: usize,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    threads: HashMap<Arc<str>, Thread>,
+    /// The threads, by when they were kept.
+    order: BTreeMap<u64, Arc<str>>,
+    last: u64,
+    bytes: usize,
+    /// How often something of each group was forgotten.
+    forgotten: [u64; GROUPS],
+}
+
+struct Thread {
+    number: u64,
+    bytes: usize,
+    conversations: Vec<Conversation>,
+}
+
+/// A conversation as one version of its channel.
+pub struct Conversation {
+    /// The channel.
+    pub channel: Arc<str>,
+    /// The version of its value.
+    pub version: Uuid,
+    /// Of how many parts and bytes what is stored of it is.
+    pub parts: usize,
+    /// Their size.
+    pub bytes: usize,
+    /// The value.
+    pub messages: Messages,
+}
+
+/// What was known of a thread when its run began: what has been forgotten since is not kept.
+#[derive(Clone, Copy)]
+pub struct Since(u64);
+
+impl Conversations {
+    /// How many bytes are kept unless it is said: 32 MiB.
+    pub const BYTES: usize = 32 << 20;
+
+    /// Keeps so many bytes at most, about; nothing with 0.
+    pub fn new(bytes: usize) -> Self {
+        let (threads, order) = (HashMap::new(), BTreeMap::new());
+        Self { bytes, kept: Mutex::new(Kept { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
+    }
+
+    /// How many threads are kept.
+    pub fn len(&self) -> usize {
+        self.kept().threads.len()
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets a thread: it was deleted, or its history replaced. What a run that is going on has of it is not kept either.
+    pub fn forget(&self, thread: &str) {
+        let mut kept = self.kept();
+        kept.forgotten[group(thread)] += 1;
+        drop(kept.remove(thread));
+    }
+
+    /// Forgets all threads.
+    pub fn forget_all(&self) {
+        let kept = &mut *self.kept();
+        kept.forgotten.iter_mut().for_each(|times| *times += 1);
+        (kept.threads, kept.order, kept.bytes) = (HashMap::new(), BTreeMap::new(), 0);
+    }
+
+    /// Takes what is kept of a thread. A run that ends well puts back what has become of it.
+    #[doc(hidden)]
+    pub fn take(&self, thread: &str) -> (Since, Vec<Conversation>) {
+        let mut kept = self.kept();
+        let since = Since(kept.forgotten[group(thread)]);
+        (since, kept.remove(thread))
+    }
+
+    /// Keeps what a run has of a thread, unless it was forgotten since then.
+    pub fn keep(&self, thread: &Arc<str>, since: Since, conversations: Vec<Conversation>) {
+        let size = |one: &Conversation| one.bytes + MESSAGE * one.messages.len();
+        let bytes = THREAD + conversations.iter().map(size).sum::<usize>();
+        if conversations.is_empty() || bytes > self.bytes {
+            return;
+        }
+        let mut kept = self.kept();
+        if kept.forgotten[group(thread)] != since.0 {
+            return;
+        }
+        let mut dropped = vec![kept.remove(thread)];
+        kept.last += 1;
+        kept.bytes += bytes;
+        let number = kept.last;
+        kept.order.insert(number, thread.clone());
+        kept.threads.insert(thread.clone(), Thread { number, bytes, conversations });
+        while kept.bytes > self.bytes
+            && let Some((_, oldest)) = kept.order.pop_first()
+        {
+            dropped.push(kept.remove(&oldest));
+        }
+        // Without the lock: a long conversation takes a while.
+        drop(kept);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, thread: &str) -> Vec<Conversation> {
+        let Some(thread) = self.threads.remove(thread) else { return Vec::new() };
+        self.order.remove(&thread.number);
+        self.bytes -= thread.bytes;
+        thread.conversations
+    }
+}
+
+/// The group of a thread.
+fn group(thread: &str) -> usize {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thread);
+    usize::try_from(hash % GROUPS as u64).unwrap_or_default()
+}
+
+impl Default for Conversations {
+    /// Keeps [`Self::BYTES`] at most, about.
+    fn default() -> Self {
+        Self::new(Self::BYTES)
+    }
+}
+
+impl fmt::Debug for Conversations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversations").field("threads", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+
+    fn conversation(bytes: usize) -> Vec<Conversation> {
+        let messages = Messages::from(Message::user("hello"));
+        vec![Conversation { channel: "messages".into(), version: Uuid::from_u128(1), parts: 0, bytes, messages }]
+    }
+
+    fn keep(all: &Conversations, thread: &str, bytes: usize) {
+        let (since, _) = all.take(thread);
+        all.keep(&Arc::from(thread), since, conversation(bytes));
+    }
+
+    #[test]
+    fn what_was_used_last_stays() {
+        let all = Conversations::new(10_000);
+        for thread in ["a", "b", "c"] {
+            keep(&all, thread, 2_000);
+        }
+        keep(&all, "a", 2_000);
+        keep(&all, "d", 2_000);
+        let has = |thread: &str| all.kept().threads.contains_key(thread);
+        assert_eq!(["a", "b", "c", "d"].map(has), [true, false, true, true]);
+        keep(&all, "e", 9_500);
+        assert_eq!(all.len(), 3, "what is larger than all is not kept, and nothing goes for it");
+        keep(&all, "e", 8_000);
+        assert_eq!(["a", "c", "d", "e"].map(has), [false, false, false, true]);
+        all.take("e");
+        let kept = all.kept();
+        assert_eq!((kept.bytes, kept.threads.len(), kept.order.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_was_forgotten_while_it_ran_is_not_kept() {
+        let all = Conversations::default();
+        keep(&all, "a", 1);
+        all.forget("a");
+        assert!(all.is_empty());
+        let (since, _) = all.take("a");
+        all.forget("a");
+        all.keep(&Arc::from("a"), since, conversation(1));
+        assert!(all.is_empty());
+        let (since, _) = all.take("a");
+        all.forget_all();
+        all.keep(&Arc::from("a"), since, conversation(1));
+        assert!(all.is_empty());
+        keep(&all, "a", 1);
+        assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn with_no_room_nothing_is_kept() {
+        let all = Conversations::new(0);
+        keep(&all, "a", 0);
+        assert!(all.is_empty());
+    }
+}

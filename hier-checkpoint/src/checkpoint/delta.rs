@@ -1,0 +1,252 @@
+//! The format of a value that is stored as what was added to it: the rule of its reducer, then the writes, each behind its
+//! length.
+//!
+//! Parts are merged by the rule in front of them, not by the channel's current reducer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Chain, CodecError, codec};
+use crate::channel::{ChannelSpec, Kind};
+use crate::message::Messages;
+use crate::reducer::ReduceError;
+use crate::reducer::json::Builtin;
+
+/// The rule that merges the parts of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule<'a> {
+    /// The reducer `append`.
+    Append,
+    /// The reducer `extend`.
+    Extend,
+    /// The reducers `by_id` and `upsert`.
+    ById,
+    /// The reducer `messages`.
+    Messages,
+    /// A custom reducer, by its name.
+    Custom(Cow<'a, str>),
+}
+
+/// The byte of a custom reducer: the length of its name and the name follow.
+const CUSTOM: u8 = 0;
+/// The byte of the engine's own lists of writes, which no reducer merges.
+const WRITES: u8 = 5;
+
+impl Rule<'_> {
+    fn byte(&self) -> u8 {
+        match self {
+            Self::Custom(_) => CUSTOM,
+            Self::Append => 1,
+            Self::Extend => 2,
+            Self::ById => 3,
+            Self::Messages => 4,
+        }
+    }
+
+    /// Merges `new` into `old` without knowing their type.
+    pub fn merge_json(&self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
+        match (self, &mut *old, new) {
+            (Self::Append, Value::String(old), Value::String(new)) => {
+                old.push_str(&new);
+                Ok(())
+            }
+            (Self::Append, old, new) => Builtin::Append.apply(old, new),
+            // Sets are lists, maps are objects.
+            (Self::Extend, Value::Array(old), Value::Array(new)) => {
+                old.extend(new.into_iter().filter(|item| !old.contains(item)).collect::<Vec<_>>());
+                Ok(())
+            }
+            (Self::Extend, old, new) => Builtin::Extend.apply(old, new),
+            (Self::ById, old, new) => Builtin::ById.apply(old, new),
+            (Self::Messages, old, new) => {
+                let read = |value: Value| {
+                    serde_json::from_value::<Messages>(value).map_err(|error| ReduceError::new(error.to_string()))
+                };
+                let mut messages = read(old.take())?;
+                messages.merge(read(new)?)?;
+                *old = serde_json::to_value(messages).map_err(|error| ReduceError::new(error.to_string()))?;
+                Ok(())
+            }
+            (Self::Custom(_), ..) => Err(ReduceError::new(
+                "it is stored in parts, which only the program's own reducer can put together".to_owned(),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Append => "append",
+            Self::Extend => "extend",
+            Self::ById => "by_id",
+            Self::Messages => "messages",
+            Self::Custom(name) => name,
+        })
+    }
+}
+
+/// The rule of a channel's reducer, if it can merge parts: one of the reducers whose values grow, or a custom one.
+pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
+    Some(match (spec.kind, spec.reducer.as_deref()) {
+        (Kind::TopicAccumulate, _) | (Kind::Reduced, Some("append")) => Rule::Append,
+        (Kind::Reduced, Some("extend")) => Rule::Extend,
+        (Kind::Reduced, Some("by_id" | "upsert")) => Rule::ById,
+        (Kind::Reduced, Some("messages")) => Rule::Messages,
+        (Kind::Reduced, Some(name)) => Rule::Custom(name.into()),
+        _ => return None,
+    })
+}
+
+/// The rule of a channel that is stored as what was added.
+pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
+    rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
+}
+
+/// The stored form of the values added to a channel in one step.
+pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
+    let name = if let Rule::Custom(name) = rule { &**name } else { "" };
+    let mut packed = Vec::with_capacity(5 + name.len() + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
+    packed.push(rule.byte());
+    if matches!(rule, Rule::Custom(_)) {
+        add(&mut packed, name.as_bytes());
+    }
+    for part in parts {
+        add(&mut packed, part);
+    }
+    packed
+}
+
+/// Begins a list of writes of the engine's own.
+pub fn begin_writes(packed: &mut Vec<u8>) {
+    packed.push(WRITES);
+}
+
+/// Adds a write to what is packed.
+pub fn add(packed: &mut Vec<u8>, part: &[u8]) {
+    let start = begin(packed);
+    packed.extend_from_slice(part);
+    end(packed, start);
+}
+
+/// Begins a write that is to be added piece by piece, and returns its place.
+pub fn begin(packed: &mut Vec<u8>) -> usize {
+    packed.extend_from_slice(&[0; 4]);
+    packed.len()
+}
+
+/// Ends the write at this place, and returns it.
+pub fn end(packed: &mut [u8], start: usize) -> &mut [u8] {
+    let (before, part) = packed.split_at_mut(start);
+    let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+    if let Some(place) = before.last_chunk_mut() {
+        *place = length.to_le_bytes();
+    }
+    part
+}
+
+fn cut_off() -> CodecError {
+    CodecError::new("a part of the value is cut off")
+}
+
+/// Splits off the part that a length prefix announces, and returns it with the rest.
+fn split(rest: &[u8]) -> Result<(&[u8], &[u8]), CodecError> {
+    let (length, tail) = rest.split_first_chunk::<4>().ok_or_else(cut_off)?;
+    tail.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(cut_off)
+}
+
+fn split_all(mut rest: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let (part, tail) = split(rest)?;
+        parts.push(part);
+        rest = tail;
+    }
+    Ok(parts)
+}
+
+/// The rule of the reducer, and the writes behind each other.
+fn header(packed: &[u8]) -> Result<(Rule<'_>, &[u8]), CodecError> {
+    let (byte, rest) = packed.split_first().ok_or_else(cut_off)?;
+    Ok(match byte {
+        1 => (Rule::Append, rest),
+        2 => (Rule::Extend, rest),
+        3 => (Rule::ById, rest),
+        4 => (Rule::Messages, rest),
+        &CUSTOM => {
+            let (name, rest) = split(rest)?;
+            let name = std::str::from_utf8(name).map_err(|error| CodecError::new(error.to_string()))?;
+            (Rule::Custom(name.into()), rest)
+        }
+        other => {
+            return Err(CodecError::new(format!(
+                "its parts are of a reducer ({other}) that this version of hier does not know"
+            )));
+        }
+    })
+}
+
+/// The rule of the reducer, and the writes.
+pub fn unpack(packed: &[u8]) -> Result<(Rule<'_>, Vec<&[u8]>), CodecError> {
+    let (rule, rest) = header(packed)?;
+    Ok((rule, split_all(rest)?))
+}
+
+/// The parts of a list of writes of the engine's own.
+pub fn unpack_writes(packed: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
+    match packed.split_first() {
+        Some((&WRITES, rest)) => split_all(rest),
+        _ => Err(CodecError::new("it is not a list of writes")),
+    }
+}
+
+/// Returns the bytes after the rule. They can be appended to parts of the same rule.
+pub fn tail(packed: &[u8]) -> &[u8] {
+    header(packed).map_or_else(|_| packed.get(1..).unwrap_or_default(), |(_, rest)| rest)
+}
+
+/// Parts of a value, and the rule that merges them.
+pub type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
+
+/// The parts of a chain, with the rule that merges them. All parts of a chain have one rule: a program whose reducer is another one
+/// begins a new chain.
+pub fn parts(chain: &Chain) -> Result<Option<RuledParts<'_>>, CodecError> {
+    let mut all: Option<RuledParts<'_>> = None;
+    for packed in &chain.deltas {
+        let (rule, mut parts) = unpack(packed)?;
+        match &mut all {
+            None => all = Some((rule, parts)),
+            Some((first, all)) if *first == rule => all.append(&mut parts),
+            Some((first, _)) => {
+                return Err(CodecError::new(format!(
+                    "some of its parts are of the reducer `{first}`, others of `{rule}`"
+                )));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
+///
+/// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
+pub fn chain_json(chain: &Chain) -> Result<Value, CodecError> {
+    let full =
+        chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
+    let Some((rule, parts)) = parts(chain)? else { return codec::decode_json(full) };
+    let refused = |error: ReduceError| CodecError::new(error.to_string());
+    if rule == Rule::Messages {
+        let mut messages: Messages = codec::decode(full)?;
+        for part in parts {
+            messages.merge(codec::decode(part)?).map_err(refused)?;
+        }
+        return serde_json::to_value(messages).map_err(|error| CodecError::new(error.to_string()));
+    }
+    let mut value = codec::decode_json(full)?;
+    for part in parts {
+        rule.merge_json(&mut value, codec::decode_json(part)?).map_err(refused)?;
+    }
+    Ok(value)
+}

@@ -1,0 +1,148 @@
+//! Errors of savers.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+/// Why a saver could not do what it was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaverError {
+    /// Somebody else has taken the thread over since. Nothing was stored.
+    #[error(
+        "thread `{thread}` has been taken over by another run; what this run did since was not stored: read the thread's \
+         state and go on from there"
+    )]
+    Superseded {
+        /// The thread.
+        thread: String,
+    },
+    /// The values that a commit builds on have been deleted meanwhile. Nothing was stored.
+    #[error(
+        "thread `{thread}` has version {version} of channel `{channel}` no longer, on which a commit builds: it was deleted \
+         meanwhile, and nothing was stored; read the thread's state and go on from there, and prune threads while nobody \
+         goes on from their older checkpoints"
+    )]
+    Gone {
+        /// The thread.
+        thread: String,
+        /// The channel.
+        channel: String,
+        /// The checkpoint that had brought the value.
+        version: Uuid,
+    },
+    /// The thread was deleted. Another thread may have its id. Nothing was stored.
+    #[error("thread `{thread}` was deleted: create it again")]
+    Deleted {
+        /// The thread.
+        thread: String,
+    },
+    /// Somebody else runs the thread.
+    #[error(
+        "thread `{thread}` is being run by {holder}: try again when that run has ended, or give `Config::when_running` \
+         `WhenRunning::Wait(…)` to wait for it. If that process was killed, its thread is free once the lease has run out \
+         (30 s unless said otherwise): wait as long, or take it over at once with `WhenRunning::TakeOver`"
+    )]
+    Busy {
+        /// The thread.
+        thread: String,
+        /// The holder of its lease.
+        holder: String,
+    },
+    /// The stored bytes are damaged, were encrypted with another key, or were moved.
+    #[error("what is stored of thread `{thread}` cannot be read: {reason}")]
+    Damaged {
+        /// The thread.
+        thread: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The file or database is none of ours, or of a newer version, or cannot be opened.
+    #[error("{place} cannot be used: {reason}")]
+    Unusable {
+        /// The file or database, without passwords.
+        place: String,
+        /// The reason, and how to mend it.
+        reason: String,
+    },
+    /// The database did not answer, or refused. Another attempt may help.
+    #[error("{what}: {source}")]
+    Database {
+        /// The operation.
+        what: String,
+        /// The database's error.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// The mailbox of a thread holds too much.
+    #[error(
+        "the mailbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
+        super::MAILBOX_BYTES
+    )]
+    MailboxFull {
+        /// The thread.
+        thread: String,
+    },
+    /// The saver cannot do this.
+    #[error("this checkpointer has no {what}: use one that has (`MemorySaver`, `Sqlite`, `Postgres`)")]
+    NotSupported {
+        /// What it cannot do.
+        what: &'static str,
+    },
+    /// The saver panicked.
+    #[error("the checkpointer panicked: {message}")]
+    Panicked {
+        /// Its message.
+        message: String,
+    },
+    /// The request is not valid.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl SaverError {
+    pub(crate) fn not_supported(what: &'static str) -> Self {
+        Self::NotSupported { what }
+    }
+
+    /// A letter that a commit takes is not in the thread's mailbox: for savers.
+    pub fn no_letter(thread: &str, letter: Uuid) -> Self {
+        Self::Invalid(format!(
+            "the mailbox of thread `{thread}` has no letter `{letter}`, which a commit takes: it was taken before"
+        ))
+    }
+
+    /// There is no such thread any more: for stores.
+    pub fn deleted(thread: &str) -> Self {
+        Self::Deleted { thread: thread.to_owned() }
+    }
+
+    /// The database failed at something.
+    pub fn database(what: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Database { what: what.into(), source: Arc::new(source) }
+    }
+}
+
+/// Why a value could not be encoded or decoded.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CodecError(pub(crate) String);
+
+impl CodecError {
+    #[doc(hidden)]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl serde::ser::Error for CodecError {
+    fn custom<T: std::fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl serde::de::Error for CodecError {
+    fn custom<T: std::fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}

@@ -1,0 +1,405 @@
+//! The saver in memory.
+
+mod mailbox;
+mod names;
+mod namespace;
+mod thread;
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::limits::check_thread;
+use super::record::check;
+use super::{
+    Also, Checkpointer, Claim, CodecError, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery,
+    Listed, Posted, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
+};
+use mailbox::Mail;
+use names::NameHash;
+use thread::Thread;
+
+/// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// Keeps checkpoints in memory, as they are: nothing is copied or encoded until it is read.
+///
+/// A clone shares what is kept. It lasts as long as the process, so that a lease needs no renewal: it ends when it is
+/// released or taken over.
+///
+/// A commit takes effect when it is called, even if its future is dropped; so does a release.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySaver(Arc<Shared>);
+
+type Shard = HashMap<Arc<str>, Thread, NameHash>;
+
+#[derive(Debug, Default)]
+struct Shared {
+    shards: [Mutex<Shard>; SHARDS],
+    /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
+    last_token: AtomicU64,
+    /// Of all threads. Locked after a shard.
+    mail: Mutex<Mail>,
+    conversations: Conversations,
+}
+
+impl MemorySaver {
+    /// An empty saver.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
+    #[doc(hidden)]
+    pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
+        let mut copy = self.shard(thread).get(thread).map(Thread::history).unwrap_or_default();
+        if !whole {
+            let (latest, now) = (Prune::default(), SystemTime::now());
+            copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
+        }
+        codec::encode_record(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+    }
+
+    /// The thread that these bytes are of, in place of what is there.
+    #[doc(hidden)]
+    pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
+        let (history, mailbox): (thread::Dump<'static>, mailbox::Mailbox) = codec::decode(dump)?;
+        self.shard(thread).insert(thread.into(), Thread::load(history));
+        lock(&self.0.mail).put(thread, mailbox);
+        Ok(())
+    }
+
+    /// A saver of its own with a copy of a thread.
+    #[doc(hidden)]
+    pub fn apart(&self, thread: &str) -> Self {
+        let copy = Self::new();
+        if let Some(history) = self.shard(thread).get(thread).map(Thread::history) {
+            copy.shard(thread).insert(thread.into(), history);
+        }
+        lock(&copy.0.mail).put(thread, lock(&self.0.mail).mailbox(thread));
+        copy
+    }
+
+    fn shard(&self, thread: &str) -> MutexGuard<'_, Shard> {
+        let hash = NameHash::default().hash_one(thread);
+        // The map inside uses the low bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let shard = (hash >> 32) as usize % SHARDS;
+        lock(&self.0.shards[shard])
+    }
+
+    /// Each part of the threads, locked one after the other.
+    fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.0.shards.iter().map(lock)
+    }
+
+    /// The thread that a lease is for, if nobody else has claimed it since.
+    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut Thread, SaverError> {
+        match shard.get_mut(&lease.thread) {
+            Some(thread) if thread.token == lease.token => Ok(thread),
+            _ => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+        }
+    }
+
+    fn try_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, thread::Taken> {
+        let mut shard = self.shard(thread);
+        let name = shard.get_key_value(thread).map_or_else(|| Arc::from(thread), |(name, _)| name.clone());
+        let thread = shard.entry(name.clone()).or_default();
+        if claim.when_running != WhenRunning::TakeOver
+            && let Some(taken) = thread.taken()
+        {
+            return Err(taken);
+        }
+        let token = self.0.last_token.fetch_add(1, Ordering::Relaxed) + 1;
+        thread.claim(token, claim, SystemTime::now());
+        let driven = lock(&self.0.mail).is_driven(&name);
+        Ok(Lease::new(name, token, claim.lasts).driven(driven))
+    }
+
+    async fn wait_and_claim(&self, thread: &str, claim: &Claim, at_most: Duration) -> Result<Lease, SaverError> {
+        let mut holder = String::new();
+        let waiting = async {
+            loop {
+                match self.try_claim(thread, claim) {
+                    Ok(lease) => return lease,
+                    Err(taken) => {
+                        holder = taken.holder;
+                        taken.freed.await;
+                    }
+                }
+            }
+        };
+        let lease = tokio::time::timeout(at_most, waiting).await;
+        lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
+    }
+
+    pub(crate) fn post_now(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        check_thread(thread)?;
+        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
+    }
+
+    pub(crate) fn delete_now(&self, thread: &str) {
+        // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
+        let mut shard = self.shard(thread);
+        shard.remove(thread);
+        lock(&self.0.mail).delete(thread);
+        self.0.conversations.forget(thread);
+    }
+
+    /// Claims a thread for a worker; none if somebody else holds it.
+    pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
+        self.try_claim(thread, claim).ok()
+    }
+
+    /// Whether the lease is still held: neither taken over nor released.
+    pub(crate) fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
+        match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
+            Some(_) => Ok(()),
+            None => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+        }
+    }
+
+    /// Commits, and says whether the lease is still good even if there is nothing to store.
+    pub(crate) fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
+        self.commit_and(lease, records, also, |_| {})
+    }
+
+    /// Copies a thread in place of another.
+    pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
+        if from != to {
+            let history = self.shard(from).get(from).map(Thread::history);
+            let mut shard = self.shard(to);
+            shard.remove(to);
+            lock(&self.0.mail).delete(to);
+            self.0.conversations.forget(to);
+            if let Some(history) = history {
+                let name = Arc::from(to);
+                lock(&self.0.mail).copy(from, &name);
+                shard.insert(name, history);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes what a run has done to a thread.
+    pub(crate) fn undo(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.undo(run);
+        }
+        lock(&self.0.mail).undo(thread, run);
+        self.0.conversations.forget(thread);
+    }
+
+    /// Discards what is kept to undo a run's changes to a thread.
+    pub(crate) fn settle(&self, thread: &str, run: Uuid) {
+        let mut shard = self.shard(thread);
+        if let Some(thread) = shard.get_mut(thread) {
+            thread.settle(run);
+        }
+        lock(&self.0.mail).settle(thread, run);
+    }
+
+    /// Commits, and does something with the thread before anybody else can.
+    fn commit_and(
+        &self,
+        lease: &Lease,
+        records: Vec<Record>,
+        also: &Also,
+        then: impl FnOnce(&mut Thread),
+    ) -> Result<(), SaverError> {
+        for record in &records {
+            check(record)?;
+        }
+        let mut shard = self.shard(&lease.thread);
+        let thread = Self::held(&mut shard, lease)?;
+        thread.check_bases(&lease.thread, &records)?;
+        if !also.is_empty() {
+            lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
+        }
+        if let Some(run) = also.run {
+            thread.keep_overwritten(run, &records);
+        }
+        thread.store(records);
+        then(thread);
+        Ok(())
+    }
+
+    /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
+    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&Thread) -> Deletion) -> u64 {
+        let Some(names) = threads else {
+            return self
+                .shards()
+                .map(|mut shard| shard.values_mut().map(|thread| thread.delete(&plan)).sum::<u64>())
+                .sum();
+        };
+        names.iter().map(|name| self.shard(name).get_mut(name.as_str()).map_or(0, |thread| thread.delete(&plan))).sum()
+    }
+
+    fn list_now(&self, query: &ListQuery) -> Vec<Listed> {
+        let mut found: Vec<Listed> = match &query.thread {
+            Some(name) => match self.shard(name).get_key_value(name.as_str()) {
+                Some((name, thread)) => thread.list(name, query),
+                None => Vec::new(),
+            },
+            None => self
+                .shards()
+                .flat_map(|shard| shard.iter().flat_map(|(name, thread)| thread.list(name, query)).collect::<Vec<_>>())
+                .collect(),
+        };
+        found.sort_by(|a, b| {
+            b.checkpoint
+                .id
+                .cmp(&a.checkpoint.id)
+                .then_with(|| (&a.thread, &a.namespace).cmp(&(&b.thread, &b.namespace)))
+        });
+        found.truncate(query.limit.unwrap_or(usize::MAX));
+        found
+    }
+
+    fn threads_now(&self, limit: Option<usize>) -> Vec<ThreadInfo> {
+        let mut found: Vec<_> = self
+            .shards()
+            .flat_map(|shard| shard.iter().filter_map(|(name, thread)| thread.info(name)).collect::<Vec<_>>())
+            .collect();
+        found.sort_by(|(newest, a), (other, b)| other.cmp(newest).then_with(|| a.thread.cmp(&b.thread)));
+        found.truncate(limit.unwrap_or(usize::MAX));
+        found.into_iter().map(|(_, info)| info).collect()
+    }
+
+    fn sweep_now(&self) -> u64 {
+        let now = SystemTime::now();
+        let mut swept = 0;
+        for mut shard in self.shards() {
+            shard.retain(|name, thread| {
+                let expired = thread.is_expired(now);
+                if expired {
+                    lock(&self.0.mail).delete(name);
+                    self.0.conversations.forget(name);
+                }
+                swept += u64::from(expired);
+                !expired && !thread.is_idle_and_empty()
+            });
+        }
+        swept
+    }
+}
+
+#[async_trait]
+impl Checkpointer for MemorySaver {
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        check_thread(thread)?;
+        match claim.when_running {
+            WhenRunning::Wait(at_most) => self.wait_and_claim(thread, &claim, at_most).await,
+            WhenRunning::TakeOver | WhenRunning::Reject => self
+                .try_claim(thread, &claim)
+                .map_err(|taken| SaverError::Busy { thread: thread.to_owned(), holder: taken.holder }),
+        }
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        Self::held(&mut self.shard(&lease.thread), lease).map(|_| ())
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        if let Ok(thread) = Self::held(&mut self.shard(&lease.thread), lease) {
+            thread.free();
+        }
+        Ok(())
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also_now(lease, records, &Also::default())
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.commit_also_now(lease, records, &also)
+    }
+
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        self.commit_and(lease, records, &also, Thread::free).map(|()| true)
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.post_now(thread, graph, letter)
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        Ok(lock(&self.0.mail).of(thread))
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        Ok(lock(&self.0.mail).due(&query))
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.get_changed(thread, namespace, id, &[]).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id, known)))
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        Ok(self.list_now(&query))
+    }
+
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        Ok(self.threads_now(limit))
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        self.delete_now(thread);
+        Ok(())
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        self.copy_now(from, to)
+    }
+
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        self.delete(None, |thread| Deletion::by_runs(thread.newest_first(), runs));
+        self.0.conversations.forget_all();
+        Ok(())
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        let now = SystemTime::now();
+        let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
+        let pruned = self.delete(prune.threads.as_deref(), plan);
+        match &prune.threads {
+            Some(threads) => threads.iter().for_each(|thread| self.0.conversations.forget(thread)),
+            None => self.0.conversations.forget_all(),
+        }
+        Ok(pruned)
+    }
+
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        Ok(self.sweep_now())
+    }
+
+    fn leases_expire(&self) -> bool {
+        false
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        Some(&self.0.conversations)
+    }
+}
+
+/// A saver stays usable when somebody panicked while it was locked: nothing here leaves a thread half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

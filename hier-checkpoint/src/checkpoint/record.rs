@@ -1,0 +1,379 @@
+//! Stored records: checkpoints, values of channels, writes of tasks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::error::SaverError;
+use super::names::Names;
+
+/// A thread as it is between two supersteps, without the values of its channels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The id: a UUID of version 6, greater than that of every earlier checkpoint of the thread and namespace.
+    pub id: Uuid,
+    /// The checkpoint that this one follows.
+    pub parent: Option<Uuid>,
+    /// The superstep: −1 for the first input, 0 once it is applied, 1 after the first nodes.
+    pub step: i64,
+    /// The kind of event that made it.
+    pub source: Source,
+    /// The names of the state's channels (and of the engine's own, which start with `__`).
+    pub channels: Arc<[Arc<str>]>,
+    /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
+    pub versions: Arc<[Uuid]>,
+    /// The tasks of the next step.
+    pub agenda: Agenda,
+    /// Which program wrote it: the graph, the version and the fingerprint of its state.
+    pub schema: Arc<Schema>,
+    /// The metadata of the run's configuration, and its `run_id`. Filters compare it, see
+    /// [`ListQuery`](super::ListQuery).
+    pub metadata: Arc<Map<String, Value>>,
+    /// For each graph around this one its namespace and the id of its checkpoint.
+    pub parents: Arc<BTreeMap<String, Uuid>>,
+}
+
+impl Checkpoint {
+    /// A checkpoint with these channels, of which none has a value, and nothing that is to run. The other fields are set
+    /// afterwards.
+    pub fn new(id: Uuid, step: i64, source: Source, channels: Arc<[Arc<str>]>) -> Self {
+        Self {
+            id,
+            parent: None,
+            step,
+            source,
+            versions: channels.iter().map(|_| Uuid::nil()).collect(),
+            channels,
+            agenda: Agenda::default(),
+            schema: Arc::default(),
+            metadata: Arc::default(),
+            parents: Arc::default(),
+        }
+    }
+}
+
+/// Which program wrote a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Schema {
+    /// The graph.
+    pub graph: String,
+    /// The version of the state: `#[state(version = …)]`.
+    pub version: u32,
+    /// The fingerprint of the state's channels. Stored values carry the rules that they are read by, so another fingerprint is
+    /// not an error. Values that are kept in memory between runs are used only by a state with the same fingerprint.
+    pub fingerprint: u64,
+}
+
+impl Schema {
+    /// The graph, the version of its state, the fingerprint of the state's channels.
+    pub fn new(graph: impl Into<String>, version: u32, fingerprint: u64) -> Self {
+        Self { graph: graph.into(), version, fingerprint }
+    }
+}
+
+/// The kind of event that made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A new input.
+    Input,
+    /// A superstep.
+    Loop,
+    /// `update_state`.
+    Update,
+    /// A copy of another checkpoint, to go on from there in another way.
+    Fork,
+}
+
+impl Source {
+    /// The name: `input`, `loop`, `update` or `fork`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Loop => "loop",
+            Self::Update => "update",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+/// The tasks of the next step. Nodes go by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Agenda {
+    /// Whether the input has been stored and not yet been applied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub start: bool,
+    /// True if that input came from outside the graph's runs. The graph is entered with it when it is applied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unentered: bool,
+    /// Nodes that edges have set off, in order of their names.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub ready: Names,
+    /// The Sends, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sends: Vec<SendRecord>,
+    /// Deferred nodes that wait until nothing else is left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Arc<str>>,
+    /// Deferred nodes that need wait no longer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Arc<str>>,
+    /// Joins for which some of their sources have run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joins: Vec<JoinRecord>,
+    /// Nodes of `ready` that several edges have set off at once, of which one was a join.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tied: Vec<Arc<str>>,
+    /// Which node ran last.
+    #[serde(skip_serializing_if = "LastRan::is_nothing")]
+    pub last: LastRan,
+    /// What the graph's subgraphs that keep their state from call to call have, as this line of the history has it: for each
+    /// the last part of its namespace and the id of its checkpoint. None if the graph has no such subgraph, or was stored by
+    /// a program that did not note it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Arc<Kept>>,
+}
+
+/// Which checkpoint a subgraph that keeps its state goes on from, by the last part of its namespace.
+pub type Kept = BTreeMap<Arc<str>, Uuid>;
+
+/// A task that a Send starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SendRecord {
+    /// The node.
+    pub node: Arc<str>,
+    /// The payload, encoded.
+    #[serde(with = "serde_bytes")]
+    pub payload: Vec<u8>,
+}
+
+impl SendRecord {
+    /// A task of this node, with the encoded payload.
+    pub fn new(node: impl Into<Arc<str>>, payload: Vec<u8>) -> Self {
+        Self { node: node.into(), payload }
+    }
+}
+
+/// How full a join is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct JoinRecord {
+    /// The join, by the name of its trigger: `join:a+b:target`.
+    pub join: Arc<str>,
+    /// The sources that have run.
+    pub seen: Vec<Arc<str>>,
+    /// Whether its target was deferred and has been released.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
+}
+
+impl JoinRecord {
+    /// A join of which these sources have run.
+    pub fn new(join: impl Into<Arc<str>>, seen: Vec<Arc<str>>, released: bool) -> Self {
+        Self { join: join.into(), seen, released }
+    }
+}
+
+/// Which node ran last: the one as which an update without `as_node` is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastRan {
+    /// None has run.
+    #[default]
+    Nothing,
+    /// START.
+    Start,
+    /// This one.
+    Node(Arc<str>),
+    /// Several in one step; which is not known.
+    Several,
+    /// These in one step, or one that several edges have set off at once: which ran last is ambiguous.
+    Among(Vec<Arc<str>>),
+}
+
+impl LastRan {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
+
+/// A channel's value as one checkpoint brings it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The channel: an index into [`Checkpoint::channels`].
+    pub channel: usize,
+    /// If the bytes are only what was added: the version that they are added to. Else they are the whole value.
+    pub base: Option<Uuid>,
+    /// The value, or what was added to it, encoded.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A channel's value as it is read: a whole value and what was added to it since, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// The whole value. None only if it is missing from the store, which the engine reports as damage.
+    pub full: Option<Vec<u8>>,
+    /// The values added since, oldest first.
+    pub deltas: Vec<Vec<u8>>,
+}
+
+/// Something to store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// A checkpoint with the values that it brings.
+    Checkpoint {
+        /// The namespace.
+        namespace: Arc<str>,
+        /// The checkpoint.
+        checkpoint: Box<Checkpoint>,
+        /// The values of the channels that changed: their version is the checkpoint's id.
+        pieces: Vec<Piece>,
+    },
+    /// Writes of a task.
+    Writes {
+        /// The namespace.
+        namespace: Arc<str>,
+        /// The writes.
+        writes: TaskWrites,
+    },
+}
+
+/// Whether a record makes sense, for savers: each channel has one version, each piece is of one of the checkpoint's channels
+/// and only adds to an older version.
+pub fn check(record: &Record) -> Result<(), SaverError> {
+    let Record::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
+    let channels = checkpoint.channels.len();
+    if checkpoint.versions.len() != channels {
+        let reason = format!("{channels} channels and {} versions", checkpoint.versions.len());
+        return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}: give each channel one", checkpoint.id)));
+    }
+    for piece in pieces {
+        if piece.channel >= channels {
+            let reason = format!("a value for channel {} of {channels}", piece.channel);
+            return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}", checkpoint.id)));
+        }
+        // Chains that only lead backwards end.
+        if piece.base.is_some_and(|base| base >= checkpoint.id) {
+            let name = &checkpoint.channels[piece.channel];
+            let reason = format!("adds to a version of channel `{name}` that is not older than itself");
+            return Err(SaverError::Invalid(format!("checkpoint `{}` {reason}", checkpoint.id)));
+        }
+    }
+    Ok(())
+}
+
+/// The values that must be there before a record is stored: the channel, by its index, and the version. Each is one that the
+/// checkpoint names and does not bring itself, or one that a piece of it adds to.
+///
+/// A saver refuses a record of which one is neither stored nor brought by an earlier record of the same commit
+/// ([`SaverError::Gone`]): what is read would lack it.
+pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
+    let (checkpoint, pieces) = match record {
+        Record::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
+        Record::Writes { .. } => (None, [].as_slice()),
+    };
+    let named = checkpoint.into_iter().flat_map(move |checkpoint| {
+        let brought =
+            move |channel, version| version == checkpoint.id && pieces.iter().any(|piece| piece.channel == channel);
+        let versions = checkpoint.versions.iter().copied().enumerate();
+        versions.filter(move |(channel, version)| !version.is_nil() && !brought(*channel, *version))
+    });
+    named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
+}
+
+/// Whether a checkpoint builds on nothing but what its parent has, of whose channels, which are the same, these are the versions: then
+/// the values that [`builds_on`] lists are there if the parent is stored.
+pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+    let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
+    let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
+    versions.all(|(channel, (version, known))| {
+        version == known || version.is_nil() || (*version == checkpoint.id && brings(channel))
+    }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| parent.get(piece.channel) == Some(&base)))
+}
+
+/// The writes of a task, kept beside the checkpoint from which its step started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskWrites {
+    /// The checkpoint.
+    pub checkpoint: Uuid,
+    /// The task; nil for what a caller's command wrote.
+    pub task: Uuid,
+    /// The place of the task in the order in which writes are applied.
+    pub path: Arc<str>,
+    /// The writes.
+    pub writes: Vec<PendingWrite>,
+}
+
+/// One write of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingWrite {
+    /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
+    pub slot: i32,
+    /// The channel, or a name of the engine's that starts with `__`.
+    pub channel: Arc<str>,
+    /// The value, encoded.
+    #[serde(with = "serde_bytes")]
+    pub value: Vec<u8>,
+}
+
+/// An answer to a question of a task, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// The identity of the question: the hash of its key or value.
+    pub to: String,
+    /// The answer.
+    pub value: Value,
+}
+
+/// Slots with a meaning of their own: each write replaces the one before. The numbers are the reference's.
+pub mod slot {
+    /// Why the task failed.
+    pub const ERROR: i32 = -1;
+    /// The questions of the task.
+    pub const INTERRUPT: i32 = -3;
+    /// The answer for whoever asks first.
+    pub const RESUME: i32 = -4;
+
+    /// The answer to the question of a task with this number, from 0.
+    pub const fn answer(question: i32) -> i32 {
+        -1000 - question
+    }
+
+    /// The number of the question whose answer this slot has.
+    pub fn answered(slot: i32) -> Option<usize> {
+        // The lower half is for steps.
+        usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
+    }
+
+    /// The result of the durable step of a task with this number, from 0: below all answers.
+    pub const fn step(number: i32) -> i32 {
+        i32::MIN + number
+    }
+}
+
+/// A checkpoint as it is read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
+    pub values: Vec<(usize, Chain)>,
+    /// The writes of the tasks of its step, in the order of (path, task, slot).
+    pub writes: Vec<TaskWrites>,
+}
+
+impl Saved {
+    /// A checkpoint with its values and the writes of its tasks.
+    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, Chain)>, writes: Vec<TaskWrites>) -> Self {
+        Self { checkpoint, values, writes }
+    }
+}

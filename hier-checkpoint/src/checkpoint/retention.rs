@@ -1,0 +1,182 @@
+//! Deletion of checkpoints. Savers share it, so that they all delete the same rows.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+use super::query::Prune;
+use super::record::Checkpoint;
+use super::{Checkpointer, SaverError};
+
+/// A checkpoint and its namespace.
+type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
+
+/// The checkpoints of one thread that are to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Their namespaces and ids.
+    pub checkpoints: HashSet<(Arc<str>, Uuid)>,
+    /// Whether a run that holds the thread builds on one of them: the latest of the root, or of a subgraph that keeps its
+    /// state between calls. Such a run is superseded, since what it commits next could not be read.
+    pub ends_lease: bool,
+}
+
+impl Deletion {
+    /// The checkpoints that a prune deletes, of all of a thread, newest first.
+    pub fn by_prune<'a>(
+        newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
+        prune: &Prune,
+        now: SystemTime,
+    ) -> Self {
+        let kept = prune.strategy.kept();
+        let cutoff = prune.older_than.map(|age| now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
+        let all: Vec<_> = newest_first.into_iter().collect();
+        let goes = |place: usize, checkpoint: &Checkpoint| {
+            place >= kept && cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff)
+        };
+        let mut deletion = Self::plan(all.iter().copied(), goes);
+        deletion.spare(&all);
+        deletion.note_latest(&all);
+        deletion
+    }
+
+    /// What subgraphs keep from call to call stays with the checkpoints that go on from it: what they name, and what a call
+    /// from them has done that is not complete.
+    fn spare(&mut self, newest_first: &[Placed<'_>]) {
+        let known: HashMap<(&str, Uuid), Placed<'_>> =
+            newest_first.iter().map(|place| ((&**place.0, place.1.id), *place)).collect();
+        // The last one of each call, by the namespace and the checkpoint that it was called from.
+        let mut calls: HashMap<(&str, Uuid), Vec<Placed<'_>>> = HashMap::new();
+        let mut seen = HashSet::new();
+        for place @ (namespace, checkpoint) in newest_first.iter().copied() {
+            let outer = namespace.rsplit_once('|').map_or("", |(outer, _)| outer);
+            if !is_per_call(namespace)
+                && let Some(from) = checkpoint.parents.get(outer)
+                && seen.insert((namespace, *from))
+            {
+                calls.entry((outer, *from)).or_default().push(place);
+            }
+        }
+        let stays = |(namespace, checkpoint): &&Placed<'_>| !self.has(namespace, checkpoint.id);
+        let mut open: Vec<Placed<'_>> = newest_first.iter().filter(stays).copied().collect();
+        while let Some((namespace, checkpoint)) = open.pop() {
+            let kept = checkpoint.agenda.kept.iter().flat_map(|kept| kept.iter()).filter_map(|(level, id)| {
+                let inner = if namespace.is_empty() { level.to_string() } else { format!("{namespace}|{level}") };
+                known.get(&(inner.as_str(), *id)).copied()
+            });
+            let called = calls.get(&(&**namespace, checkpoint.id)).into_iter().flatten().copied();
+            for (namespace, checkpoint) in kept.chain(called) {
+                if self.checkpoints.remove(&(namespace.clone(), checkpoint.id)) {
+                    open.push((namespace, checkpoint));
+                }
+            }
+        }
+    }
+
+    /// Whether one goes that a run builds on.
+    fn note_latest(&mut self, newest_first: &[Placed<'_>]) {
+        let mut seen = HashSet::new();
+        let latest = newest_first.iter().filter(|(namespace, _)| seen.insert(*namespace));
+        self.ends_lease = latest
+            .filter(|(namespace, _)| !is_per_call(namespace))
+            .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
+    }
+
+    /// The checkpoints that are deleted with these runs, of all of a thread, newest first.
+    pub fn by_runs<'a>(
+        newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
+        runs: &[String],
+    ) -> Self {
+        let all: Vec<_> = newest_first.into_iter().collect();
+        let mut deletion = Self::plan(all.iter().copied(), |_, checkpoint| {
+            let run = checkpoint.metadata.get("run_id").and_then(serde_json::Value::as_str);
+            run.is_some_and(|run| runs.iter().any(|other| other == run))
+        });
+        deletion.note_latest(&all);
+        deletion
+    }
+
+    /// `goes` is given a checkpoint's place in its namespace, from 0 for the latest.
+    fn plan<'a>(
+        newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
+        goes: impl Fn(usize, &Checkpoint) -> bool,
+    ) -> Self {
+        let mut deletion = Self::default();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut calls = Vec::new();
+        for (namespace, checkpoint) in newest_first {
+            let place = places.entry(namespace).or_default();
+            if goes(*place, checkpoint) {
+                deletion.checkpoints.insert((namespace.clone(), checkpoint.id));
+            } else if is_per_call(namespace)
+                && let Some(root) = checkpoint.parents.get("")
+            {
+                calls.push((namespace, checkpoint.id, *root));
+            }
+            *place += 1;
+        }
+        let root: Arc<str> = Arc::from("");
+        calls.retain(|(_, _, called_from)| deletion.checkpoints.contains(&(root.clone(), *called_from)));
+        deletion.checkpoints.extend(calls.into_iter().map(|(namespace, id, _)| (namespace.clone(), id)));
+        deletion
+    }
+
+    /// Whether nothing is deleted.
+    pub fn is_empty(&self) -> bool {
+        self.checkpoints.is_empty()
+    }
+
+    /// Whether this checkpoint is deleted.
+    pub fn has(&self, namespace: &Arc<str>, id: Uuid) -> bool {
+        self.checkpoints.contains(&(namespace.clone(), id))
+    }
+}
+
+/// Whether a namespace belongs to one call of a subgraph, and goes with the root checkpoint from which it was called.
+///
+/// The namespaces of calls carry the id of the calling task, `node:task`; those of subgraphs that keep their state between
+/// calls are the bare names of nodes.
+pub fn is_per_call(namespace: &str) -> bool {
+    namespace.contains(':')
+}
+
+/// Sweeps a saver in the background, again and again after `every`, until the guard is dropped.
+///
+/// A sweep that fails is reported through `tracing` and tried again after the next wait. Needs a tokio runtime.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use crate::checkpoint::{MemorySaver, sweep_every};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let saver = MemorySaver::default();
+/// let sweeper = sweep_every(saver.clone(), Duration::from_mins(1));
+/// // … serve …
+/// drop(sweeper);
+/// # }
+/// ```
+#[must_use = "the sweeper stops when its guard is dropped"]
+pub fn sweep_every(saver: impl Checkpointer, every: Duration) -> Sweeper {
+    Sweeper { _task: AbortOnDropHandle::new(tokio::spawn(sweep_forever(saver, every))) }
+}
+
+async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
+    loop {
+        match saver.sweep().await {
+            Ok(0) => {}
+            Ok(threads) => tracing::debug!(threads, "swept threads whose time to live has passed"),
+            Err(SaverError::Unusable { place, reason }) => tracing::error!(place, reason, "cannot sweep"),
+            Err(error) => tracing::warn!(%error, "cannot sweep; trying again later"),
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// A sweeper in the background; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Sweeper {
+    _task: AbortOnDropHandle<()>,
+}

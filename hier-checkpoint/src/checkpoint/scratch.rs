@@ -1,0 +1,21 @@
+//! Memory that is used again for each value that is encoded, so that what is kept takes one allocation of its own length.
+
+use super::CodecError;
+
+/// Longer values are kept as they are, rather than copied.
+const LONG: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub struct Scratch(Vec<u8>);
+
+impl Scratch {
+    /// The bytes that this writes.
+    pub fn bytes(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,
+    ) -> Result<Vec<u8>, CodecError> {
+        self.0.clear();
+        encode(&mut self.0)?;
+        Ok(if self.0.len() > LONG { std::mem::take(&mut self.0) } else { self.0.as_slice().to_vec() })
+    }
+}

@@ -1,0 +1,90 @@
+//! The calls in a conversation, and which of them wait for a result.
+//!
+//! Messages can be added between an answer of the model and its calls, by an inbox, a layer or a person. A call is therefore
+//! found by its id, or by the message of the model that makes it, and never by its distance from the end.
+
+use super::{Body, Message, Messages, ToolCall};
+
+impl Messages {
+    /// The calls of the last message of the model that calls tools, as far as they have no result.
+    #[doc(hidden)]
+    pub fn open_calls(&self) -> Vec<&ToolCall> {
+        let place = self.iter().rposition(|message| !message.tool_calls().is_empty());
+        place.map(|place| self.open_at(place)).unwrap_or_default()
+    }
+
+    /// The calls of the last message of the model, as far as they have no result.
+    #[doc(hidden)]
+    pub fn open_in_last_answer(&self) -> Vec<&ToolCall> {
+        let place = self.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));
+        place.map(|place| self.open_at(place)).unwrap_or_default()
+    }
+
+    /// The last message that makes a call with this id. Some providers use an id again in a later answer.
+    #[doc(hidden)]
+    pub fn caller_of(&self, id: &str) -> Option<&Message> {
+        self.iter().rev().find(|message| message.tool_calls().iter().any(|call| call.id == id))
+    }
+
+    /// The calls of the message at this place that have no result behind it.
+    fn open_at(&self, place: usize) -> Vec<&ToolCall> {
+        let Some(message) = self.get(place) else { return Vec::new() };
+        let mut open: Vec<&ToolCall> = message.tool_calls().iter().collect();
+        // From the end, because the match is near it.
+        for id in self.iter().rev().take(self.len() - place - 1).filter_map(Message::tool_call_id) {
+            if let Some(answered) = open.iter().position(|call| call.id == id) {
+                open.remove(answered);
+            }
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall::new("look", json!({})).with_id(id)
+    }
+
+    fn open(messages: &Messages) -> Vec<&str> {
+        messages.open_calls().iter().map(|call| &*call.id).collect()
+    }
+
+    #[test]
+    fn open_calls_ignore_messages_of_others() {
+        let answer = Message::calls("", [call("1"), call("2")]);
+        let foreign = || [Message::user("more"), Message::system("rules"), Message::assistant("by a person")];
+        for place in 0..=2 {
+            let mut all = vec![Message::user("hi"), answer.clone(), Message::tool(&call("1"), "seen")];
+            let at = place + 1;
+            for message in foreign() {
+                all.insert(at, message);
+            }
+            assert_eq!(open(&all.into()), ["2"], "{place}");
+        }
+        let all: Messages = [answer, Message::tool(&call("2"), ""), Message::tool(&call("1"), "")].into();
+        assert!(open(&all).is_empty());
+        assert!(all.open_in_last_answer().is_empty());
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_names_the_later_call() {
+        let (first, second) = (Message::calls("first", [call("0")]), Message::calls("second", [call("0")]));
+        let all: Messages = [first, Message::tool(&call("0"), "one"), second, Message::user("more")].into();
+        assert_eq!(open(&all), ["0"]);
+        assert_eq!(all.caller_of("0").unwrap().text(), "second");
+        assert_eq!(all.caller_of("1"), None);
+    }
+
+    #[test]
+    fn only_the_last_answer_says_what_the_model_wants() {
+        let all: Messages =
+            [Message::calls("", [call("0")]), Message::user("stop"), Message::assistant("Fine.")].into();
+        assert_eq!(open(&all), ["0"]);
+        assert!(all.open_in_last_answer().is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! Answers of models, whole or piece by piece.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Message;
+
+/// Why an answer of a model ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FinishReason {
+    /// The model had nothing more to say.
+    Stop,
+    /// The answer reached its limit of tokens: what it says is cut off, and what it calls cannot be made.
+    Length,
+    /// The model calls tools.
+    ToolCalls,
+    /// The provider, or the model itself, withheld the answer.
+    ContentFilter,
+    /// Another reason, as the provider names it.
+    Other(String),
+}
+
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Other(reason) => reason,
+        })
+    }
+}
+
+/// The answer of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChatResponse {
+    /// The answer: a message of the assistant, with its usage where the provider tells it.
+    pub message: Message,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// Why the answer ended, where the provider tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<FinishReason>,
+}
+
+impl ChatResponse {
+    /// An answer of which nothing else is known.
+    pub fn new(message: Message) -> Self {
+        Self { message, model: None, finish: None }
+    }
+
+    /// The same answer, given by this model.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// The same answer, which ended for this reason.
+    #[must_use]
+    pub fn with_finish(mut self, finish: FinishReason) -> Self {
+        self.finish = Some(finish);
+        self
+    }
+
+    /// The text of the answer.
+    pub fn text(&self) -> String {
+        self.message.text()
+    }
+}
+
+/// A piece of an answer that is still being made.
+///
+/// The pieces of a stream add up to its answer: the texts to its text, the reasoning to its thoughts, and the arguments of each call to
+/// the JSON of that call's arguments. Exceptions are calls that were cut off or whose arguments are not JSON: see the answer. To get only
+/// the answer, wait for [`Done`](Self::Done).
+///
+/// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt then follows, and only that is part of
+/// the answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ChatChunk {
+    /// The next piece of its text.
+    Text(String),
+    /// The next piece of what the model thinks before it answers.
+    Reasoning(String),
+    /// The model begins to call a tool.
+    #[non_exhaustive]
+    CallStarted {
+        /// The id of the call: that of the whole answer, too.
+        id: String,
+        /// The name of the tool.
+        name: String,
+    },
+    /// The next piece of the arguments of a call that has begun.
+    #[non_exhaustive]
+    CallArguments {
+        /// The id of the call.
+        id: String,
+        /// A piece of JSON text.
+        text: String,
+    },
+    /// The whole answer: the last piece.
+    Done(ChatResponse),
+}
+
+impl ChatChunk {
+    /// A call begins.
+    pub fn call_started(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::CallStarted { id: id.into(), name: name.into() }
+    }
+
+    /// A piece of the arguments of a call that has begun.
+    pub fn call_arguments(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::CallArguments { id: id.into(), text: text.into() }
+    }
+
+    /// The chunk as a field of an event's JSON: its name and value.
+    #[doc(hidden)]
+    pub fn field(&self) -> Result<(&'static str, Value), serde_json::Error> {
+        Ok(match self {
+            Self::Text(text) => ("text", Value::from(text.as_str())),
+            Self::Reasoning(text) => ("reasoning", Value::from(text.as_str())),
+            Self::CallStarted { id, name } => ("call", json!({ "id": id, "name": name })),
+            Self::CallArguments { id, text } => ("arguments", json!({ "id": id, "text": text })),
+            Self::Done(response) => ("message", serde_json::to_value(&response.message)?),
+        })
+    }
+
+    /// The size of the texts of a part, in bytes; 0 for the whole answer.
+    #[doc(hidden)]
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) => text.len(),
+            Self::CallStarted { id, name: text } | Self::CallArguments { id, text } => id.len() + text.len(),
+            Self::Done(_) => 0,
+        }
+    }
+}
+
+impl ChatResponse {
+    /// The whole answer as a stream of pieces: what it thought, its text, its calls, then itself.
+    pub fn into_chunks(self) -> impl Iterator<Item = ChatChunk> {
+        let message = &self.message;
+        let thoughts = message.reasoning().iter().map(|thought| thought.text.clone());
+        let thoughts = thoughts.filter(|text| !text.is_empty()).map(ChatChunk::Reasoning);
+        let text = Some(message.text()).filter(|text| !text.is_empty()).map(ChatChunk::Text);
+        let calls = message.tool_calls().iter().flat_map(|call| {
+            let arguments = ChatChunk::call_arguments(&call.id, call.args.to_string());
+            [ChatChunk::call_started(&call.id, &call.name), arguments]
+        });
+        let chunks: Vec<_> = thoughts.chain(text).chain(calls).collect();
+        chunks.into_iter().chain([ChatChunk::Done(self)])
+    }
+}

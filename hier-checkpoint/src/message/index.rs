@@ -1,0 +1,106 @@
+//! Where things are in a list that shares what did not change, by their names.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+use imbl::GenericHashMap;
+use imbl::shared_ptr::DefaultSharedPtr;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A list of up to so many is looked through: an index of fewer costs more than it saves.
+const FEW: usize = 16;
+
+/// The place of each name, once the list is longer than [`FEW`]. Where a name stands twice, its last.
+///
+/// A name is known by its hash: what is shared is copied when it changes, and numbers are copied faster than names. Whoever finds a
+/// place looks whether the name stands there.
+#[derive(Clone, Default)]
+pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
+
+impl Places {
+    /// Something with this name is about to be added at the end of a list of this length, with these names.
+    pub fn add<'a, I>(&mut self, name: Option<&str>, len: usize, list: impl FnOnce() -> I)
+    where
+        I: Iterator<Item = Option<&'a str>>,
+    {
+        if len == FEW {
+            list().enumerate().for_each(|(place, name)| self.insert(name, place));
+        }
+        if len >= FEW {
+            self.insert(name, len);
+        }
+    }
+
+    fn insert(&mut self, name: Option<&str>, place: usize) {
+        if let Some(name) = name {
+            self.0.insert(hash(name), place);
+        }
+    }
+
+    /// Where this name is in a list of this length, with these names, of which `at` gives one.
+    pub fn find<'a, I>(
+        &self,
+        name: &str,
+        len: usize,
+        at: impl FnOnce(usize) -> Option<&'a str>,
+        list: impl FnOnce() -> I,
+    ) -> Option<usize>
+    where
+        I: ExactSizeIterator<Item = Option<&'a str>> + DoubleEndedIterator,
+    {
+        if len > FEW {
+            let place = *self.0.get(&hash(name))?;
+            if at(place) == Some(name) {
+                return Some(place);
+            }
+            // Another name has the same hash.
+        }
+        list().rposition(|listed| listed == Some(name))
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
+}
+
+/// What has been hashed already.
+#[derive(Clone, Copy, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_whose_hash_another_has_is_found() {
+        let names: Vec<String> = (0..40).map(|number| format!("name {number}")).collect();
+        let mut places = Places::default();
+        for (len, name) in names.iter().enumerate() {
+            places.add(Some(name), len, || names[..len].iter().map(|name| Some(&**name)));
+        }
+        let find = |places: &Places, name: &str| {
+            places.find(name, names.len(), |at| Some(&*names[at]), || names.iter().map(|name| Some(&**name)))
+        };
+        assert_eq!(find(&places, "name 30"), Some(30));
+        assert_eq!(find(&places, "name 3"), Some(3));
+        assert_eq!(find(&places, "name 40"), None);
+        // As if both had the same hash, and the other came later.
+        places.0.insert(hash("name 3"), 30);
+        assert_eq!(find(&places, "name 3"), Some(3));
+        places.0.insert(hash("name 40"), 30);
+        assert_eq!(find(&places, "name 40"), None);
+    }
+}

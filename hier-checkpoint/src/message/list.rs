@@ -1,0 +1,250 @@
+//! A conversation: a list of messages that shares what did not change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde::{Serialize, Serializer};
+
+use super::index::Places;
+use super::{Body, Message, fresh_id};
+use crate::reducer::{MergeMessages, ReduceError, Write};
+
+/// A conversation. Copies share the messages: a copy costs the same for ten messages as for ten thousand.
+///
+/// Each message in it has an id: one that comes without gets a fresh UUID when the list is made. With
+/// `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, a new one goes to
+/// the end; [`Message::remove`] removes one, [`Message::remove_all`] all (the rules of the reference's `add_messages`).
+#[derive(Clone, Default)]
+pub struct Messages {
+    list: Vector<Arc<Message>>,
+    /// The place of each id.
+    places: Places,
+}
+
+impl Messages {
+    /// An empty conversation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of messages.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are no messages.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The messages, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
+        self.list.iter().map(|message| &**message)
+    }
+
+    /// The message at this place.
+    pub fn get(&self, place: usize) -> Option<&Message> {
+        self.list.get(place).map(|message| &**message)
+    }
+
+    /// The last message.
+    pub fn last(&self) -> Option<&Message> {
+        self.list.last().map(|message| &**message)
+    }
+
+    /// The same conversation with a message in front, which is no part of it.
+    #[doc(hidden)]
+    pub fn preceded_by(&self, first: Option<Message>) -> Self {
+        match first {
+            Some(first) => Self::of([Arc::new(identified(first))].into_iter().chain(self.list.iter().cloned())),
+            None => self.clone(),
+        }
+    }
+
+    /// The same conversation with others behind it.
+    #[doc(hidden)]
+    pub fn followed_by(&self, others: Vec<Message>) -> Self {
+        let mut all = self.clone();
+        for message in others {
+            all.push(Arc::new(identified(message)));
+        }
+        all
+    }
+
+    /// Merges what was written into the conversation.
+    #[doc(hidden)]
+    pub fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
+        let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;
+        if let Some(place) = new.list.iter().rposition(all) {
+            *self = Self::default();
+            return self.merge(Self::of(new.list.into_iter().skip(place + 1)));
+        }
+        let mut removed: Vec<String> = Vec::new();
+        for message in new.list {
+            let known = message.id.as_ref().and_then(|id| Some((id, self.place(id)?)));
+            match (known, &message.body) {
+                (Some((id, _)), Body::Remove) => removed.push(id.clone()),
+                (None, Body::Remove) => {
+                    let id = message.id.as_deref().unwrap_or_default();
+                    return Err(ReduceError::new(format!(
+                        "a message with the id `{id}` cannot be removed: there is none"
+                    )));
+                }
+                (Some((id, place)), _) => {
+                    removed.retain(|other| other != id);
+                    self.list.set(place, message);
+                }
+                (None, _) => self.push(message),
+            }
+        }
+        if !removed.is_empty() {
+            let list = std::mem::take(self).list;
+            let kept = |message: &Arc<Message>| message.id.as_ref().is_none_or(|id| !removed.contains(id));
+            list.into_iter().filter(kept).for_each(|message| self.push(message));
+        }
+        Ok(())
+    }
+
+    /// Adds a message at the end.
+    fn push(&mut self, message: Arc<Message>) {
+        self.places.add(message.id.as_deref(), self.list.len(), || ids(&self.list));
+        self.list.push_back(message);
+    }
+
+    /// The first messages, and the others.
+    #[doc(hidden)]
+    pub fn split(&self, first: usize) -> (Self, Vec<Message>) {
+        let rest = self.iter().skip(first).cloned().collect();
+        (Self::of(self.list.iter().take(first).cloned()), rest)
+    }
+
+    /// The place of the message with this id.
+    #[doc(hidden)]
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.places.find(id, self.list.len(), |place| self.list.get(place)?.id.as_deref(), || ids(&self.list))
+    }
+
+    /// The messages as they are shared.
+    #[doc(hidden)]
+    pub fn shared(&self) -> &Vector<Arc<Message>> {
+        &self.list
+    }
+
+    /// A conversation of messages of this one.
+    #[doc(hidden)]
+    pub fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
+        let mut all = Self::default();
+        messages.for_each(|message| all.push(message));
+        all
+    }
+}
+
+impl MergeMessages for Messages {
+    fn merge_messages(&mut self, new: Self) -> Result<(), ReduceError> {
+        self.merge(new)
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    /// Assigns ids to messages without one. Removals stay as they are until the list is merged into a channel.
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self::of(messages.into_iter().map(|message| Arc::new(identified(message))))
+    }
+}
+
+/// The messages' ids.
+fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
+    list.iter().map(|message| message.id.as_deref())
+}
+
+/// The message with an id: its own or a fresh one. What removes all messages has none.
+fn identified(mut message: Message) -> Message {
+    if message.id.is_none() && message.body != Body::Remove {
+        message.id = Some(fresh_id().to_string());
+    }
+    message
+}
+
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        [message].into()
+    }
+}
+
+/// A message of the user.
+impl From<&str> for Messages {
+    fn from(text: &str) -> Self {
+        [Message::user(text)].into()
+    }
+}
+
+/// A message of the user.
+impl From<String> for Messages {
+    fn from(text: String) -> Self {
+        [Message::user(text)].into()
+    }
+}
+
+impl From<&Self> for Messages {
+    fn from(messages: &Self) -> Self {
+        messages.clone()
+    }
+}
+
+impl From<Vec<Message>> for Messages {
+    fn from(messages: Vec<Message>) -> Self {
+        messages.into_iter().collect()
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Messages {
+    fn from(messages: [Message; N]) -> Self {
+        messages.into_iter().collect()
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Write<Messages> {
+    fn from(messages: [Message; N]) -> Self {
+        Self::Merge(messages.into())
+    }
+}
+
+impl From<Vec<Message>> for Write<Messages> {
+    fn from(messages: Vec<Message>) -> Self {
+        Self::Merge(messages.into())
+    }
+}
+
+impl From<Message> for Write<Messages> {
+    fn from(message: Message) -> Self {
+        Self::Merge([message].into())
+    }
+}
+
+impl<'a> IntoIterator for &'a Messages {
+    type Item = &'a Message;
+    type IntoIter = Box<dyn Iterator<Item = &'a Message> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
+impl PartialEq for Messages {
+    fn eq(&self, other: &Self) -> bool {
+        self.list == other.list
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for Messages {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}

@@ -1,0 +1,295 @@
+//! Conversations: messages, lists of them, and what a model answers.
+
+mod block;
+mod calls;
+mod chunk;
+mod content;
+mod form;
+mod index;
+mod list;
+mod read;
+mod reasoning;
+mod schema;
+mod trim;
+mod typed;
+mod usage;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Builder;
+
+pub use chunk::{ChatChunk, ChatResponse, FinishReason};
+pub use content::{Content, Part};
+pub use list::Messages;
+pub use reasoning::Reasoning;
+pub use typed::BadAnswer;
+#[doc(hidden)]
+pub use typed::{quoted, read};
+pub use usage::Usage;
+
+#[doc(hidden)]
+pub use index::Places;
+
+/// One message of a conversation.
+///
+/// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, an `id`, and `extra`. It is also
+/// read in the forms of LangChain (`type: human`, `tool_calls`) and OpenAI, and then keeps what hier does not know in `extra`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`]: when a node
+    /// writes it, not when the write is applied, so that a write that is stored and applied again later has the same id.
+    pub id: Option<String>,
+    /// The role and the content.
+    pub body: Body,
+    /// Fields that hier does not know (`additional_kwargs`, `artifact`, the `name` of a user), as a client sent them. They are
+    /// stored and streamed with the message, and not sent to models.
+    pub extra: Map<String, Value>,
+}
+
+/// The role and the content.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Instructions for the model.
+    System {
+        /// The content.
+        content: Content,
+    },
+    /// A message of the user, a supervisor or the program.
+    User {
+        /// The content.
+        content: Content,
+    },
+    /// An answer of the model.
+    #[non_exhaustive]
+    Assistant {
+        /// The content.
+        content: Content,
+        /// The tools that it calls.
+        calls: Vec<ToolCall>,
+        /// The cost, where the provider reports it.
+        usage: Option<Usage>,
+        /// What it thought, in order: of the message as a whole, and of single calls.
+        reasoning: Vec<Reasoning>,
+    },
+    /// The result of a tool call.
+    Tool {
+        /// The result.
+        content: Content,
+        /// The id of the call.
+        tool_call_id: String,
+        /// The name of the tool.
+        name: Option<String>,
+        /// Whether the call succeeded.
+        status: ToolStatus,
+    },
+    /// No message: merged into a conversation, it removes the message with its id; without an id, all messages.
+    Remove,
+}
+
+/// A tool that the model calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolCall {
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments: a JSON object.
+    pub args: Value,
+    /// The id of the call, which the result repeats.
+    pub id: String,
+}
+
+impl ToolCall {
+    /// A call of a tool, with a fresh id.
+    ///
+    /// ```
+    /// # use hier_core::agent::{Message, ToolCall};
+    /// # use serde_json::json;
+    /// let both = [ToolCall::new("order", json!({ "number": 17 })), ToolCall::new("order", json!({ "number": 18 }))];
+    /// assert_eq!(Message::calls("I look both up.", both).tool_calls().len(), 2);
+    /// ```
+    pub fn new(name: impl Into<String>, args: Value) -> Self {
+        Self { name: name.into(), args, id: format!("call_{}", fresh_id().simple()) }
+    }
+
+    /// The same call with this id.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+}
+
+/// Whether a tool call succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It did.
+    #[default]
+    Success,
+    /// It did not; the content says why.
+    Error,
+}
+
+impl Message {
+    fn new(body: Body) -> Self {
+        Self { id: None, body, extra: Map::new() }
+    }
+
+    /// A message of the system.
+    pub fn system(content: impl Into<Content>) -> Self {
+        Self::new(Body::System { content: content.into() })
+    }
+
+    /// A message of the user.
+    pub fn user(content: impl Into<Content>) -> Self {
+        Self::new(Body::User { content: content.into() })
+    }
+
+    /// A message of the model that calls no tools.
+    pub fn assistant(content: impl Into<Content>) -> Self {
+        Self::calls(content, [])
+    }
+
+    /// A message of the model that calls one tool, with a fresh id for the call.
+    ///
+    /// ```
+    /// # use hier_core::agent::Message;
+    /// # use serde_json::json;
+    /// let message = Message::call("lookup_rate", json!({ "year": 2026 }));
+    /// assert_eq!(message.tool_calls()[0].name, "lookup_rate");
+    /// ```
+    pub fn call(name: impl Into<String>, args: Value) -> Self {
+        Self::calls("", [ToolCall::new(name, args)])
+    }
+
+    /// A message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
+    pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
+        let calls = calls.into_iter().collect();
+        Self::new(Body::Assistant { content: content.into(), calls, usage: None, reasoning: Vec::new() })
+    }
+
+    /// The result of a tool call.
+    pub fn tool(call: &ToolCall, content: impl Into<Content>) -> Self {
+        Self::new(Body::Tool {
+            content: content.into(),
+            tool_call_id: call.id.clone(),
+            name: Some(call.name.clone()),
+            status: ToolStatus::Success,
+        })
+    }
+
+    /// The result of a tool call that failed: the content says why.
+    pub fn tool_error(call: &ToolCall, content: impl Into<Content>) -> Self {
+        Self::new(Body::Tool {
+            content: content.into(),
+            tool_call_id: call.id.clone(),
+            name: Some(call.name.clone()),
+            status: ToolStatus::Error,
+        })
+    }
+
+    /// Removes the message with this id.
+    pub fn remove(id: impl Into<String>) -> Self {
+        Self::new(Body::Remove).with_id(id)
+    }
+
+    /// Removes all messages before it. Only messages that follow in the same write are left.
+    pub fn remove_all() -> Self {
+        Self::new(Body::Remove)
+    }
+
+    /// The same message with this id.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Adds a field to [`extra`](Self::extra).
+    #[must_use]
+    pub fn with_extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same message with what it cost. Only a message of the assistant has a cost; others stay as they are.
+    #[must_use]
+    pub fn with_usage(mut self, cost: Usage) -> Self {
+        if let Body::Assistant { usage, .. } = &mut self.body {
+            *usage = Some(cost);
+        }
+        self
+    }
+
+    /// The same message with what the model thought before it said this. Only a message of the assistant has reasoning;
+    /// others stay as they are.
+    #[must_use]
+    pub fn with_reasoning(mut self, thoughts: impl IntoIterator<Item = Reasoning>) -> Self {
+        if let Body::Assistant { reasoning, .. } = &mut self.body {
+            *reasoning = thoughts.into_iter().collect();
+        }
+        self
+    }
+
+    /// What the model thought before it said this.
+    pub fn reasoning(&self) -> &[Reasoning] {
+        match &self.body {
+            Body::Assistant { reasoning, .. } => reasoning,
+            _ => &[],
+        }
+    }
+
+    /// The cost of the message, where the provider reported it.
+    pub fn usage(&self) -> Option<Usage> {
+        match self.body {
+            Body::Assistant { usage, .. } => usage,
+            _ => None,
+        }
+    }
+
+    /// The id of the call that the message is the result of.
+    pub fn tool_call_id(&self) -> Option<&str> {
+        match &self.body {
+            Body::Tool { tool_call_id, .. } => Some(tool_call_id),
+            _ => None,
+        }
+    }
+
+    /// The text that the message says; empty if it says none. Images and files are left out.
+    pub fn text(&self) -> String {
+        self.content().map(Content::text).unwrap_or_default()
+    }
+
+    /// The content, if there is one.
+    pub fn content(&self) -> Option<&Content> {
+        match &self.body {
+            Body::System { content }
+            | Body::User { content }
+            | Body::Assistant { content, .. }
+            | Body::Tool { content, .. } => Some(content),
+            Body::Remove => None,
+        }
+    }
+
+    /// The content, if there is one, to be changed.
+    pub fn content_mut(&mut self) -> Option<&mut Content> {
+        match &mut self.body {
+            Body::System { content }
+            | Body::User { content }
+            | Body::Assistant { content, .. }
+            | Body::Tool { content, .. } => Some(content),
+            Body::Remove => None,
+        }
+    }
+
+    /// The tools that the message calls.
+    pub fn tool_calls(&self) -> &[ToolCall] {
+        match &self.body {
+            Body::Assistant { calls, .. } => calls,
+            _ => &[],
+        }
+    }
+}
+
+/// A fresh id. A fast generator is enough: an id need only differ from the others of its conversation.
+fn fresh_id() -> uuid::Uuid {
+    Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid()
+}

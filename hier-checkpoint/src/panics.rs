@@ -1,0 +1,95 @@
+//! Panics of the user's code: they become errors, which name the place in the file.
+//!
+//! Only a panic hook is told the place. The hook here notes it, on the thread that panics, for whoever catches the panic
+//! on that thread, and calls the hook that was there before. A hook that the program sets later replaces it; then no
+//! place is known.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::pin::pin;
+use std::sync::Once;
+use std::task::Poll;
+use std::thread;
+
+/// The last panic of a thread.
+struct Note {
+    text: Option<String>,
+    place: String,
+}
+
+thread_local! {
+    /// Whether the note was made since something was last watched for panics. It is apart from the note since it is
+    /// written each time, which costs one instruction.
+    static IS_FRESH: Cell<bool> = const { Cell::new(false) };
+    static NOTE: RefCell<Option<Note>> = const { RefCell::new(None) };
+}
+
+/// Notes the places of panics from now on. A second call does nothing.
+#[inline]
+pub fn note_places() {
+    static INSTALLED: Once = Once::new();
+    // The hook cannot be changed while its thread panics; a later run does it.
+    if INSTALLED.is_completed() || thread::panicking() {
+        return;
+    }
+    INSTALLED.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            note(info);
+            before(info);
+        }));
+    });
+}
+
+/// Nothing here may panic: that would end the process.
+fn note(info: &PanicHookInfo<'_>) {
+    let Some(place) = info.location() else { return };
+    let made = Note { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
+    let _ = NOTE.try_with(|note| note.try_borrow_mut().map(|mut note| *note = Some(made)));
+    let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(true));
+}
+
+/// Does something of which a panic is caught, for [`text`] to tell.
+#[inline]
+pub fn catch<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
+    let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(false));
+    panic::catch_unwind(AssertUnwindSafe(work))
+}
+
+/// As [`catch`], of something that waits.
+pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch(|| work.as_mut().poll(context)) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        Err(payload) => Poll::Ready(Err(payload)),
+    })
+    .await
+}
+
+/// The message of the panic that was just caught, and its place.
+pub fn text(payload: &(dyn Any + Send)) -> String {
+    let text = said(payload);
+    let told = text.unwrap_or("no message");
+    match place(text) {
+        Some(place) => format!("{told} (at {place})"),
+        None => told.to_owned(),
+    }
+}
+
+/// Where a panic was that said this. A panic that was resumed, or one during which another was caught, has no note of its
+/// own: it is told by its text.
+fn place(text: Option<&str>) -> Option<String> {
+    if !IS_FRESH.try_with(|is_fresh| is_fresh.replace(false)).unwrap_or(false) {
+        return None;
+    }
+    let note = NOTE.try_with(|note| note.try_borrow_mut().ok()?.take()).ok()??;
+    (note.text.as_deref() == text).then_some(note.place)
+}
+
+fn said(payload: &(dyn Any + Send)) -> Option<&str> {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}

@@ -1,0 +1,225 @@
+//! The built-in reducers over JSON values, for states that are declared at run time.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use serde_json::{Map, Number, Value};
+
+use super::ReduceError;
+
+/// A reducer over JSON values.
+#[doc(hidden)]
+pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync>;
+
+/// A built-in reducer, with the empty value that its channel starts at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Builtin {
+    /// A list: what is written goes to the end. Starts empty.
+    Append,
+    /// An object: entries are united, the right one wins. Starts empty.
+    Extend,
+    /// A number: added. Starts at 0.
+    Sum,
+    /// A number: multiplied. Starts at 0, as in the reference; overwrite it to start elsewhere.
+    Product,
+    /// A number: the greater stays. Starts at 0.
+    Max,
+    /// A number: the lesser stays. Starts at 0.
+    Min,
+    /// A bool: true as soon as one is. Starts false.
+    Any,
+    /// A bool: false as soon as one is. Starts false, as in the reference.
+    All,
+    /// A list of objects with an `id`: the same id replaces in place. Starts empty.
+    ById,
+}
+
+/// The reducers by their names in macros and files.
+const NAMES: [(&str, Builtin); 10] = [
+    ("append", Builtin::Append),
+    ("extend", Builtin::Extend),
+    ("sum", Builtin::Sum),
+    ("product", Builtin::Product),
+    ("max", Builtin::Max),
+    ("min", Builtin::Min),
+    ("any", Builtin::Any),
+    ("all", Builtin::All),
+    ("by_id", Builtin::ById),
+    ("upsert", Builtin::ById),
+];
+
+impl Builtin {
+    /// The reducer with this name, as in `#[reducer(…)]`.
+    pub fn named(name: &str) -> Result<Self, ReduceError> {
+        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, reducer)| *reducer);
+        found.ok_or_else(|| {
+            let tail = hier_spec::did_you_mean(name, NAMES.map(|(known, _)| known));
+            ReduceError::new(format!("there is no reducer `{name}`{tail}"))
+        })
+    }
+
+    /// The reducer's name, as in `#[reducer(…)]`.
+    #[doc(hidden)]
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)
+    }
+
+    #[doc(hidden)]
+    pub fn initial(self) -> Value {
+        match self {
+            Self::Append | Self::ById => Value::Array(Vec::new()),
+            Self::Extend => Value::Object(Map::new()),
+            Self::Sum | Self::Product | Self::Max | Self::Min => Value::from(0),
+            Self::Any | Self::All => Value::Bool(false),
+        }
+    }
+
+    #[doc(hidden)]
+    pub fn reducer(self) -> Reducer {
+        Arc::new(move |old, new| self.apply(old, new))
+    }
+
+    pub(crate) fn apply(self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
+        match (self, &mut *old, new) {
+            (Self::Append, Value::Array(old), Value::Array(mut new)) => old.append(&mut new),
+            (Self::Extend, Value::Object(old), Value::Object(new)) => old.extend(new),
+            (Self::Any, Value::Bool(old), Value::Bool(new)) => *old |= new,
+            (Self::All, Value::Bool(old), Value::Bool(new)) => *old &= new,
+            (Self::ById, Value::Array(old), Value::Array(new)) => upsert(old, new)?,
+            (Self::Sum, Value::Number(old), Value::Number(new)) => {
+                *old = combine("sum", old, &new, i128::checked_add, |a, b| a + b)?;
+            }
+            (Self::Product, Value::Number(old), Value::Number(new)) => {
+                *old = combine("product", old, &new, i128::checked_mul, |a, b| a * b)?;
+            }
+            (Self::Max | Self::Min, Value::Number(old), Value::Number(new)) => {
+                let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
+                if order(self.name(), &new, old)? == wanted {
+                    *old = new;
+                }
+            }
+            (_, old, new) => {
+                return Err(ReduceError::new(format!("`{}` cannot merge {new} into {old}", self.name())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number as it is: an integer of 64 bits, or a float.
+enum Exact {
+    Integer(i128),
+    Float(f64),
+}
+
+/// The number; an error if JSON has more digits than either holds.
+fn exact(reducer: &str, number: &Number) -> Result<Exact, ReduceError> {
+    if let Some(integer) = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from)) {
+        return Ok(Exact::Integer(integer));
+    }
+    let float = number.as_f64().filter(|float| number.is_f64() && float.is_finite());
+    float.map(Exact::Float).ok_or_else(|| ReduceError::new(format!("`{reducer}` cannot hold {number} exactly")))
+}
+
+/// Integers stay integers: one that does not fit in 64 bits is an error.
+fn combine(
+    reducer: &str,
+    a: &Number,
+    b: &Number,
+    integers: fn(i128, i128) -> Option<i128>,
+    floats: fn(f64, f64) -> f64,
+) -> Result<Number, ReduceError> {
+    let (a, b) = match (exact(reducer, a)?, exact(reducer, b)?) {
+        (Exact::Integer(a), Exact::Integer(b)) => {
+            let result = integers(a, b);
+            let number = result.and_then(|result| {
+                i64::try_from(result).map(Number::from).or_else(|_| u64::try_from(result).map(Number::from)).ok()
+            });
+            return number.ok_or_else(|| ReduceError::new(format!("`{reducer}` overflowed 64 bits")));
+        }
+        (a, b) => (a.float(), b.float()),
+    };
+    Number::from_f64(floats(a, b))
+        .ok_or_else(|| ReduceError::new(format!("the result of `{reducer}` is not a finite number")))
+}
+
+impl Exact {
+    #[allow(clippy::cast_precision_loss)] // with a float, the result is one
+    fn float(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Float(float) => float,
+        }
+    }
+}
+
+/// Compares two numbers exactly.
+fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError> {
+    Ok(match (exact(reducer, a)?, exact(reducer, b)?) {
+        (Exact::Integer(a), Exact::Integer(b)) => a.cmp(&b),
+        (Exact::Float(a), Exact::Float(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (Exact::Integer(a), Exact::Float(b)) => to_float(a, b),
+        (Exact::Float(a), Exact::Integer(b)) => to_float(b, a).reverse(),
+    })
+}
+
+/// Compares a 64-bit integer with a float.
+#[allow(clippy::cast_possible_truncation)] // it saturates, far beyond 64 bits
+fn to_float(integer: i128, float: f64) -> Ordering {
+    integer.cmp(&(float.trunc() as i128)).then(0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
+}
+
+fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
+    for item in new {
+        // What stands for nothing names no item: two of them would be one.
+        let Some(id) = item.get("id").filter(|id| !id.is_null()) else {
+            return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
+        };
+        match old.iter_mut().find(|known| known.get("id") == Some(id)) {
+            Some(known) => *known = item,
+            None => old.push(item),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reduced(reducer: Builtin, old: &Value, new: &Value) -> Result<Value, String> {
+        let mut value = old.clone();
+        reducer.apply(&mut value, new.clone()).map(|()| value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn numbers_are_exact_or_refused() {
+        let (most, least) = (json!(u64::MAX), json!(i64::MIN));
+        let large = json!(9_007_199_254_740_993_u64); // 2^53 + 1
+        let cases = [
+            (Builtin::Sum, json!(i64::MAX), json!(1), Ok(json!(1_u64 << 63))),
+            (Builtin::Sum, most.clone(), json!(-1), Ok(json!(u64::MAX - 1))),
+            (Builtin::Sum, json!(1), json!(0.5), Ok(json!(1.5))),
+            (Builtin::Sum, most.clone(), json!(1), Err("`sum` overflowed")),
+            (Builtin::Sum, least.clone(), json!(-1), Err("`sum` overflowed")),
+            (Builtin::Product, most.clone(), json!(1), Ok(most.clone())),
+            (Builtin::Product, most.clone(), json!(2), Err("`product` overflowed")),
+            (Builtin::Sum, json!(1e308), json!(1e308), Err("not a finite number")),
+            (Builtin::Max, json!(u64::MAX - 1), most.clone(), Ok(most.clone())),
+            (Builtin::Min, most.clone(), json!(u64::MAX - 1), Ok(json!(u64::MAX - 1))),
+            (Builtin::Max, json!(9_007_199_254_740_992.0), large.clone(), Ok(large.clone())),
+            (Builtin::Min, large.clone(), json!(9_007_199_254_740_992.0), Ok(json!(9_007_199_254_740_992.0))),
+            (Builtin::Max, json!(-1), json!(-1.5), Ok(json!(-1))),
+            (Builtin::Min, json!(-1), json!(-1.5), Ok(json!(-1.5))),
+            (Builtin::Max, least, json!(-1e300), Ok(json!(i64::MIN))),
+        ];
+        for (reducer, old, new, wanted) in cases {
+            match (reduced(reducer, &old, &new), wanted) {
+                (Err(error), Err(words)) => assert!(error.contains(words), "{error}"),
+                (made, wanted) => assert_eq!(made, wanted.map_err(str::to_owned), "{reducer:?} of {old} and {new}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! A run as a row, and what is asked of it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::document::Document;
+use super::error::Failure;
+use super::event::NewEvent;
+use super::thread::{NewThread, ThreadIndex, ThreadIs};
+use crate::checkpoint::{Also, Lease, Record};
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It waits: for its time, for the runs of its thread before it, or for a worker.
+    #[default]
+    Pending,
+    /// A worker has claimed it.
+    Running,
+    /// It has ended well; also if a node asks something, which the thread's status tells.
+    Success,
+    /// It has failed.
+    Error,
+    /// It was cancelled.
+    Interrupted,
+    /// It took longer than it may.
+    Timeout,
+}
+
+impl RunStatus {
+    /// The name: `pending`, `running`, `success`, `error`, `interrupted` or `timeout`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Interrupted => "interrupted",
+            Self::Timeout => "timeout",
+        }
+    }
+
+    /// Whether the run has not ended.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// What happens to a new run while its thread has one that has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultitaskStrategy {
+    /// It is refused.
+    Reject,
+    /// It waits until those before it have ended.
+    #[default]
+    Enqueue,
+    /// Those before it are cancelled; what they stored stays.
+    Interrupt,
+    /// Those before it are cancelled and deleted, with what they stored.
+    Rollback,
+}
+
+impl MultitaskStrategy {
+    /// Whether the runs before it stay as they are.
+    pub const fn spares_others(self) -> bool {
+        matches!(self, Self::Reject | Self::Enqueue)
+    }
+}
+
+/// What happens to a run when whoever waited for it goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It is cancelled.
+    Cancel,
+}
+
+/// How a run is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cancel {
+    /// It ends as [`RunStatus::Interrupted`]; what it stored stays.
+    Interrupt,
+    /// It is deleted, with its checkpoints.
+    Rollback,
+}
+
+/// What a run is to do: as the caller asked for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Request {
+    /// The input; null goes on with what is there.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// A command, `{"resume": …, "update": …, "goto": …}`; it wins over an input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Value>,
+    /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub config: Map<String, Value>,
+    /// The run's context, of which the graph's own is made.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub context: Value,
+    /// The stream modes whose events are kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stream_modes: Vec<String>,
+    /// Whether the events of subgraphs are kept too.
+    pub stream_subgraphs: bool,
+    /// Nodes before which the run stops; `*` is every node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt_before: Option<Vec<String>>,
+    /// Nodes after which the run stops; `*` is every node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt_after: Option<Vec<String>>,
+    /// `sync`, `async` or `exit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
+    /// The checkpoint to begin from, instead of the latest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Uuid>,
+    /// The namespace of that checkpoint, or of the graph whose open call the run continues. Empty for the root graph.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checkpoint_ns: String,
+    /// How long the run may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The address that is told of the run's end: see [`Webhooks`](super::Webhooks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    /// What whoever asked keeps with the run. No engine reads it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+impl Request {
+    /// A run with this input.
+    pub fn input(input: Value) -> Self {
+        Self { input, ..Self::default() }
+    }
+
+    /// A run with this command.
+    pub fn command(command: Value) -> Self {
+        Self { command: Some(command), ..Self::default() }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Run {
+    /// The id.
+    pub id: Uuid,
+    /// The thread.
+    pub thread: String,
+    /// The graph, by the name under which workers know it.
+    pub graph: String,
+    /// The assistant, if it was started with one.
+    pub assistant: Option<String>,
+    /// Where it is.
+    pub status: RunStatus,
+    /// What it is to do.
+    pub request: Request,
+    /// What callers wrote to it.
+    pub metadata: Map<String, Value>,
+    /// What it does to the runs before it.
+    pub multitask_strategy: MultitaskStrategy,
+    /// What happens to it when who waited for it goes away.
+    pub on_disconnect: OnDisconnect,
+    /// How often it was claimed.
+    pub attempts: u32,
+    /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
+    #[serde(default)]
+    pub entered: bool,
+    /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
+    #[serde(default)]
+    pub undoable: bool,
+    /// Set once it is to be cancelled.
+    pub cancel: Option<Cancel>,
+    /// Whether the thread is deleted when it has ended.
+    pub temporary: bool,
+    /// When it was added.
+    pub created: SystemTime,
+    /// When it last changed.
+    pub updated: SystemTime,
+    /// It does not begin before this.
+    pub starts: SystemTime,
+    /// When it was claimed first.
+    pub started: Option<SystemTime>,
+    /// When it ended.
+    pub ended: Option<SystemTime>,
+    /// Why it failed.
+    pub error: Option<Failure>,
+    /// What it returned: the graph's output, and what is asked.
+    pub output: Option<Value>,
+    /// Its place among all runs of the store: a later one's is greater.
+    pub number: u64,
+}
+
+impl Run {
+    /// Returns true if the run has stored something that a rollback has to undo.
+    pub(super) const fn has_stored(&self) -> bool {
+        self.entered || self.undoable
+    }
+}
+
+/// A run that is to be added.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NewRun {
+    /// The id; a random one if none is given.
+    pub id: Option<Uuid>,
+    /// The thread.
+    pub thread: String,
+    /// How the thread is made if it is not there; [`RunsError::NoThread`](super::RunsError::NoThread) then, if none.
+    pub new_thread: Option<NewThread>,
+    /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
+    pub on: Option<ThreadIs>,
+    /// The graph.
+    pub graph: String,
+    /// The assistant.
+    pub assistant: Option<String>,
+    /// What it is to do.
+    pub request: Request,
+    /// What callers write to it.
+    pub metadata: Map<String, Value>,
+    /// What happens if the thread has a run that has not ended.
+    pub multitask_strategy: MultitaskStrategy,
+    /// What happens to it when who waits for it goes away.
+    pub on_disconnect: OnDisconnect,
+    /// It begins so much later.
+    pub after: Duration,
+    /// Whether the thread is deleted when the run has ended.
+    pub temporary: bool,
+    /// A document that is stored in the same transaction, in the place of the one with its revision. The run is added only if
+    /// that is the latest; else [`RunsError::Stale`](super::RunsError::Stale). So the run of a cron is added once.
+    pub document: Option<Document>,
+}
+
+impl NewRun {
+    /// A run of a graph on a thread.
+    pub fn new(thread: impl Into<String>, graph: impl Into<String>, request: Request) -> Self {
+        Self {
+            id: None,
+            thread: thread.into(),
+            new_thread: None,
+            on: None,
+            graph: graph.into(),
+            assistant: None,
+            request,
+            metadata: Map::new(),
+            multitask_strategy: MultitaskStrategy::default(),
+            on_disconnect: OnDisconnect::default(),
+            after: Duration::ZERO,
+            temporary: false,
+            document: None,
+        }
+    }
+
+    /// Makes the thread if it is not there.
+    #[must_use]
+    pub fn create_thread(mut self) -> Self {
+        self.new_thread = Some(NewThread::new(self.thread.clone()));
+        self
+    }
+}
+
+/// A worker's claim on a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunClaim {
+    /// Who claims, in words for people.
+    pub holder: String,
+    /// How long the lease runs unless it is renewed.
+    pub lasts: Duration,
+    /// The graphs that the worker has; any if none. With [`CANCELLED`], also cancelled runs of other graphs.
+    pub graphs: Option<Vec<String>>,
+}
+
+/// The name by which claims ask for cancelled runs of graphs that no worker may have any more.
+pub const CANCELLED: &str = "";
+
+impl RunClaim {
+    /// A claim on a run of one of these graphs. Also on a cancelled run that has waited for a worker with its graph for
+    /// some seconds: ending a run takes no graph.
+    pub fn new<G: Into<String>>(
+        holder: impl Into<String>,
+        lasts: Duration,
+        graphs: impl IntoIterator<Item = G>,
+    ) -> Self {
+        let graphs = graphs.into_iter().map(Into::into).chain([CANCELLED.to_owned()]);
+        Self { holder: holder.into(), lasts, graphs: Some(graphs.collect()) }
+    }
+}
+
+/// A run that was claimed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Claimed {
+    /// The run.
+    pub run: Run,
+    /// The right to write its thread.
+    pub lease: Lease,
+}
+
+impl Claimed {
+    /// A run, and the lease of its thread.
+    pub const fn new(run: Run, lease: Lease) -> Self {
+        Self { run, lease }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunEnd {
+    /// The run.
+    pub run: Uuid,
+    /// Its status.
+    pub status: RunStatus,
+    /// Why it failed.
+    pub error: Option<Failure>,
+    /// What it returned.
+    pub output: Option<Value>,
+    /// Whether it is deleted, with its checkpoints.
+    pub rollback: bool,
+}
+
+impl RunEnd {
+    /// A run that ended so.
+    pub const fn new(run: Uuid, status: RunStatus) -> Self {
+        Self { run, status, error: None, output: None, rollback: false }
+    }
+
+    /// A run that failed.
+    pub fn failed(run: Uuid, error: Failure) -> Self {
+        Self::new(run, RunStatus::Error).because(error)
+    }
+
+    /// Sets the reason why the run ended early.
+    #[must_use]
+    pub fn because(mut self, error: Failure) -> Self {
+        self.error = Some(error);
+        self
+    }
+
+    /// The same, with what it returned.
+    #[must_use]
+    pub fn output(mut self, output: Value) -> Self {
+        self.output = Some(output);
+        self
+    }
+
+    /// The run was rolled back: it is deleted, with its checkpoints.
+    pub fn rolled_back(run: Uuid) -> Self {
+        Self { rollback: true, ..Self::new(run, RunStatus::Interrupted) }
+    }
+}
+
+/// What is stored of a run in one transaction.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Settlement {
+    /// Checkpoints, and what tasks have done.
+    pub records: Vec<Record>,
+    /// What is changed beside the records.
+    pub also: Also,
+    /// What is told of it.
+    pub events: Vec<NewEvent>,
+    /// What the index of threads says from now on.
+    pub index: Option<ThreadIndex>,
+    /// A run to undo: its checkpoints are deleted, pending writes at other runs' checkpoints are restored, and the messages that it took
+    /// are back in the mailbox. The run has not ended and keeps its lease.
+    pub undo: Option<Uuid>,
+    /// The run has ended; the lease is released.
+    pub end: Option<RunEnd>,
+}
+
+impl Settlement {
+    /// Only records.
+    pub fn records(records: Vec<Record>) -> Self {
+        Self { records, ..Self::default() }
+    }
+
+    /// Only events.
+    pub fn events(events: Vec<NewEvent>) -> Self {
+        Self { events, ..Self::default() }
+    }
+
+    /// The same, with what the index says.
+    #[must_use]
+    pub fn index(mut self, index: ThreadIndex) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// The same as the end of a run.
+    #[must_use]
+    pub fn end(mut self, end: RunEnd) -> Self {
+        self.end = Some(end);
+        self
+    }
+}

@@ -1,0 +1,70 @@
+//! How a store is configured.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::StoreError;
+use super::index::{Embedder, Indexing, paths_of};
+
+/// How a store is configured: whether items can be found by meaning, and how long they live.
+///
+/// ```
+/// use std::time::Duration;
+/// use crate::store::{MemoryStore, StoreOptions};
+///
+/// let week = Duration::from_hours(168);
+/// let store = MemoryStore::new(StoreOptions::default().time_to_live(week));
+/// ```
+#[derive(Clone)]
+pub struct StoreOptions {
+    pub(super) indexing: Option<Indexing>,
+    pub(super) time_to_live: Option<Duration>,
+    pub(super) refresh_on_read: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { indexing: None, time_to_live: None, refresh_on_read: true }
+    }
+}
+
+impl StoreOptions {
+    /// Makes vectors of these fields of each item, so that items can be found by meaning; see [`Index::Fields`](super::Index::Fields) for the
+    /// paths. `["$"]` is the whole value.
+    ///
+    /// [`StoreError::Invalid`] if one is no path.
+    pub fn index<'a>(
+        mut self,
+        embedder: impl Embedder,
+        fields: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        let fields: Vec<String> = fields.into_iter().map(str::to_owned).collect();
+        self.indexing = Some(Indexing { embedder: Arc::new(embedder), fields: paths_of(&fields)? });
+        Ok(self)
+    }
+
+    /// How long an item lives that is put without a time to live of its own; for ever by default.
+    #[must_use]
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.time_to_live = Some(time);
+        self
+    }
+
+    /// Whether reading an item starts its time to live anew; it does by default.
+    #[must_use]
+    pub fn refresh_on_read(mut self, refresh: bool) -> Self {
+        self.refresh_on_read = refresh;
+        self
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("index", &self.indexing.is_some())
+            .field("time_to_live", &self.time_to_live)
+            .field("refresh_on_read", &self.refresh_on_read)
+            .finish()
+    }
+}

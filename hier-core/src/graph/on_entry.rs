@@ -1,0 +1,57 @@
+//! The functions `on_entry` and `on_exit` of a graph.
+
+use futures_core::future::BoxFuture;
+
+use crate::graph::Task;
+use crate::graph::handler::{Arguments, IntoOutput, Node, NodeResult};
+use crate::graph::site::Site;
+use crate::state::Values;
+
+impl<S: Values, C> Site<S, C> {
+    /// Calls code that runs when a graph is entered or left.
+    pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
+    where
+        F: Node<Args>,
+        Args: Arguments<'a, S, C>,
+        F::Out: HookOutput<'a, S, M>,
+    {
+        match Args::take(task) {
+            Ok(args) => function.call(args).output(),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}
+
+/// What code that runs when a graph is entered or left returns: what a node may return, or a future of it.
+#[diagnostic::on_unimplemented(
+    message = "`on_entry` and `on_exit` cannot return `{Self}`",
+    label = "returns `{Self}`",
+    note = "return an update of `{S}`, `()`, a `Result` of these, or be an `async fn` of one"
+)]
+pub trait HookOutput<'a, S: Values, M> {
+    /// What it wrote.
+    fn output(self) -> BoxFuture<'a, NodeResult<S>>;
+}
+
+/// Marks what is returned at once.
+#[derive(Debug)]
+pub struct AtOnce;
+/// Marks what is returned later.
+#[derive(Debug)]
+pub struct Later;
+
+impl<'a, S: Values, T: IntoOutput<S>> HookOutput<'a, S, AtOnce> for T {
+    fn output(self) -> BoxFuture<'a, NodeResult<S>> {
+        Box::pin(std::future::ready(self.into_output()))
+    }
+}
+
+impl<'a, S: Values, F> HookOutput<'a, S, Later> for F
+where
+    F: Future + Send + 'a,
+    F::Output: IntoOutput<S>,
+{
+    fn output(self) -> BoxFuture<'a, NodeResult<S>> {
+        Box::pin(async move { self.await.into_output() })
+    }
+}

@@ -1,0 +1,8 @@
+//! The parts of the engine that `hier-agents` builds on. Not public API, and exempt from semver.
+
+pub use crate::engine::program::{
+    Attached, ContextFn, Enter, ErasedGraph, Hooks, Prepare, Program, Repeat, RouteFn, Scope, Shares, SpecRef,
+    Subgraph, body, hash,
+};
+pub use crate::graph::handler;
+pub use crate::graph::site::Site;

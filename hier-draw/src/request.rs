@@ -1,0 +1,66 @@
+//! Graphs that a program shows when the command `hier graph` asks for them.
+
+use std::io::Write;
+
+use hier_spec::GraphSpec;
+use serde_json::{Value, json};
+
+use crate::Draw;
+
+/// What `hier graph` gives a program as its only argument.
+pub const REQUEST: &str = "--hier-graphs";
+
+/// Lets the command `hier graph` draw these graphs: put it first in `main`.
+///
+/// A program that is called with the argument [`REQUEST`] alone prints its graphs, as JSON, and ends; any other goes on.
+///
+/// ```
+/// # use hier_core::prelude::*;
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Case { done: bool }
+/// # async fn assess() {}
+/// graph! {
+///     Review<Case> = Graph { nodes: [assess], edges: [START >> assess >> END] }
+/// }
+///
+/// fn main() {
+///     hier_draw::on_request(&[Review::SPEC]);
+///     // … the program
+/// }
+/// ```
+pub fn on_request(graphs: &[&GraphSpec]) {
+    if let Some(answer) = answer(std::env::args_os().skip(1), graphs) {
+        // Whoever asked may have gone.
+        let _ = writeln!(std::io::stdout().lock(), "{answer}");
+        std::process::exit(0);
+    }
+}
+
+/// What is answered to these arguments, if they ask.
+fn answer(mut arguments: impl Iterator<Item = std::ffi::OsString>, graphs: &[&GraphSpec]) -> Option<Value> {
+    let asked = arguments.next().is_some_and(|first| first == REQUEST) && arguments.next().is_none();
+    let drawn = |spec: &&GraphSpec| json!({ "name": spec.name, "mermaid": spec.mermaid(), "dot": spec.dot(), "svg": spec.svg() });
+    asked.then(|| graphs.iter().map(drawn).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_one_argument_asks() {
+        let spec = GraphSpec {
+            name: "review".into(),
+            doc: "".into(),
+            nodes: Vec::new().into(),
+            edges: Vec::new().into(),
+            interrupt_before: Vec::new().into(),
+            interrupt_after: Vec::new().into(),
+        };
+        let answered = |arguments: &[&str]| answer(arguments.iter().map(Into::into), &[&spec]);
+        assert_eq!(answered(&[REQUEST]).map(|graphs| graphs[0]["name"].clone()), Some(json!("review")));
+        for other in [&[][..], &["--db"], &[REQUEST, "x"], &["x", REQUEST]] {
+            assert_eq!(answered(other), None, "{other:?}");
+        }
+    }
+}

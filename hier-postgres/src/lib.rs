@@ -1,0 +1,15 @@
+//! Durable threads in Postgres: a saver, a store of runs and a store for memory across threads, in one database for many machines.
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `tls` | encrypted connections, if the URL says so |
+//! | `compression` | `compress()` in the options: LZ4, where it pays |
+//! | `encryption` | `encrypt(key)` in the options: XChaCha20-Poly1305, `Key` |
+
+mod saver;
+mod store;
+
+#[cfg(feature = "encryption")]
+pub use hier_checkpoint::Key;
+pub use saver::{Postgres, PostgresOptions};
+pub use store::PostgresStore;

@@ -1,0 +1,158 @@
+//! Parses the URL: the driver's part of it, and whether connections are encrypted.
+
+use std::fmt;
+
+use hier_checkpoint::checkpoint::SaverError;
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, SslNegotiation};
+
+/// A database, and the way to it.
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    /// The database, as errors name it: without the password.
+    pub(crate) place: String,
+    /// Of whom the server must have its certificate. `None` if connections are not encrypted.
+    pub(crate) roots: Option<Roots>,
+}
+
+/// The roots whose certificates are trusted.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Roots {
+    /// Those that this machine believes.
+    System,
+    /// Those in a file.
+    File(String),
+}
+
+impl fmt::Display for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("the roots of this machine"),
+            Self::File(path) => write!(f, "the roots in `{path}`"),
+        }
+    }
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Self, SaverError> {
+        let prefers = url.contains("sslmode=prefer");
+        let (url, file) = for_the_driver(url);
+        // The parser's own message could quote the password.
+        let mut config: Config = url.parse().map_err(|_| {
+            unusable(
+                "the database",
+                "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, encode what is special in a \
+                password, and leave out parameters that are not known here, as `sslcert` and `sslkey` are",
+            )
+        })?;
+        let place = place(&config);
+        let wanted = !matches!(config.get_ssl_mode(), SslMode::Disable | SslMode::Prefer);
+        let direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
+        if prefers {
+            let mend = "write `sslmode=require`, which encrypts, or `sslmode=disable`, which does not";
+            return Err(unusable(&place, format!("its URL has `sslmode=prefer`, which leaves it open: {mend}")));
+        }
+        let roots = match (wanted, file) {
+            (false, Some(_)) => return Err(unusable(&place, "its URL has `sslrootcert`: add `sslmode=require` to it")),
+            (false, None) if direct => {
+                return Err(unusable(&place, "its URL has `sslnegotiation=direct`: add `sslmode=require` to it"));
+            }
+            (true, Some(file)) if file != "system" => Some(Roots::File(file)),
+            (true, _) => Some(Roots::System),
+            (false, None) => None,
+        };
+        // As in libpq, sockets of this machine are not encrypted. Where there is an address, no socket is used.
+        let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
+        let local = config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_local);
+        if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
+            return Err(unusable(
+                &place,
+                "its URL asks for encryption: name the host as the certificate of the server does",
+            ));
+        }
+        let roots = roots.filter(|_| !local);
+        config.ssl_mode(if roots.is_some() { SslMode::Require } else { SslMode::Disable });
+        Ok(Self { config, place, roots })
+    }
+}
+
+/// The URL without what the driver does not know: libpq's `sslrootcert`, and its names for a certificate that is checked,
+/// which every certificate is here.
+fn for_the_driver(url: &str) -> (String, Option<String>) {
+    let Some((before, query)) = url.rsplit_once('?') else { return (url.to_owned(), None) };
+    let (mut kept, mut file) = (Vec::new(), None);
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
+            Some(("sslrootcert", path)) => file = Some(percent_decode_str(path).decode_utf8_lossy().into_owned()),
+            _ => kept.push(pair),
+        }
+    }
+    (format!("{before}?{}", kept.join("&")), file)
+}
+
+/// `Postgres DATABASE at HOST`: all that errors may tell of the URL.
+fn place(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
+        let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(host) => format!("{host}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(path) => path.display().to_string(),
+        }
+    });
+    let hosts: Vec<_> = hosts.collect();
+    format!("Postgres `{}` at {}", config.get_dbname().unwrap_or("(default)"), hosts.join(", "))
+}
+
+pub(crate) fn unusable(place: &str, reason: impl Into<String>) -> SaverError {
+    SaverError::Unusable { place: place.to_owned(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Option<Roots>, String> {
+        Address::parse(url).map(|address| address.roots).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_says_whether_connections_are_encrypted() {
+        for plain in
+            ["postgres://me@host/db", "postgres://me@host/db?connect_timeout=3", "postgres://me@host?sslmode=disable"]
+        {
+            assert_eq!(of(plain), Ok(None), "{plain}");
+        }
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let url = format!("postgres://me:a%3Fb@host/db?connect_timeout=3&sslmode={mode}");
+            assert_eq!(of(&url), Ok(Some(Roots::System)), "{mode}");
+            assert_eq!(of(&format!("{url}&sslrootcert=system")), Ok(Some(Roots::System)), "{mode}");
+            let file = Roots::File("/my certs/ca.pem".to_owned());
+            assert_eq!(of(&format!("{url}&sslrootcert=/my%20certs/ca.pem")), Ok(Some(file)), "{mode}");
+        }
+        assert_eq!(of("host=/run/postgresql dbname=db sslmode=require"), Ok(None));
+        assert_eq!(of("postgres://me@host/db?hostaddr=10.0.0.5&sslmode=require"), Ok(Some(Roots::System)));
+        // A question mark in a password is the password's.
+        assert_eq!(of("postgres://me:a?sslmode=require@host/db"), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_without_the_password() {
+        for wrong in [
+            "host/db?sslmode=maybe",
+            "host/db?sslmode=prefer",
+            "host/db?sslrootcert=ca.pem",
+            "host/db?sslnegotiation=direct",
+            "host/db?sslmode=require&sslcert=me.pem",
+            // The address is used, and not the socket; and the name of the server is not known.
+            "/db?hostaddr=10.0.0.5&sslmode=require",
+            "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",
+        ] {
+            let url = &format!("postgres://me:secret@{wrong}");
+            let error = of(url).expect_err(url);
+            assert!(error.contains("URL") && !error.contains("secret"), "{error}");
+        }
+    }
+}

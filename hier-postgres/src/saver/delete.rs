@@ -1,0 +1,307 @@
+//! Deleting and copying, each in a transaction that holds the thread.
+
+use std::sync::Arc;
+
+use hier_checkpoint::checkpoint::{Checkpoint, Checkpointer, Deletion, ListQuery, SaverError};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::client::Client;
+use super::fault::Fault;
+use super::mail::Mailbox;
+use super::queue::MOST_BYTES;
+use super::read::write;
+use super::session::{Parameter, Session, Transaction, retrying};
+use super::store::{Owner, store};
+use super::text::{escape, unescape};
+#[cfg(feature = "encryption")]
+use super::undo::Kept;
+#[cfg(feature = "encryption")]
+use hier_checkpoint::backend::place::Place;
+use hier_checkpoint::backend::retention::{PieceKey, Unread, unneeded};
+use hier_checkpoint::backend::rows::open_body;
+use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
+use hier_checkpoint::backend::vault::Vault;
+
+/// Checkpoints with their namespaces; those of each newest first.
+pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
+
+/// A connection that changes a thread.
+#[derive(Clone, Copy)]
+pub(super) struct Change<'a> {
+    pub(super) session: &'a Session,
+    pub(super) client: &'a Client,
+    pub(super) vault: &'a Vault,
+}
+
+impl Postgres {
+    /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
+    async fn delete_some_of(
+        &self,
+        thread: &str,
+        plan: &(impl Fn(&History) -> Deletion + Sync + Send),
+    ) -> Result<u64, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        let deleted = retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = Change { session, client: transaction.client(), vault };
+            let changed = change.delete_some(thread, plan).await;
+            transaction.end(changed).await
+        });
+        self.0.conversations.forget(thread);
+        let deleted = deleted?;
+        self.0.released.notify_waiters();
+        Ok(deleted)
+    }
+
+    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
+    /// looked at first without being held: most have nothing to be deleted.
+    pub(super) async fn delete_of(
+        &self,
+        threads: Vec<String>,
+        plan: impl Fn(&History) -> Deletion + Sync + Send,
+    ) -> Result<u64, SaverError> {
+        let (mut deleted, mut unread) = (0, Unread::default());
+        for thread in threads {
+            let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
+            let listed = unread.pass(self.list(all).await)?;
+            let history: History = listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
+            if !plan(&history).is_empty() {
+                deleted += unread.pass(self.delete_some_of(&thread, &plan).await)?;
+            }
+        }
+        unread.report().map(|()| deleted)
+    }
+}
+
+impl Change<'_> {
+    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    /// The thread's key; until the end of the transaction nobody else changes the thread.
+    async fn hold(self, thread: &str) -> Result<Option<i64>, Fault> {
+        let name = escape(thread);
+        let rows = self.run("select key from {s}.threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    }
+
+    async fn history(self, thread: &str, key: i64) -> Result<History, Fault> {
+        let sql = "select namespace, id, body from {s}.checkpoints where thread = $1 order by namespace, id desc";
+        let rows = self.run(sql, &[(&key, Type::INT8)]).await?;
+        let all = rows.iter().map(|row| {
+            let namespace = unescape(row.try_get(0)?);
+            let checkpoint = open_body(self.vault, thread, &namespace, row.try_get(1)?, row.try_get(2)?)?;
+            Ok((namespace, checkpoint))
+        });
+        all.collect()
+    }
+
+    /// Deletes of a thread what the plan says, and returns how many checkpoints that were.
+    pub(super) async fn delete_some(
+        self,
+        thread: &str,
+        plan: &(impl Fn(&History) -> Deletion + Sync),
+    ) -> Result<u64, Fault> {
+        let Some(key) = self.hold(thread).await? else { return Ok(0) };
+        let history = self.history(thread, key).await?;
+        let deletion = plan(&history);
+        if deletion.is_empty() {
+            return Ok(0);
+        }
+        let mut namespaces: Vec<&Arc<str>> = deletion.checkpoints.iter().map(|(namespace, _)| namespace).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        for namespace in namespaces {
+            let own = history.iter().filter(|(other, _)| other == namespace).map(|(_, checkpoint)| checkpoint);
+            self.delete_in(thread, key, namespace, own.collect(), &deletion).await?;
+        }
+        if deletion.ends_lease {
+            let sql = "update {s}.threads set token = 0, holder = null, leased_until = null where key = $1";
+            self.run(sql, &[(&key, Type::INT8)]).await?;
+        }
+        Ok(deletion.checkpoints.len() as u64)
+    }
+
+    async fn delete_in(
+        self,
+        thread: &str,
+        key: i64,
+        namespace: &Arc<str>,
+        checkpoints: Vec<&Checkpoint>,
+        deletion: &Deletion,
+    ) -> Result<(), Fault> {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            checkpoints.into_iter().partition(|checkpoint| deletion.has(namespace, checkpoint.id));
+        let gone: Vec<Uuid> = gone.iter().map(|checkpoint| checkpoint.id).collect();
+        let name = escape(namespace);
+        let with = [(&key as _, Type::INT8), (&name as _, Type::TEXT), (&gone as _, Type::UUID_ARRAY)];
+        self.run("delete from {s}.checkpoints where thread = $1 and namespace = $2 and id = any($3)", &with).await?;
+        self.run("delete from {s}.writes where thread = $1 and namespace = $2 and checkpoint = any($3)", &with).await?;
+        let sql = "delete from {s}.overwritten where thread = $1 and namespace = $2 and checkpoint = any($3)";
+        self.run(sql, &with).await?;
+        for checkpoint in &kept {
+            if checkpoint.parent.is_some_and(|parent| deletion.has(namespace, parent)) {
+                let mut cut_off = (*checkpoint).clone();
+                cut_off.parent = None;
+                let body = seal_body(self.vault, thread, namespace, &cut_off)?;
+                let sql = "update {s}.checkpoints set body = $4 where thread = $1 and namespace = $2 and id = $3";
+                let with = [&with[..2], &[(&cut_off.id as _, Type::UUID), (&body as _, Type::BYTEA)]].concat();
+                self.run(sql, &with).await?;
+            }
+        }
+        let pieces = self.piece_keys(&with[..2]).await?;
+        let (channels, versions): (Vec<_>, Vec<_>) = unneeded(kept, &pieces).into_iter().unzip();
+        let channels: Vec<_> = channels.iter().map(|channel| escape(channel)).collect();
+        let sql = "delete from {s}.pieces p using unnest($3::text[], $4::uuid[]) r (channel, version)
+            where p.thread = $1 and p.namespace = $2 and p.channel = r.channel and p.version = r.version";
+        let with = [&with[..2], &[(&channels as _, Type::TEXT_ARRAY), (&versions as _, Type::UUID_ARRAY)]].concat();
+        self.run(sql, &with).await?;
+        Ok(())
+    }
+
+    async fn piece_keys(self, space: &[Parameter<'_>]) -> Result<Vec<PieceKey>, Fault> {
+        let sql = "select channel, version, base from {s}.pieces where thread = $1 and namespace = $2";
+        let rows = self.run(sql, space).await?;
+        rows.iter().map(|row| Ok((unescape(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?))).collect()
+    }
+
+    /// Deletes a thread with everything, and whoever holds it is superseded.
+    pub(super) async fn delete_thread(self, thread: &str) -> Result<(), Fault> {
+        self.delete_threads(&[escape(thread).into_owned()]).await
+    }
+
+    /// Deletes the threads with these names, as they are stored.
+    pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), Fault> {
+        let sql = "select key from {s}.threads where name = any($1) order by name for update";
+        let keys = keys(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
+        self.delete_mail(names).await?;
+        if keys.is_empty() { Ok(()) } else { self.delete_keys(&keys).await }
+    }
+
+    /// Forgets what was sent to threads, and when they are due.
+    async fn delete_mail(self, threads: &[String]) -> Result<(), Fault> {
+        let sql =
+            "with mail as (delete from {s}.mail where thread = any($1)) delete from {s}.due where thread = any($1)";
+        self.run(sql, &[(&threads, Type::TEXT_ARRAY)]).await.map(|_| ())
+    }
+
+    async fn delete_keys(self, keys: &[i64]) -> Result<(), Fault> {
+        let sql = "with checkpoints as (delete from {s}.checkpoints where thread = any($1)),
+                pieces as (delete from {s}.pieces where thread = any($1)),
+                writes as (delete from {s}.writes where thread = any($1)),
+                overwritten as (delete from {s}.overwritten where thread = any($1))
+            delete from {s}.threads where key = any($1)";
+        self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
+    }
+
+    /// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
+    pub(super) async fn sweep(self) -> Result<u64, Fault> {
+        let sql = "select key, name from {s}.threads where expires <= clock_timestamp()
+            and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
+        let expired = self.run(sql, &[]).await?;
+        let (keys, names) =
+            (keys(&expired)?, expired.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<_>, Fault>>()?);
+        self.delete_mail(&names).await?;
+        self.delete_keys(&keys).await?;
+        let sql = "select key from {s}.threads t where holder is null
+            and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
+        self.delete_keys(&self::keys(&self.run(sql, &[]).await?)?).await?;
+        Ok(keys.len() as u64)
+    }
+
+    /// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
+    pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), Fault> {
+        // Always in the same order, so that two copies do not wait for each other.
+        let (mut source, mut held) = (None, [from, to]);
+        held.sort_unstable();
+        for thread in held {
+            let key = self.hold(thread).await?;
+            source = if thread == from { key } else { source };
+        }
+        self.delete_thread(to).await?;
+        let Some(source) = source else { return Ok(()) };
+        let batch = self.sealed_copy(from, source, to).await?;
+        if batch.checkpoints.is_empty() {
+            return Ok(());
+        }
+        let sql = "insert into {s}.threads (name, token, time_to_live, expires)
+            select $2, 0, time_to_live, expires from {s}.threads where key = $1 returning key";
+        let name = escape(to);
+        let rows = self.run(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
+        let key = super::session::first(&rows)?;
+        self.store_all(key, batch).await?;
+        Mailbox { session: self.session, client: self.client, thread: from }.copy_due(to).await
+    }
+
+    /// Stores as many statements as it takes.
+    async fn store_all(self, key: i64, batch: Batch) -> Result<(), Fault> {
+        for part in batch.split(MOST_BYTES) {
+            store(self.session, self.client, &Owner::Unclaimed(key), &part).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores a thread anew, encrypted with the present key. Returns how many threads that were.
+    #[cfg(feature = "encryption")]
+    pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, Fault> {
+        let held = self.hold(thread).await?;
+        self.seal_mail(thread).await?;
+        let Some(key) = held else { return Ok(0) };
+        let batch = self.sealed_copy(thread, key, thread).await?;
+        // Those that are there would stay as they are.
+        self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
+        self.store_all(key, batch).await?;
+        Kept { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
+        Ok(1)
+    }
+
+    #[cfg(feature = "encryption")]
+    async fn seal_mail(self, thread: &str) -> Result<(), Fault> {
+        let name = escape(thread);
+        let sql = "select id, value, signal from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
+        for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
+            let id: Uuid = row.try_get(0)?;
+            let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
+            let place = Place::Letter { thread, id, signal: signal.as_deref() };
+            let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
+            let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
+            self.run("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;
+        }
+        Ok(())
+    }
+
+    async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, Fault> {
+        let (mut batch, with) = (Batch::default(), [(&source as _, Type::INT8)]);
+        for (namespace, checkpoint) in self.history(from, source).await? {
+            let body = seal_body(self.vault, to, &namespace, &checkpoint)?;
+            batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
+        }
+        let sql = "select namespace, channel, version, base, value from {s}.pieces where thread = $1";
+        for row in self.run(sql, &with).await? {
+            let (namespace, channel) = (unescape(row.try_get(0)?), unescape(row.try_get(1)?));
+            let (version, base, value) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
+            let piece = PieceRow { namespace, channel, version, base, value };
+            batch.pieces.push(piece.open(self.vault, from)?.seal(self.vault, to)?);
+        }
+        let sql = "select namespace, checkpoint, task, slot, path, channel, value from {s}.writes where thread = $1";
+        for row in self.run(sql, &with).await? {
+            let write = write(&row, 1, unescape(row.try_get(0)?))?;
+            batch.writes.push(write.open(self.vault, from)?.seal(self.vault, to)?);
+        }
+        Ok(batch)
+    }
+
+    /// The names of all threads.
+    pub(super) async fn names(self) -> Result<Vec<String>, Fault> {
+        let sql = "select name from {s}.threads
+            union select thread from {s}.mail where taken is null or run is not null";
+        let rows = self.run(sql, &[]).await?;
+        rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
+    }
+}
+
+fn keys(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Fault> {
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}

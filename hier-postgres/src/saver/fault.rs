@@ -1,0 +1,228 @@
+//! Internal errors: which are worth another attempt, and the errors that users see.
+
+use std::error::Error;
+use std::time::Duration;
+use std::{fmt, io};
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use hier_checkpoint::checkpoint::SaverError;
+use tokio_postgres::error::SqlState;
+
+use super::address::unusable;
+
+/// An error of the server's, of the way to it, or of ours.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sql(tokio_postgres::Error),
+    NoConnection(String),
+    /// There was no answer in this time.
+    Silent(Duration),
+    Saver(SaverError),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Self::Sql(error),
+            PoolError::Timeout(TimeoutType::Wait) => Self::NoConnection(
+                "all connections are in use: allow more with `PostgresOptions::connections`".to_owned(),
+            ),
+            PoolError::Timeout(TimeoutType::Create) => Self::NoConnection(
+                "the server accepts no connection in time: check that it runs, or give more by `connect_timeout` in the URL"
+                    .to_owned(),
+            ),
+            other => Self::NoConnection(other.to_string()),
+        }
+    }
+}
+
+impl From<SaverError> for Fault {
+    fn from(error: SaverError) -> Self {
+        Self::Saver(error)
+    }
+}
+
+impl Fault {
+    /// Whether another attempt may help: the server is gone or just starting, or two calls were in each other's way.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Saver(_) => false,
+            Self::NoConnection(_) | Self::Silent(_) => true,
+            Self::Sql(error) => match error.code() {
+                Some(code) => is_passing(code),
+                None => error.is_closed() || (is_io(error) && certificate(error).is_none()),
+            },
+        }
+    }
+
+    /// Whether it ends the connection, or makes it useless.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        match self {
+            Self::Saver(_) | Self::NoConnection(_) => false,
+            Self::Silent(_) => true,
+            Self::Sql(error) => error.code().is_none_or(|code| *code == READ_ONLY || is_of_class(code, &["08", "57P"])),
+        }
+    }
+
+    /// Whether a statement that was prepared is not there, or is another: the connection is not the one that prepared it.
+    pub(crate) fn is_of_prepared(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        error.code().is_some_and(|code| {
+            [
+                &SqlState::INVALID_SQL_STATEMENT_NAME,
+                &SqlState::DUPLICATE_PSTATEMENT,
+                &SqlState::PROTOCOL_VIOLATION,
+                &SqlState::INVALID_BINARY_REPRESENTATION,
+                // The condition of the tag.
+                &SqlState::DIVISION_BY_ZERO,
+                // The tables were changed since, or it is somebody else's that was prepared when they were others.
+                &SqlState::FEATURE_NOT_SUPPORTED,
+            ]
+            .contains(&code)
+        })
+    }
+
+    /// The same of rows of this thread: it is damaged, and not the database.
+    pub(crate) fn of_thread(self, thread: &str) -> Self {
+        match self {
+            Self::Saver(error @ SaverError::Unusable { .. }) => {
+                SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() }.into()
+            }
+            other => other,
+        }
+    }
+
+    /// The error for the caller; `place` is the database, without the password.
+    pub(crate) fn tell(self, place: &str) -> SaverError {
+        match self {
+            Self::Saver(error) => error,
+            Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
+            Self::Silent(limit) => {
+                let reason = format!(
+                    "no answer within {limit:?}: check the server and the way to it; give what takes long more time with \
+                    `PostgresOptions::statement_timeout`"
+                );
+                SaverError::database(place, io::Error::new(io::ErrorKind::TimedOut, reason))
+            }
+            Self::Sql(error) => tell(error, place),
+        }
+    }
+}
+
+/// The error of a standby, as after a failover.
+const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
+
+fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
+    classes.iter().any(|class| code.code().starts_with(class))
+}
+
+fn is_passing(code: &SqlState) -> bool {
+    // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
+    is_of_class(code, &["08", "53", "57P"])
+        || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
+        || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::QUERY_CANCELED, &READ_ONLY].contains(&code)
+        // Somebody else made the tables at the same time: the server may see a new schema late, even under a lock.
+        || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
+}
+
+fn causes(error: &tokio_postgres::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    causes(error).any(<dyn Error>::is::<io::Error>)
+}
+
+/// What is wrong with the certificate of the server, if that is what is wrong.
+#[cfg(feature = "tls")]
+fn certificate(error: &tokio_postgres::Error) -> Option<String> {
+    let inner = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref());
+    match inner? {
+        rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn certificate(_: &tokio_postgres::Error) -> Option<String> {
+    None
+}
+
+fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
+    if let Some(reason) = certificate(&error) {
+        let mend = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
+        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {mend}"));
+    }
+    // The driver has no code for it.
+    if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
+        return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
+    }
+    if let Some(mend) = error.code().and_then(mend_of_passing) {
+        return SaverError::database(format!("{place}: {mend}"), Told(error));
+    }
+    match reason(&error) {
+        Some(reason) => unusable(place, reason),
+        None => SaverError::database(place, Told(error)),
+    }
+}
+
+/// What to do about what has not passed in all the time.
+fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
+    let mends = [
+        (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
+        (SqlState::LOCK_NOT_AVAILABLE, "raise the user's `lock_timeout` in the server, or end whoever holds the lock"),
+        (
+            READ_ONLY,
+            "this server only reads: name the primary in the URL, or all of them and `target_session_attrs=read-write`",
+        ),
+    ];
+    mends.into_iter().find_map(|(passing, mend)| (passing == *code).then_some(mend))
+}
+
+/// What to do about what the server said, where there is something to do.
+fn reason(error: &tokio_postgres::Error) -> Option<String> {
+    let error = error.as_db_error()?;
+    let said = error.message();
+    let wants_tls = said.ends_with("no encryption");
+    let reason = match error.code() {
+        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls => {
+            "the server wants connections to be encrypted: add `sslmode=require` to the URL"
+        }
+        &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            return Some(format!("the server refuses the user or the password of the URL: {said}"));
+        }
+        &SqlState::INVALID_CATALOG_NAME => "there is no such database: create it with `createdb`",
+        &SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do this: grant it the schema and its tables",
+        &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
+            "its tables are missing: call `Postgres::migrate`"
+        }
+        _ => return None,
+    };
+    Some(reason.to_owned())
+}
+
+/// An error with the words of the server, which the error itself leaves to its source.
+#[derive(Debug)]
+struct Told(tokio_postgres::Error);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_db_error(), self.0.source()) {
+            (Some(error), _) => write!(f, "{} ({})", error.message(), error.code().code()),
+            (None, Some(source)) => write!(f, "{}: {source}", self.0),
+            (None, None) => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Error for Told {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}

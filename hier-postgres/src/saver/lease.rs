@@ -1,0 +1,134 @@
+//! Claiming, renewing and releasing threads.
+
+use std::time::Duration;
+
+use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, WhenRunning};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_postgres::types::Type;
+
+use super::Postgres;
+use super::fault::Fault;
+use super::session::retrying;
+use super::text::{self, escape};
+use hier_checkpoint::backend::lease::{Claimed, wait_for};
+
+/// How often to look whether another process has released a thread.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// A renewal has at least so long for each attempt.
+const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
+
+impl Postgres {
+    pub(super) async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        match claim.when_running {
+            WhenRunning::TakeOver | WhenRunning::Reject => self.claim_or_release(thread, claim).await,
+            WhenRunning::Wait(at_most) => {
+                wait_for(&self.0.released, LOOK_AGAIN, at_most, || self.claim_or_release(thread, claim)).await
+            }
+        }
+    }
+
+    /// Claims in a task of its own, which ends also if this call is dropped, and then releases the thread: the server may have
+    /// done it by then.
+    async fn claim_or_release(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        let (this, thread, claim, runtime) = (self.clone(), thread.to_owned(), claim.clone(), Handle::current());
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let turn = this.0.turns.take(&thread).await;
+            let claimed = this.try_claim(&thread, &claim, || !answer.is_closed()).await;
+            let this = this.clone();
+            let release = move |lease: Lease| {
+                let releasing = async move {
+                    // If it fails, the lease runs out by itself.
+                    let _ = this.release_now(&lease).await;
+                    drop(turn);
+                };
+                runtime.spawn(releasing);
+            };
+            // A call that was dropped drops the answer.
+            let _ = answer.send(claimed.map(|lease| Claimed::new(lease, release)));
+        });
+        let claimed = answered.await.map_err(|_| self.stopped())??;
+        claimed.take().ok_or_else(|| self.stopped())
+    }
+
+    async fn try_claim(&self, thread: &str, claim: &Claim, is_wanted: impl Fn() -> bool) -> Result<Lease, SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        let (name, holder) = (escape(thread), text::claimed_by(&claim.holder));
+        let (lasts, lives) = (millis(claim.lasts), claim.time_to_live.map(millis));
+        let take_over = claim.when_running == WhenRunning::TakeOver;
+        let with = [
+            (&name as _, Type::TEXT),
+            (&holder as _, Type::TEXT),
+            (&lasts as _, Type::INT8),
+            (&lives as _, Type::INT8),
+            (&take_over as _, Type::BOOL),
+        ];
+        // Whoever held it may have released it between the two statements.
+        loop {
+            let claimed = retrying!(session, client => {
+                if !is_wanted() {
+                    return Err(Fault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
+                }
+                session.query_often(&client, &session.statements.claim, &with).await
+            })?;
+            if let Some(row) = claimed.first() {
+                let read = || Ok((row.try_get::<_, i64>(0)?, row.try_get(1)?));
+                let (token, driven) = read().map_err(|fault: Fault| fault.tell(&session.place))?;
+                let token = u64::try_from(token).unwrap_or_default();
+                return Ok(Lease::new(thread, token, claim.lasts).driven(driven));
+            }
+            if let Some(holder) = self.holder(thread).await? {
+                return Err(SaverError::Busy { thread: thread.to_owned(), holder });
+            }
+        }
+    }
+
+    async fn holder(&self, thread: &str) -> Result<Option<String>, SaverError> {
+        let session = &self.0.session;
+        let name = escape(thread);
+        let with = [(&name as _, Type::TEXT)];
+        let rows = retrying!(session, client => session.query(&client, &session.statements.holder, &with).await)?;
+        let holder = rows.first().map(|row| row.try_get::<_, &str>(0)).transpose();
+        let holder = holder.map_err(|error| Fault::from(error).tell(&session.place))?;
+        Ok(holder.map(text::holder))
+    }
+
+    /// Is tried again for no longer than the lease lasts: then there is nothing left to renew.
+    pub(super) async fn renew_lease(&self, lease: &Lease) -> Result<(), SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
+        let lasts = millis(lease.lasts);
+        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8), (&lasts as _, Type::INT8)];
+        let limit = (lease.lasts / 3).max(SHORTEST_RENEWAL);
+        let attempts = session.attempts_for(lease.lasts);
+        let rows = retrying!(session, attempts, client => {
+            session.query_often(&client.within(limit), &session.statements.renew, &with).await
+        })?;
+        let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
+        rows.first().map(|_| ()).ok_or_else(superseded)
+    }
+
+    pub(super) async fn release_lease(&self, lease: &Lease) -> Result<(), SaverError> {
+        let _turn = self.0.turns.take(&lease.thread).await;
+        self.release_now(lease).await
+    }
+
+    async fn release_now(&self, lease: &Lease) -> Result<(), SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
+        let with = [(&name as _, Type::TEXT), (&token as _, Type::INT8)];
+        retrying!(session, client => session.query_often(&client, &session.statements.release, &with).await)?;
+        self.0.released.notify_waiters();
+        Ok(())
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    // A hundred years are for ever, and a time that Postgres can count.
+    const MOST: i64 = 100 * 365 * 24 * 60 * 60 * 1_000;
+    i64::try_from(duration.as_millis()).unwrap_or(MOST).min(MOST)
+}

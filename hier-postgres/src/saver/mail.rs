@@ -1,0 +1,268 @@
+//! Mailboxes of threads, and when threads are due.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hier_checkpoint::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use hier_checkpoint::runs::ThreadIs;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::client::Client;
+use super::fault::Fault;
+use super::session::{Parameter, Session, Transaction, retrying};
+use super::store::{Owner, Stored, store};
+use super::text::{escape, unescape};
+use hier_checkpoint::backend::place::Place;
+use hier_checkpoint::backend::rows::Batch;
+
+/// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
+fn due_at(at: SystemTime) -> i64 {
+    millis(at.checked_add(Duration::from_nanos(999_999)).unwrap_or(at))
+}
+
+fn millis(at: SystemTime) -> i64 {
+    i64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// A mailbox, in a transaction.
+#[derive(Clone, Copy)]
+pub(super) struct Mailbox<'a> {
+    pub(super) session: &'a Session,
+    pub(super) client: &'a Client,
+    pub(super) thread: &'a str,
+}
+
+impl Postgres {
+    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
+    pub(super) async fn post_letter(
+        &self,
+        thread: &str,
+        is: Option<&ThreadIs>,
+        graph: &str,
+        letter: &Letter,
+    ) -> Result<bool, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        self.ready().await?;
+        let value = vault
+            .seal(Place::Letter { thread, id: letter.id, signal: letter.signal.as_deref() }, letter.value.clone())?;
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let posted = async {
+                // Locked before the mailbox, in the order in which the end of a run locks them.
+                if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
+                    return Err(SaverError::deleted(thread).into());
+                }
+                mailbox.post(graph, letter, &value).await
+            };
+            let posted = posted.await;
+            transaction.end(posted).await
+        })
+    }
+
+    pub(super) async fn letters(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        self.ready().await?;
+        retrying!(session, client => {
+            let rows = Mailbox { session, client: &client, thread }.waiting().await?;
+            rows.iter().map(|row| {
+                let (number, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
+                let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
+                let value = vault.open(Place::Letter { thread, id, signal: signal.as_deref() }, row.try_get(3)?)?;
+                let letter = match signal {
+                    Some(name) => Letter::signal(id, name, value),
+                    None => Letter::message(id, value),
+                };
+                Ok(Posted::new(u64::try_from(number).unwrap_or_default(), letter))
+            }).collect::<Result<Vec<_>, Fault>>()
+        })
+    }
+
+    pub(super) async fn due_threads(&self, query: &DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        let graphs: Vec<_> = query.graphs.iter().map(|graph| escape(graph)).collect();
+        let (by, limit) = (millis(query.by), i64::try_from(query.limit).unwrap_or(i64::MAX));
+        let (since, last) = query.after.as_ref().map(|last| (millis(last.at), escape(&last.thread))).unzip();
+        let sql = session.statements.with_schema(
+            "select thread, at, driven from {s}.due where graph = any($1) and at <= $2
+                and ($4::bigint is null or (at, thread) > ($4, $5)) order by at, thread limit $3",
+        );
+        retrying!(session, client => {
+            let with: [Parameter<'_>; 5] = [
+                (&graphs, Type::TEXT_ARRAY),
+                (&by, Type::INT8),
+                (&limit, Type::INT8),
+                (&since, Type::INT8),
+                (&last, Type::TEXT),
+            ];
+            let rows = session.query(&client, &sql, &with).await?;
+            let read = |row: &Row| {
+                Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)).driven(row.try_get(2)?))
+            };
+            rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()
+        })
+    }
+
+    /// Stores a batch and changes what stands beside it, in one transaction. `commit` is the same each time it is tried.
+    pub(super) async fn store_also(
+        &self,
+        thread: &Arc<str>,
+        token: u64,
+        batch: &Batch,
+        also: &Also,
+    ) -> Result<Stored, SaverError> {
+        let (session, commit) = (&self.0.session, Uuid::new_v4());
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let stored = mailbox.store(token, batch, also, commit).await;
+            transaction.end(stored).await
+        })
+    }
+}
+
+impl Mailbox<'_> {
+    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    /// Until the end of the transaction nobody else changes the mailbox, so that the numbers of letters are in the order in which they
+    /// can be seen, and that a letter which comes while somebody says when the thread is due is not missed.
+    async fn hold(self) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        self.run("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
+            .await?;
+        Ok(())
+    }
+
+    async fn post(self, graph: &str, letter: &Letter, value: &[u8]) -> Result<bool, Fault> {
+        self.hold().await?;
+        let name = escape(self.thread);
+        let known = "select 1 from {s}.mail where thread = $1 and id = $2";
+        if !self.run(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
+            return Ok(false);
+        }
+        // A letter that was taken has a size while its run may be rolled back.
+        let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
+        let kept: i64 = super::session::first(&self.run(kept, &[(&name, Type::TEXT)]).await?)?;
+        let size = letter.size();
+        if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
+            return Err(SaverError::MailboxFull { thread: self.thread.to_owned() }.into());
+        }
+        let (size, signal) = (i64::try_from(size).unwrap_or(i64::MAX), letter.signal.as_deref().map(escape));
+        let sql = "insert into {s}.mail (thread, id, signal, value, size) values ($1, $2, $3, $4, $5)";
+        let with: [Parameter<'_>; 5] = [
+            (&name, Type::TEXT),
+            (&letter.id, Type::UUID),
+            (&signal, Type::TEXT),
+            (&value, Type::BYTEA),
+            (&size, Type::INT8),
+        ];
+        self.run(sql, &with).await?;
+        if letter.signal.is_some() {
+            // The thread's own runs determine its graph.
+            let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
+                on conflict (thread) do update set at = least(old.at, excluded.at)";
+            let (graph, at) = (escape(graph), now());
+            self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
+        }
+        Ok(true)
+    }
+
+    async fn waiting(self) -> Result<Vec<Row>, Fault> {
+        let name = escape(self.thread);
+        let sql = "select number, id, signal, value from {s}.mail where thread = $1 and taken is null order by number";
+        self.run(sql, &[(&name, Type::TEXT)]).await
+    }
+
+    async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<Stored, Fault> {
+        let stored = store(self.session, self.client, &Owner::Held(self.thread, token), batch).await?;
+        if matches!(stored, Stored::Done) {
+            self.change(also, commit).await?;
+        }
+        Ok(stored)
+    }
+
+    /// Changes what a commit says beside its records. `commit` is the same each time it is tried.
+    pub(super) async fn change(self, also: &Also, commit: Uuid) -> Result<(), Fault> {
+        if also.is_empty() {
+            return Ok(());
+        }
+        self.hold().await?;
+        self.take(&also.taken, commit, also.run).await?;
+        self.change_due(also.due.as_ref()).await
+    }
+
+    async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        for id in letters {
+            // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it. If
+            // the reply to this commit was lost and it is retried, the letters that it took are its own.
+            let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
+                    size = case when $4 is null then 0 else size end
+                where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
+            let with: [Parameter<'_>; 4] =
+                [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
+            if self.run(sql, &with).await?.is_empty() {
+                return Err(SaverError::no_letter(self.thread, *id).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_due(self, due: Option<&DueChange>) -> Result<(), Fault> {
+        let name = escape(self.thread);
+        match due {
+            Some(DueChange::NoLaterThan { at, graph }) => self.no_later_than(graph, due_at(*at)).await,
+            Some(DueChange::Exactly { at, graph, seen }) => {
+                let seen = i64::try_from(*seen).unwrap_or(i64::MAX);
+                let sql = "select 1 from {s}.mail where thread = $1 and taken is null and signal is not null and number > $2 limit 1";
+                let woken = !self.run(sql, &[(&name, Type::TEXT), (&seen, Type::INT8)]).await?.is_empty();
+                self.run("delete from {s}.due where thread = $1", &[(&name, Type::TEXT)]).await?;
+                match at.map(due_at).into_iter().chain(woken.then(now)).min() {
+                    Some(at) => self.no_later_than(graph, at).await,
+                    None => Ok(()),
+                }
+            }
+            Some(DueChange::Driven { until, graph }) => {
+                let (graph, until) = (escape(graph), due_at(*until));
+                let sql = "insert into {s}.due as old (thread, graph, at, driven) values ($1, $2, $3, true)
+                    on conflict (thread) do update
+                    set graph = excluded.graph, at = least(old.at, excluded.at), driven = true";
+                self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+            }
+            Some(DueChange::Postponed { until }) => {
+                let (sql, until) = ("update {s}.due set at = $2 where thread = $1", due_at(*until));
+                self.run(sql, &[(&name, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the due time of the thread, as not driven by a run.
+    pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
+        let (name, to) = (escape(self.thread), escape(to));
+        let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";
+        self.run(sql, &[(&name, Type::TEXT), (&to, Type::TEXT)]).await.map(|_| ())
+    }
+
+    async fn no_later_than(self, graph: &str, at: i64) -> Result<(), Fault> {
+        let (name, graph) = (escape(self.thread), escape(graph));
+        let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
+            on conflict (thread) do update set graph = excluded.graph, at = least(old.at, excluded.at)";
+        self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
+        Ok(())
+    }
+}
+
+fn now() -> i64 {
+    millis(SystemTime::now())
+}

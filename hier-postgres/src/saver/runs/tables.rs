@@ -1,0 +1,199 @@
+//! The tables of the runs, on a connection and in whatever transaction it is.
+
+use std::time::SystemTime;
+
+use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::super::Postgres;
+use super::super::client::{Client, Parameter};
+use super::super::fault::Fault;
+use super::super::session::{Session, first};
+use super::super::text::{escape, unescape};
+use hier_checkpoint::backend::run_rows::{
+    THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim,
+};
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::vault::Vault;
+
+/// How many runs are read at once where most may be wanted by nobody.
+const PAGE: i64 = 200;
+
+/// The tables of the runs.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Tables<'a> {
+    pub(in super::super) session: &'a Session,
+    pub(in super::super) client: &'a Client,
+    pub(in super::super) vault: &'a Vault,
+    pub(in super::super) unreadable: &'a Unreadable,
+}
+
+pub(super) const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
+impl Postgres {
+    pub(in super::super) fn tables<'a>(&'a self, client: &'a Client) -> Tables<'a> {
+        Tables { session: &self.0.session, client, vault: &self.0.vault, unreadable: &self.0.unreadable }
+    }
+}
+
+impl Tables<'_> {
+    pub(super) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    /// A statement of many uses, see [`Session::query_often`].
+    pub(super) async fn query_often(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.session.query_often(self.client, sql, with).await
+    }
+
+    /// The server's time.
+    pub(super) async fn now(&self) -> Result<SystemTime, Fault> {
+        Ok(time(first(&self.query(&format!("select {NOW}"), &[]).await?)?))
+    }
+
+    /// A thread, without its values unless they are wanted.
+    pub(super) async fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
+        let name = escape(id);
+        let sql = "select body, case when $2 then vals end from {s}.run_threads where name = $1 and {own}";
+        let rows = self.query_often(sql, &[(&name, Type::TEXT), (&with_values, Type::BOOL)]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut thread: ThreadRow = open(self.vault, THREADS, id, row.try_get(0)?)?;
+        let values: Option<Vec<u8>> = row.try_get(1)?;
+        thread.values = values.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?;
+        Ok(Some(thread))
+    }
+
+    fn read_run(&self, row: &Row, thread: Option<&str>) -> Result<Result<Run, SaverError>, Fault> {
+        Ok(open_run(self.vault, row.try_get(0)?, thread, row.try_get(1)?))
+    }
+
+    pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
+        let sql = "select id, body from {s}.runs where id = $1 and {own}";
+        let rows = self.query_often(sql, &[(&id, Type::UUID)]).await?;
+        Ok(rows.first().map(|row| self.read_run(row, None)).transpose()?.transpose()?)
+    }
+
+    pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
+        let name = query.thread.as_deref().map(escape);
+        let sql = "select id, body, number from {s}.runs where ($1::text is null or thread = $1) and number < $2
+            order by number desc limit $3";
+        let (mut found, mut passed, mut below) = (Vec::new(), 0, i64::MAX);
+        loop {
+            let rows = self.query(sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&PAGE, Type::INT8)]).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            below = last.try_get(2)?;
+            for row in &rows {
+                let run = self.read_run(row, query.thread.as_deref())?;
+                // Who asks for those of a thread is told; who asks for those of all has the others.
+                let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+                let Some(run) = run.filter(|run| query.wants(run)) else { continue };
+                if found.len() == query.limit {
+                    return Ok(found);
+                }
+                if passed < query.offset {
+                    passed += 1;
+                } else {
+                    found.push(run);
+                }
+            }
+        }
+    }
+
+    /// Makes a thread unless it is there.
+    pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, Fault> {
+        let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
+        let values = sealed_values(self.vault, thread)?;
+        let sql = "insert into {s}.run_threads (name, expires, body, vals, op) values ($1, $2, $3, $4, $5)
+            on conflict do nothing returning 1";
+        let (expires, op) = (expires(thread), Uuid::new_v4());
+        let with = [
+            (&name as _, Type::TEXT),
+            (&expires as _, Type::INT8),
+            (&body as _, Type::BYTEA),
+            (&values as _, Type::BYTEA),
+            (&op as _, Type::UUID),
+        ];
+        Ok(!self.query(sql, &with).await?.is_empty())
+    }
+
+    pub(super) async fn trim(&self, thread: &mut ThreadRow) -> Result<(), Fault> {
+        let name = escape(&thread.id).into_owned();
+        let sql = "select number, bytes from {s}.events where thread = $1 order by number";
+        let rows = self.query(sql, &[(&name, Type::TEXT)]).await?;
+        let oldest = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        if let Some(last) = trim(thread, oldest.collect::<Result<Vec<_>, Fault>>()?) {
+            let sql = "delete from {s}.events where thread = $1 and number <= $2";
+            self.query(sql, &[(&name, Type::TEXT), (&last, Type::INT8)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Those that a query asks for.
+    pub(super) async fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
+        let early = !query.values.is_empty();
+        let ids: Option<Vec<_>> = query.ids.as_ref().map(|ids| ids.iter().map(|id| escape(id)).collect());
+        let sql = "select name, body, case when $2 then vals end from {s}.run_threads
+            where $1::text[] is null or name = any($1)";
+        let mut threads = Vec::new();
+        for row in self.query(sql, &[(&ids, Type::TEXT_ARRAY), (&early, Type::BOOL)]).await? {
+            let id = unescape(row.try_get(0)?);
+            let (body, values): (Vec<u8>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
+            let Some(mut thread) = self.unreadable.told(open::<ThreadRow>(self.vault, THREADS, &id, body)) else {
+                continue;
+            };
+            if early && !self.has_values(&mut thread, values) {
+                continue;
+            }
+            if query.wants(&thread) {
+                threads.push(thread);
+            }
+        }
+        let mut page = query.page(threads);
+        if query.with_values && !early {
+            for thread in &mut page {
+                let name = escape(&thread.id).into_owned();
+                let sql = "select vals from {s}.run_threads where name = $1";
+                let rows = self.query(sql, &[(&name, Type::TEXT)]).await?;
+                let stored: Option<Vec<u8>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
+                self.has_values(thread, stored);
+            }
+        }
+        Ok(page)
+    }
+
+    /// Gives a thread its values. False if they cannot be read.
+    fn has_values(&self, thread: &mut ThreadRow, stored: Option<Vec<u8>>) -> bool {
+        let Some(stored) = stored else { return true };
+        thread.values = self.unreadable.told(open(self.vault, VALUES, &thread.id, stored));
+        thread.values.is_some()
+    }
+
+    pub(super) async fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {
+        let (name, after) = (escape(&query.thread), integer(query.after));
+        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+        let sql = "select number, at, body from {s}.events where thread = $1 and number > $2
+            and ($3::uuid is null or run = $3) and {own} order by number limit $4";
+        let with = [
+            (&name as _, Type::TEXT),
+            (&after as _, Type::INT8),
+            (&query.run as _, Type::UUID),
+            (&limit as _, Type::INT8),
+        ];
+        let mut events = Vec::new();
+        for row in self.query_often(sql, &with).await? {
+            let at = number(row.try_get(0)?);
+            let event = open_event(self.vault, &query.thread, at, query.run, row.try_get(2)?)?;
+            events.push(EventRow::new(at, time(row.try_get(1)?), event));
+        }
+        // Read last: if the caller already knows this thread, all events read above belong to it.
+        let thread = self.thread(&query.thread, false).await?;
+        Ok(thread.map(|thread| EventPage::new(events, &thread)))
+    }
+}
+
+pub(super) fn sealed_values(vault: &Vault, thread: &ThreadRow) -> Result<Option<Vec<u8>>, SaverError> {
+    thread.values.as_ref().map(|values| seal(vault, VALUES, &thread.id, values)).transpose()
+}

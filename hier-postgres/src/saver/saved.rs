@@ -1,0 +1,269 @@
+//! A checkpoint with all that it has. Where a thread stands is read before each of its runs: those that are asked for at the same time are
+//! read together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hier_checkpoint::checkpoint::{Chain, Checkpoint, Saved, SaverError};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::client::Client;
+use super::fault::Fault;
+use super::session::{Session, retrying};
+use super::sharing::{Shares, Sharing};
+use super::text::{escape, unescape};
+use hier_checkpoint::backend::latest::Known;
+use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
+
+/// A checkpoint that is asked for, the latest of its namespace if none is named, and the values that it may have. Names are escaped.
+pub(super) struct SavedQuery {
+    thread: String,
+    namespace: String,
+    id: Option<Uuid>,
+    channels: Vec<String>,
+    versions: Vec<Uuid>,
+    /// How many bytes these values have, as far as that is known.
+    bytes: usize,
+}
+
+/// What was found of it.
+struct Found {
+    checkpoint: Checkpoint,
+    writes: Vec<WriteRow>,
+    key: i64,
+    values: Vec<(usize, Chain)>,
+    /// The channels of which the value was not read with it.
+    rest: Vec<usize>,
+}
+
+/// A namespace of a thread, with the versions of values that the caller has already.
+#[derive(Clone, Copy)]
+struct Space<'a> {
+    postgres: &'a Postgres,
+    thread: &'a str,
+    namespace: &'a str,
+    known: &'a [(Arc<str>, Uuid)],
+}
+
+impl Shares for SavedQuery {
+    /// None if there is no such checkpoint.
+    type Answer = Option<Row>;
+
+    const MOST: usize = 32;
+    const MOST_SIZE: usize = 256 << 10;
+
+    fn size(&self) -> usize {
+        // The statement compares each value with each that shares it.
+        self.bytes + (self.versions.len() << 9)
+    }
+
+    fn sharing(postgres: &Postgres) -> &Sharing<Self> {
+        &postgres.0.reading
+    }
+
+    async fn send(postgres: &Postgres, items: &[&Self]) -> Result<Vec<Option<Row>>, Fault> {
+        let session = &postgres.0.session;
+        read(session, &session.client().await?, items).await
+    }
+}
+
+/// Reads checkpoints with one statement: for each that is asked for its row, or none if it is not there.
+async fn read(session: &Session, client: &Client, asked: &[&SavedQuery]) -> Result<Vec<Option<Row>>, Fault> {
+    let threads: Vec<&str> = asked.iter().map(|asked| &*asked.thread).collect();
+    let namespaces: Vec<&str> = asked.iter().map(|asked| &*asked.namespace).collect();
+    let ids: Vec<Option<Uuid>> = asked.iter().map(|asked| asked.id).collect();
+    let (mut of, mut places, mut channels, mut versions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (item, asked) in (1_i32..).zip(asked) {
+        for ((place, channel), version) in (1_i32..).zip(&asked.channels).zip(&asked.versions) {
+            of.push(item);
+            places.push(place);
+            channels.push(&**channel);
+            versions.push(*version);
+        }
+    }
+    let with = [
+        (&threads as _, Type::TEXT_ARRAY),
+        (&namespaces as _, Type::TEXT_ARRAY),
+        (&ids as _, Type::UUID_ARRAY),
+        (&of as _, Type::INT4_ARRAY),
+        (&places as _, Type::INT4_ARRAY),
+        (&channels as _, Type::TEXT_ARRAY),
+        (&versions as _, Type::UUID_ARRAY),
+    ];
+    let mut found: Vec<Option<Row>> = asked.iter().map(|_| None).collect();
+    for row in session.query_often(client, &session.statements.saved, &with).await? {
+        let place: i64 = row.try_get(0)?;
+        if let Some(found) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
+            *found = Some(row);
+        }
+    }
+    Ok(found)
+}
+
+impl Postgres {
+    /// A checkpoint with everything but the values that are known in its version.
+    pub(super) async fn saved(
+        &self,
+        (thread, namespace, id): (&str, &str, Option<Uuid>),
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        self.ready().await?;
+        let session = &self.0.session;
+        let space = Space { postgres: self, thread, namespace, known };
+        // The values of the latest are not read for an earlier one, which may have others.
+        let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
+        let (asked, names) = space.asked(id, latest.as_ref());
+        let (asked, attempts) = (Arc::new(asked), session.attempts());
+        let mut first = None;
+        if asked.is_small()
+            && let Some(row) = self.share(&asked).await
+        {
+            let Some(row) = row else { return Ok(None) };
+            let found = space.found(&row, &names).map_err(|fault| fault.tell(&session.place))?;
+            if found.rest.is_empty() {
+                return Ok(Some(found.saved()));
+            }
+            first = Some(found);
+        }
+        retrying!(session, attempts, client => {
+            let found = match first.take() {
+                Some(found) => Some(found),
+                None => space.read(&client, &asked, &names).await?,
+            };
+            let mut saved = space.completed(&client, found).await?;
+            if saved.as_ref().is_some_and(|saved| saved.values.iter().any(|(_, chain)| chain.full.is_none())) {
+                // It may have been deleted between the statements.
+                saved = space.completed(&client, space.read(&client, &asked, &names).await?).await?;
+            }
+            Ok(saved)
+        })
+    }
+}
+
+impl Space<'_> {
+    /// What is asked for, and the channels of the values that it may have: most often nobody else has stored anything since the latest.
+    fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
+        let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (name, version, size) in latest.into_iter().flat_map(Known::present) {
+            if !is_known(self.known, name, &version) {
+                names.push(name.clone());
+                versions.push(version);
+                bytes += size;
+            }
+        }
+        let channels = names.iter().map(|name| escape(name).into_owned()).collect();
+        let (thread, namespace) = (escape(self.thread).into_owned(), escape(self.namespace).into_owned());
+        (SavedQuery { thread, namespace, id, channels, versions, bytes }, names)
+    }
+
+    /// Reads it alone.
+    async fn read(self, client: &Client, asked: &SavedQuery, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
+        let row = read(&self.postgres.0.session, client, &[asked]).await?.pop().flatten();
+        row.map(|row| self.found(&row, names)).transpose()
+    }
+
+    fn found(self, row: &Row, names: &[Arc<str>]) -> Result<Found, Fault> {
+        let vault = &self.postgres.0.vault;
+        let (key, id): (i64, Uuid) = (row.try_get(1)?, row.try_get(2)?);
+        let checkpoint = open_body(vault, self.thread, self.namespace, id, row.try_get(3)?)?;
+        let writes = self.writes(row, id)?;
+        let mut whole = whole(row, names)?;
+        let (mut values, mut rest) = (Vec::new(), Vec::new());
+        for (channel, (name, version)) in checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate() {
+            if version.is_nil() || is_known(self.known, name, version) {
+                continue;
+            }
+            match whole.remove(&**name) {
+                Some((read, value)) if read == *version => {
+                    let (namespace, channel_name) = (Arc::from(self.namespace), name.clone());
+                    let piece = PieceRow { namespace, channel: channel_name, version: *version, base: None, value };
+                    let full = Some(piece.open(vault, self.thread)?.value);
+                    values.push((channel, Chain { full, ..Chain::default() }));
+                }
+                _ => rest.push(channel),
+            }
+        }
+        Ok(Found { checkpoint, writes, key, values, rest })
+    }
+
+    /// With the values that were not read with it.
+    async fn completed(self, client: &Client, found: Option<Found>) -> Result<Option<Saved>, Fault> {
+        let Some(mut found) = found else { return Ok(None) };
+        if !found.rest.is_empty() {
+            found.values.extend(self.chains(client, &found).await?);
+            found.values.sort_by_key(|(channel, _)| *channel);
+        }
+        Ok(Some(found.saved()))
+    }
+
+    /// The values that were not read with it.
+    async fn chains(self, client: &Client, found: &Found) -> Result<Vec<(usize, Chain)>, Fault> {
+        let session = &self.postgres.0.session;
+        let (channels, versions) = (&found.checkpoint.channels, &found.checkpoint.versions);
+        let names: Vec<_> = found.rest.iter().map(|channel| escape(&channels[*channel])).collect();
+        let versions: Vec<Uuid> = found.rest.iter().map(|channel| versions[*channel]).collect();
+        let namespace = escape(self.namespace);
+        let with = [
+            (&found.key as _, Type::INT8),
+            (&namespace as _, Type::TEXT),
+            (&names as _, Type::TEXT_ARRAY),
+            (&versions as _, Type::UUID_ARRAY),
+        ];
+        let rows = session.query_often(client, &session.statements.values, &with).await?;
+        let mut values: Vec<_> = found.rest.iter().map(|channel| (*channel, Chain::default())).collect();
+        for row in rows {
+            let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
+            let Some((channel, chain)) = values.get_mut(place) else { continue };
+            let (namespace, channel) = (Arc::from(self.namespace), channels[*channel].clone());
+            let (version, base, value) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            let piece = PieceRow { namespace, channel, version, base, value };
+            let piece = piece.open(&self.postgres.0.vault, self.thread)?;
+            if base.is_some() {
+                chain.deltas.push(piece.value);
+            } else {
+                chain.full = Some(piece.value);
+            }
+        }
+        for (_, chain) in &mut values {
+            chain.deltas.reverse();
+        }
+        Ok(values)
+    }
+
+    fn writes(self, row: &Row, checkpoint: Uuid) -> Result<Vec<WriteRow>, Fault> {
+        let Some(tasks) = row.try_get::<_, Option<Vec<Uuid>>>(4)? else { return Ok(Vec::new()) };
+        let (slots, paths): (Vec<i32>, Vec<&str>) = (row.try_get(5)?, row.try_get(6)?);
+        let (channels, values): (Vec<&str>, Vec<Vec<u8>>) = (row.try_get(7)?, row.try_get(8)?);
+        let namespace: Arc<str> = self.namespace.into();
+        let rows = tasks.into_iter().zip(slots).zip(paths).zip(channels).zip(values);
+        let rows = rows.map(|((((task, slot), path), channel), value)| {
+            let (namespace, path, channel) = (namespace.clone(), unescape(path), unescape(channel));
+            let write = WriteRow { namespace, checkpoint, task, slot, path, channel, value };
+            Ok(write.open(&self.postgres.0.vault, self.thread)?)
+        });
+        rows.collect()
+    }
+}
+
+impl Found {
+    fn saved(self) -> Saved {
+        Saved::new(self.checkpoint, self.values, by_task(self.writes))
+    }
+}
+
+/// Of what was read with a checkpoint, the values that are whole, by their channels.
+fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, Fault> {
+    let Some(places) = row.try_get::<_, Option<Vec<i32>>>(9)? else { return Ok(HashMap::new()) };
+    let (versions, bases): (Vec<Uuid>, Vec<Option<Uuid>>) = (row.try_get(10)?, row.try_get(11)?);
+    let values: Vec<Vec<u8>> = row.try_get(12)?;
+    let read = places.into_iter().zip(versions).zip(bases).zip(values);
+    let read = read.filter(|((_, base), _)| base.is_none());
+    let read = read.filter_map(|(((place, version), _), value)| {
+        let name = names.get(usize::try_from(place - 1).ok()?)?;
+        Some((&**name, (version, value)))
+    });
+    Ok(read.collect())
+}

@@ -1,0 +1,326 @@
+//! Connections, attempts, and the version of the tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use hier_checkpoint::checkpoint::SaverError;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Config, NoTls, Row};
+use uuid::Uuid;
+
+use super::address::{Address, Roots, unusable};
+use super::client::Client;
+pub(crate) use super::client::{Parameter, Transaction};
+use super::fault::Fault;
+use super::options::PostgresOptions;
+use super::runs::listen::Line;
+use super::schema::VERSIONS;
+use super::statements::Statements;
+
+/// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// The longest time that the system accepts.
+const DAY: Duration = Duration::from_hours(24);
+/// After so long without a word a connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// The default of the driver.
+const NO_IDLE: Duration = Duration::from_hours(2);
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The way to the database.
+pub(crate) struct Session {
+    /// The database, as errors name it.
+    pub(crate) place: String,
+    pub(crate) statements: Statements,
+    /// How it is reached to listen.
+    pub(super) line: Arc<Line>,
+    pool: Pool,
+    /// How many connections may be waited for that were dropped while they were busy.
+    settling: Arc<Semaphore>,
+    /// How long a statement may take, and how long a call waits for a connection.
+    limit: Duration,
+    retry_for: Duration,
+    /// Whether the tables are known to be of this version.
+    ready: AtomicBool,
+    /// Whether connections keep what they have prepared, as far as is known: behind a pooler that gives each transaction
+    /// another one, they do not.
+    prepares: AtomicBool,
+    /// Tells what this process notifies of from what others do.
+    pub(super) tag: String,
+    /// What the ids of this process's changes of runs begin with.
+    changer: u64,
+}
+
+/// Does something with a connection, and again with a new one while the server cannot be reached.
+macro_rules! retrying {
+    ($session:expr, $client:ident => $work:expr) => {
+        $crate::saver::session::retrying!($session, $session.attempts(), $client => $work)
+    };
+    ($session:expr, $attempts:expr, $client:ident => $work:expr) => {
+        $crate::saver::session::retrying!($attempts => {
+            let $client = $session.client().await?;
+            $work
+        })
+    };
+    // With connections of its own.
+    ($attempts:expr => $work:expr) => {{
+        let mut attempts = $attempts;
+        loop {
+            let attempt = async {
+                let result: Result<_, $crate::saver::fault::Fault> = $work;
+                result
+            };
+            match attempt.await {
+                Ok(value) => break Ok(value),
+                Err(fault) => {
+                    if let Err(error) = attempts.after(fault).await {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(crate) use retrying;
+
+impl Session {
+    pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
+        let tag = Uuid::new_v4();
+        let statements = Statements::of(&options.schema, tag)?;
+        let Address { mut config, place, roots } = Address::parse(url)?;
+        let limit = options.limit();
+        let connecting = set_defaults(&mut config, limit);
+        let mut line = Line {
+            config: config.clone(),
+            roots: None,
+            #[cfg(feature = "tls")]
+            place: place.clone(),
+        };
+        let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
+            .max_size(options.connections)
+            // A peer that accepts and says nothing is none.
+            .create_timeout(Some(connecting))
+            .wait_timeout(Some(limit))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| SaverError::database(&place, error))?;
+        line.roots = roots;
+        let line = Arc::new(line);
+        let ready = AtomicBool::new(false);
+        let retry_for = options.retry_for.min(CONNECTING);
+        let prepares = AtomicBool::new(true);
+        let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
+        // The others are closed, so that there is room in the pool.
+        let settling = Arc::new(Semaphore::new(options.connections.div_ceil(2)));
+        let mut session =
+            Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer };
+        let version = retrying!(&session, client => session.version(&client).await)?;
+        session.ready = AtomicBool::new(version == Some(VERSIONS.len()));
+        session.retry_for = options.retry_for;
+        Ok(session)
+    }
+
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
+        self.attempts_for(self.retry_for)
+    }
+
+    /// Attempts that end earlier.
+    pub(crate) fn attempts_for(&self, time: Duration) -> Attempts<'_> {
+        // What cannot be counted is for ever.
+        let end = Instant::now().checked_add(time.min(self.retry_for));
+        Attempts { session: self, end, wait: FIRST_WAIT }
+    }
+
+    /// How long a statement may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Takes note of a fault: what befell a connection has befallen those that are idle, as a rule.
+    pub(super) fn note(&self, fault: &Fault) {
+        if fault.is_of_connection() {
+            self.pool.retain(|_, _| false);
+        }
+    }
+
+    pub(crate) async fn client(&self) -> Result<Client, Fault> {
+        Ok(Client::new(self.pool.get().await?, self.limit, self.settling.clone()))
+    }
+
+    /// Fails unless the tables are there.
+    pub(crate) async fn ready(&self) -> Result<(), SaverError> {
+        if self.ready.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match retrying!(self, client => self.version(&client).await)? {
+            Some(version) if version == VERSIONS.len() => {
+                self.ready.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(_) => Err(self.unusable("its tables are of an older version of hier: call `Postgres::migrate`")),
+            None => Err(self.unusable("it has no tables of hier yet: call `Postgres::migrate`")),
+        }
+    }
+
+    /// Returns the version of the tables, if they exist.
+    async fn version(&self, client: &Client) -> Result<Option<usize>, Fault> {
+        let encoding = client.simple_query("show server_encoding").await?;
+        let is_utf8 = encoding.iter().any(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("UTF8"),
+            _ => false,
+        });
+        if !is_utf8 {
+            return Err(self.unusable("its encoding is not UTF8: use a database that was created with it").into());
+        }
+        let versions = format!("{}.version", self.statements.schema);
+        let there = client.query("select to_regclass($1) is not null", &[(&versions, Type::TEXT)]).await?;
+        if !first::<bool>(&there)? {
+            return Ok(None);
+        }
+        let rows = client.query(&format!("select version from {versions}"), &[]).await?;
+        match usize::try_from(first::<i32>(&rows)?) {
+            Ok(version) if version <= VERSIONS.len() => Ok(Some(version)),
+            _ => Err(self.unusable("its tables are of a newer version of hier: update this program").into()),
+        }
+    }
+
+    /// Brings the tables to this version.
+    pub(crate) async fn migrate(&self) -> Result<(), SaverError> {
+        retrying!(self, client => self.migrate_once(client).await)?;
+        self.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn migrate_once(&self, client: Client) -> Result<(), Fault> {
+        if self.version(&client).await? == Some(VERSIONS.len()) {
+            return Ok(());
+        }
+        let transaction = Transaction::begin(client).await?;
+        let migrated = self.migrate_in(transaction.client()).await;
+        transaction.end(migrated).await
+    }
+
+    async fn migrate_in(&self, client: &Client) -> Result<(), Fault> {
+        // One at a time; whoever waited finds the work done.
+        client.batch("select pg_advisory_xact_lock(7523375889364021618)").await?;
+        let begin =
+            "create schema if not exists {s}; create table if not exists {s}.version (version integer not null);
+            insert into {s}.version select 0 where not exists (select 1 from {s}.version)";
+        client.batch(&self.statements.with_schema(begin)).await?;
+        let version = self.version(client).await?.unwrap_or_default();
+        for parts in &VERSIONS[version..] {
+            for part in *parts {
+                client.batch(&self.statements.with_schema(part)).await?;
+            }
+        }
+        let end = format!("update {{s}}.version set version = {}", VERSIONS.len());
+        client.batch(&self.statements.with_schema(&end)).await
+    }
+
+    /// Runs a statement of many uses, which is prepared once a connection: it has `{own}` among its conditions.
+    ///
+    /// The driver numbers what it prepares. Behind a pooler, a number can be unknown to the connection that a transaction gets,
+    /// or be that of another process: then the server refuses, or the condition of the tag does not hold, and nothing has
+    /// happened. From then on this process prepares nothing. In a transaction, which an attempt that fails would end, nothing is
+    /// prepared either.
+    pub(crate) async fn query_often(
+        &self,
+        client: &Client,
+        sql: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Fault> {
+        let sql = self.statements.own(sql, with.len());
+        let tag: &[Uuid] = &[self.statements.tag];
+        let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&tag as _, Type::UUID_ARRAY)]).collect();
+        if self.prepares.load(Ordering::Relaxed) && !client.is_in_transaction() {
+            match client.query_prepared(&sql, &with).await {
+                Err(fault) if fault.is_of_prepared() => self.prepares.store(false, Ordering::Relaxed),
+                answered => return answered,
+            }
+        }
+        client.query(&sql, &with).await
+    }
+
+    /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
+    pub(crate) async fn query(&self, client: &Client, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        client.query(sql, with).await
+    }
+
+    /// The id of a change of runs: new, and this process's.
+    pub(super) fn new_change(&self) -> Uuid {
+        Uuid::from_u64_pair(self.changer, Uuid::new_v4().as_u64_pair().1)
+    }
+
+    fn unusable(&self, reason: &str) -> SaverError {
+        unusable(&self.place, reason)
+    }
+}
+
+/// Sets what the URL leaves open: names, and how a connection is noticed that is dead. Returns how long connecting may take.
+fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
+    let each = *config.get_connect_timeout().unwrap_or(&CONNECTING);
+    config.connect_timeout(each);
+    if config.get_application_name().is_none() {
+        config.application_name("hier");
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(limit.min(DAY));
+    }
+    if config.get_keepalives_idle() == NO_IDLE {
+        config.keepalives_idle(KEEPALIVE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(KEEPALIVE / 3);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+    each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
+}
+
+/// Makes the connection manager.
+fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager, SaverError> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let Some(roots) = roots else { return Ok(Manager::from_config(config, NoTls, recycling)) };
+    #[cfg(feature = "tls")]
+    return Ok(Manager::from_config(config, super::tls::connector(roots, place)?, recycling));
+    #[cfg(not(feature = "tls"))]
+    Err(unusable(
+        place,
+        format!("its URL asks for encryption by {roots}: enable the feature `tls` of `hier-checkpoint`"),
+    ))
+}
+
+/// The first column of the first row.
+pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
+    match rows.first() {
+        Some(row) => Ok(row.try_get(0)?),
+        None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
+    }
+}
+
+/// How often something has been tried.
+pub(crate) struct Attempts<'a> {
+    session: &'a Session,
+    end: Option<Instant>,
+    wait: Duration,
+}
+
+impl Attempts<'_> {
+    /// Waits before the next attempt; or says what went wrong if there is none.
+    pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
+        self.session.note(&fault);
+        if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {
+            return Err(fault.tell(&self.session.place));
+        }
+        sleep(self.wait).await;
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The statements. All of them are made here, of constant texts and the name of the schema; everything else is a parameter.
+
+use hier_checkpoint::checkpoint::SaverError;
+use uuid::Uuid;
+
+/// The statements for one schema.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    /// Quoted.
+    pub(super) schema: String,
+    /// Tells what this process prepares from what others do.
+    pub(super) tag: Uuid,
+    pub(super) commit: String,
+    pub(super) change_threads: String,
+    pub(super) claim: String,
+    pub(super) holder: String,
+    pub(super) renew: String,
+    pub(super) release: String,
+    pub(super) saved: String,
+    pub(super) values: String,
+    pub(super) list: String,
+    pub(super) threads: String,
+}
+
+impl Statements {
+    /// [`SaverError::Invalid`] for a schema with another name than `PostgresOptions::schema` allows.
+    pub(super) fn of(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
+        let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+        let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        if schema.len() > 63 || !schema.starts_with(starts) || !schema.chars().all(good) {
+            let reason = "use at most 63 small letters, digits and `_`, a letter first";
+            return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
+        }
+        // `user`, `order` and others are words of SQL.
+        let schema = format!("\"{schema}\"");
+        let for_schema = |text: &str| text.replace("{s}", &schema);
+        Ok(Self {
+            commit: for_schema(COMMIT),
+            change_threads: for_schema(&format!(
+                "select * from {{s}}.change_threads({}) where {{own}}",
+                parameters(CHANGE_THREADS)
+            )),
+            claim: for_schema(CLAIM),
+            holder: for_schema(HOLDER),
+            renew: for_schema(RENEW),
+            release: for_schema(RELEASE),
+            saved: for_schema(SAVED),
+            values: for_schema(VALUES),
+            list: for_schema(LIST),
+            threads: for_schema(THREADS),
+            schema: schema.clone(),
+            tag,
+        })
+    }
+
+    /// A statement with the schema in place of `{s}`.
+    pub(crate) fn with_schema(&self, text: &str) -> String {
+        text.replace("{s}", &self.schema)
+    }
+
+    /// A statement on the condition, in place of `{own}`, that it was prepared by this process: what it takes after its own parameters
+    /// is the tag. It fails if that is another, before it does anything and whether or not there are rows; and somebody else's
+    /// statement takes no list of ids there.
+    pub(super) fn own(&self, text: &str, parameters: usize) -> String {
+        let condition = format!("1 / (${} = '{{{}}}'::uuid[])::integer = 1", parameters + 1, self.tag);
+        self.with_schema(text).replace("{own}", &condition)
+    }
+}
+
+/// How many parameters a change of runs has.
+pub(super) const CHANGE_THREADS: usize = 57;
+
+/// `$1, $2, …`
+fn parameters(count: usize) -> String {
+    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+const COMMIT: &str =
+    "select {s}.store($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+    where {own}";
+
+/// Nothing if somebody else holds the thread and the claim is not to take it over.
+const CLAIM: &str = "
+    select token, exists (select 1 from {s}.due where thread = $1 and driven)
+    from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";
+
+const HOLDER: &str =
+    "select holder from {s}.threads where name = $1 and holder is not null and leased_until > clock_timestamp()";
+
+const RENEW: &str = "
+    update {s}.threads set leased_until = clock_timestamp() + $3 * interval '1 millisecond'
+    where name = $1 and token = $2 and {own} returning 1";
+
+const RELEASE: &str = "
+    update {s}.threads set holder = null, leased_until = null where name = $1 and token = $2 and {own} returning 1";
+
+const SAVED: &str = "select * from {s}.saved_of_several($1, $2, $3, $4, $5, $6, $7) where {own}";
+
+const VALUES: &str = "select place, version, base, value from {s}.chains($1, $2, $3, $4) where {own}";
+
+const LIST: &str = "
+    select t.name, c.namespace, c.id, c.body from {s}.threads t join {s}.checkpoints c on c.thread = t.key
+    where ($1::text is null or t.name = $1) and ($2::text is null or c.namespace = $2) and ($3::uuid is null or c.id < $3)
+    order by c.id desc, t.name, c.namespace limit $4";
+
+const THREADS: &str = "
+    select t.name, n.count, l.id, l.body, case when t.leased_until > clock_timestamp() then t.holder end,
+        (extract(epoch from t.expires) * 1000)::bigint
+    from {s}.threads t
+    cross join lateral (
+        select count(*) as count, max(id::text) as newest from {s}.checkpoints c where c.thread = t.key) n
+    left join lateral (
+        select id, body from {s}.checkpoints c where c.thread = t.key and c.namespace = '' order by id desc limit 1) l on true
+    where n.count > 0 order by n.newest collate \"C\" desc, t.name limit $1";

@@ -1,0 +1,54 @@
+//! Encrypted connections. The certificate of the server is always checked, and its name too.
+
+use std::sync::Arc;
+
+use hier_checkpoint::checkpoint::SaverError;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls_improved::MakeRustlsConnect;
+
+use super::address::{Roots, unusable};
+
+/// Encrypts connections to servers whose certificates these roots have signed.
+pub(crate) fn connector(roots: &Roots, place: &str) -> Result<MakeRustlsConnect, SaverError> {
+    let certificates = match roots {
+        Roots::System => of_this_machine(),
+        Roots::File(path) => of_file(path),
+    };
+    let roots = certificates.map_err(|reason| unusable(place, reason))?;
+    // Named, as another crate of the program may have brought a second provider.
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(place, error.to_string()))?;
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    // What servers from version 17 on ask for if there is no negotiation.
+    config.alpn_protocols = vec![b"postgresql".to_vec()];
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn of_this_machine() -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(
+            "this machine believes no certificate: install `ca-certificates`, or name the file with the root of \
+                    the server's by `sslrootcert=FILE` in the URL"
+                .to_owned(),
+        );
+    }
+    Ok(roots)
+}
+
+fn of_file(path: &str) -> Result<RootCertStore, String> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        format!("`{path}`, the `sslrootcert` of its URL, cannot be used: {error}. It must have certificates in PEM")
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        roots.add(certificate).map_err(|error| unreadable(&error))?;
+    }
+    if roots.is_empty() { Err(unreadable(&"there is none in it")) } else { Ok(roots) }
+}

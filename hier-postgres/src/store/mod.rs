@@ -1,0 +1,271 @@
+//! The store in Postgres: reading.
+
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hier_checkpoint::async_trait;
+use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::store::plan::{Finder, Plan, Read, list_namespaces};
+use hier_checkpoint::store::{Item, Op, OpResult, Store, StoreError, StoreOptions};
+use tokio_postgres::Row as SqlRow;
+use tokio_postgres::types::Type;
+
+use self::write::{migrate, refresh, sweep, version, write_all};
+use crate::PostgresOptions;
+use crate::saver::client::Client;
+use crate::saver::fault::Fault;
+use crate::saver::session::{Parameter, Session, Transaction, first, retrying};
+use crate::saver::text::{escape, unescape};
+use hier_checkpoint::backend::items::{Columns, Row, join, picked, split};
+use hier_checkpoint::backend::vault::Vault;
+
+/// How many items a search reads at once.
+const PAGE: usize = 500;
+
+/// Keeps items in a Postgres database: memory across threads. A clone shares the connections.
+///
+/// It may be the database, and the schema, in which [`Postgres`](crate::Postgres) keeps checkpoints. A batch that writes is
+/// one transaction. When the server cannot be reached, calls are tried again for a while ([`PostgresOptions::retry_for`]).
+/// Searches read every item below their prefix, a few hundred at a time.
+///
+/// Connections are encrypted as those of [`Postgres`](crate::Postgres) are: if the URL says `sslmode=require`.
+///
+/// ```no_run
+/// use hier_postgres::PostgresStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), hier_checkpoint::store::StoreError> {
+/// let store = PostgresStore::connect("postgres://desk:secret@localhost/desk").await?;
+/// store.migrate().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore(Arc<Inner>);
+
+struct Inner {
+    session: Session,
+    vault: Vault,
+    options: StoreOptions,
+    /// Whether the tables are known to be of this version.
+    ready: AtomicBool,
+}
+
+impl PostgresStore {
+    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Nothing can be done with it before
+    /// [`PostgresStore::migrate`].
+    ///
+    /// [`SaverError::Unusable`] if it cannot be used, or was used by a newer version.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
+    }
+
+    /// Reaches the database with options: of the database (schema, connections, compression, encryption of values and
+    /// vectors), and of the store (index, times to live).
+    pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
+        let session = Session::start(url, &postgres).await?;
+        Ok(Self(Arc::new(Inner {
+            session,
+            vault: postgres.vault.of_a_database(),
+            options,
+            ready: AtomicBool::new(false),
+        })))
+    }
+
+    /// Makes the tables, or brings those of an older version up to date. Does nothing if they are. Several processes may call
+    /// it at once.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        let session = &self.0.session;
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let migrated = migrate(session, transaction.client()).await;
+            transaction.end(migrated).await
+        })?;
+        self.learn_identity().await?;
+        self.0.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn learn_identity(&self) -> Result<(), SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        if vault.lacks_database() {
+            let sql = session.statements.with_schema("select id from {s}.store_identity");
+            let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
+            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+        }
+        Ok(())
+    }
+
+    /// Fails unless the tables are there.
+    async fn ready(&self) -> Result<(), SaverError> {
+        if self.0.ready.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let session = &self.0.session;
+        let (version, wanted) = retrying!(session, client => version(session, &client).await)?;
+        if version != Some(wanted) {
+            let reason = "its tables for a store are missing or of another version: call `PostgresStore::migrate`";
+            return Err(SaverError::Unusable { place: session.place.clone(), reason: reason.to_owned() });
+        }
+        self.learn_identity().await?;
+        self.0.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn apply(&self, plan: &Plan) -> Result<Vec<OpResult>, SaverError> {
+        self.ready().await?;
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        if plan.writes.is_empty() {
+            return retrying!(session, client => {
+                let (results, touched) = Reader { session, client: &client, vault }.read_all(plan).await?;
+                refresh(session, &client, &touched).await?;
+                Ok(results)
+            });
+        }
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let client = transaction.client();
+            let done = async {
+                let (results, touched) = Reader { session, client, vault }.read_all(plan).await?;
+                refresh(session, client, &touched).await?;
+                write_all(session, client, vault, &plan.writes).await?;
+                Ok(results)
+            };
+            let done = done.await;
+            transaction.end(done).await
+        })
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresStore({})", self.0.session.place)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
+        let plan = Plan::of(&self.0.options, ops).await?;
+        Ok(self.apply(&plan).await?)
+    }
+
+    async fn sweep(&self) -> Result<u64, StoreError> {
+        self.ready().await?;
+        let session = &self.0.session;
+        Ok(retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let swept = sweep(session, transaction.client()).await;
+            transaction.end(swept).await
+        })?)
+    }
+}
+
+/// A connection that reads.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    session: &'a Session,
+    client: &'a Client,
+    vault: &'a Vault,
+}
+
+/// The columns of an item. Whether vectors are wanted is the parameter of the statement.
+const ITEM: &str = "i.place, i.space, s.name, i.key, i.value, i.created_at, i.updated_at, i.expires is not null";
+
+impl Reader<'_> {
+    /// What the reads of a plan give, and the places of the items whose time to live is to start anew.
+    async fn read_all(self, plan: &Plan) -> Result<(Vec<OpResult>, Vec<i64>), Fault> {
+        let (mut results, mut touched) = (plan.results(), Vec::new());
+        for (number, read) in &plan.reads {
+            results[*number] = match read {
+                Read::Item { namespace, key, refresh } => {
+                    let found = self.get(&join(namespace), key).await?;
+                    let found = found.into_iter().map(|row| (row, None)).collect();
+                    OpResult::Item(picked(found, *refresh, &mut touched).pop())
+                }
+                Read::Items(finder) => OpResult::Items(self.find(finder, &mut touched).await?),
+                Read::Namespaces(query) => OpResult::Namespaces(list_namespaces(query, self.namespaces().await?)),
+            };
+        }
+        Ok((results, touched))
+    }
+
+    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<SqlRow>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    async fn get(self, space: &str, key: &str) -> Result<Option<Row>, Fault> {
+        let sql = format!(
+            "select {ITEM}, null::bytea from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key
+            where s.name = $1 and i.key = $2 and (i.expires is null or i.expires > {{s}}.store_now())"
+        );
+        let (space, key) = (escape(space), escape(key));
+        let rows = self.run(&sql, &[(&space, Type::TEXT), (&key, Type::TEXT)]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut columns = columns(row)?;
+        let (value, _) = columns.open(self.vault)?;
+        Ok(Some(columns.row(value)))
+    }
+
+    /// Goes through the items below a prefix, in order, page by page, until there are enough.
+    async fn find(self, finder: &Finder, touched: &mut Vec<i64>) -> Result<Vec<Item>, Fault> {
+        // A period is followed by `/`.
+        let sql = format!(
+            "select {ITEM}, case when $2 then i.vectors end
+            from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key
+            where ($1 = '' or s.name = $1 or (s.name > $1 || '.' and s.name < $1 || '/'))
+            and (i.space, i.place) > ($3, $4) and (i.expires is null or i.expires > {{s}}.store_now())
+            order by i.space, i.place limit $5"
+        );
+        let (joined, vectors) = (join(&finder.prefix), finder.wants_vectors());
+        let prefix = escape(&joined);
+        let page = finder.enough().unwrap_or(PAGE).min(PAGE);
+        let limit = i64::try_from(page).unwrap_or(i64::MAX);
+        let (mut picking, mut after) = (finder.picking(), (i64::MIN, i64::MIN));
+        while !picking.is_full() {
+            let with = [
+                (&prefix as _, Type::TEXT),
+                (&vectors as _, Type::BOOL),
+                (&after.0 as _, Type::INT8),
+                (&after.1 as _, Type::INT8),
+                (&limit as _, Type::INT8),
+            ];
+            let rows = self.run(&sql, &with).await?;
+            for row in &rows {
+                let mut columns = columns(row)?;
+                after = (row.try_get(1)?, columns.place);
+                let (value, vectors) = columns.open(self.vault)?;
+                if let Some(rank) = picking.rank(&value, &vectors) {
+                    picking.pick(rank, columns.row(value));
+                }
+            }
+            if rows.len() < page {
+                break;
+            }
+        }
+        Ok(picked(picking.finish(), finder.refresh, touched))
+    }
+
+    async fn namespaces(self) -> Result<Vec<Vec<String>>, Fault> {
+        let sql = "select s.name from {s}.store_spaces s where exists (select 1 from {s}.store_items i
+            where i.space = s.key and (i.expires is null or i.expires > {s}.store_now()))";
+        let rows = self.run(sql, &[]).await?;
+        rows.iter().map(|row| Ok(split(&unescape(row.try_get(0)?)))).collect()
+    }
+}
+
+fn columns(row: &SqlRow) -> Result<Columns, Fault> {
+    Ok(Columns {
+        place: row.try_get(0)?,
+        space: unescape(row.try_get(2)?).to_string(),
+        key: unescape(row.try_get(3)?).to_string(),
+        value: row.try_get(4)?,
+        created_at: row.try_get(5)?,
+        updated_at: row.try_get(6)?,
+        expires: row.try_get(7)?,
+        vectors: row.try_get(8)?,
+    })
+}

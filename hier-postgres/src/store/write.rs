@@ -1,0 +1,248 @@
+//! The store in Postgres: tables and writing. Every text from outside is a parameter.
+
+use std::collections::HashMap;
+
+use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::store::plan::{Put, Write};
+use tokio_postgres::types::Type;
+
+use crate::saver::client::Client;
+use crate::saver::fault::Fault;
+use crate::saver::session::{Parameter, Session, first};
+use crate::saver::text::{escape, unescape};
+use hier_checkpoint::backend::items::{join, lives, seal};
+use hier_checkpoint::backend::vault::Vault;
+
+/// The tables of each version; `{s}` is the schema.
+const VERSIONS: &[&str] = &[r#"
+    -- The id of this store. Encryption binds values to it, so that a row moved to another store is refused.
+    create table {s}.store_identity (id uuid not null);
+    insert into {s}.store_identity values (md5(random()::text || clock_timestamp()::text)::uuid);
+    create table {s}.store_spaces (
+        key bigint generated always as identity primary key,
+        name text collate "C" not null unique
+    );
+    create table {s}.store_items (
+        place bigint generated always as identity primary key,
+        space bigint not null,
+        key text collate "C" not null,
+        value bytea not null,
+        vectors bytea,
+        created_at bigint not null,
+        updated_at bigint not null,
+        time_to_live bigint,
+        expires bigint,
+        unique (space, key)
+    );
+    create index store_items_in_order on {s}.store_items (space, place);
+    create index store_items_expire on {s}.store_items (expires) where expires is not null;
+
+    -- The server's clock, in microseconds since 1970: machines need not agree on the time.
+    create function {s}.store_now() returns bigint language sql volatile as
+        $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
+"#];
+
+/// Returns the version of the tables, if they exist, and this program's.
+pub(super) async fn version(session: &Session, client: &Client) -> Result<(Option<usize>, usize), Fault> {
+    let sql = session.statements.with_schema("select to_regclass('{s}.store_version') is not null");
+    if !first::<bool>(&session.query(client, &sql, &[]).await?)? {
+        return Ok((None, VERSIONS.len()));
+    }
+    let sql = session.statements.with_schema("select coalesce(max(version), 0) from {s}.store_version");
+    let version = first::<i32>(&session.query(client, &sql, &[]).await?)?;
+    Ok((Some(usize::try_from(version).unwrap_or(usize::MAX)), VERSIONS.len()))
+}
+
+/// Brings the tables to this version, in a transaction.
+pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fault> {
+    let run = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
+    // One at a time; whoever waited finds the work done. The saver's migrations wait, too: they make the same schema.
+    run("select pg_advisory_xact_lock(7523375889364021618)").await?;
+    if version(session, client).await?.0 == Some(VERSIONS.len()) {
+        return Ok(());
+    }
+    run("create schema if not exists {s}; create table if not exists {s}.store_version (version integer not null)")
+        .await?;
+    let Some(missing) = VERSIONS.get(version(session, client).await?.0.unwrap_or_default()..) else {
+        return Err(Fault::Saver(SaverError::Unusable {
+            place: session.place.clone(),
+            reason: "the tables of its store are of a newer version of hier: update this program".to_owned(),
+        }));
+    };
+    for tables in missing {
+        run(tables).await?;
+    }
+    run(&format!("delete from {{s}}.store_version; insert into {{s}}.store_version values ({})", VERSIONS.len()))
+        .await?;
+    Ok(())
+}
+
+/// Starts the time to live of these items anew, unless it has passed meanwhile. Those that somebody else is changing are left
+/// to them.
+pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) -> Result<(), Fault> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    let sql = "update {s}.store_items set expires = {s}.store_now() + time_to_live where place in (
+        select place from {s}.store_items where place = any($1) and expires > {s}.store_now()
+        for update skip locked)";
+    session.query(client, &session.statements.with_schema(sql), &[(&places, Type::INT8_ARRAY)]).await?;
+    Ok(())
+}
+
+/// Does the writes of a plan, in a transaction. The namespaces are locked first, always in the same order, so that batches do
+/// not wait for each other in a circle, and that none goes while an item comes.
+pub(super) async fn write_all(
+    session: &Session,
+    client: &Client,
+    vault: &Vault,
+    writes: &[Write],
+) -> Result<(), Fault> {
+    let run = Runner { session, client };
+    let all: Vec<String> = writes.iter().map(|write| join(&write.namespace)).collect();
+    let mut spaces = run.lock_spaces(&all).await?;
+    let with_space = || writes.iter().zip(&all);
+    let missing = with_space().filter(|(write, space)| write.put.is_some() && !spaces.contains_key(*space));
+    let missing: Vec<&String> = missing.map(|(_, space)| space).collect();
+    if !missing.is_empty() {
+        spaces.extend(run.make_spaces(&missing).await?);
+    }
+    let (mut items, mut gone) = (Items::default(), Gone::default());
+    for (write, space) in with_space() {
+        let Some(key) = spaces.get(space) else { continue };
+        match &write.put {
+            Some(put) => items.add(vault, *key, space, &write.key, put)?,
+            None => gone.add(*key, &write.key),
+        }
+    }
+    if !gone.keys.is_empty() {
+        run.delete(&gone).await?;
+    }
+    if !items.keys.is_empty() {
+        run.put(&items).await?;
+    }
+    if gone.keys.is_empty() { Ok(()) } else { run.drop_empty(&gone.spaces).await }
+}
+
+/// What is put, a list for each column.
+#[derive(Default)]
+struct Items {
+    spaces: Vec<i64>,
+    keys: Vec<String>,
+    values: Vec<Vec<u8>>,
+    vectors: Vec<Option<Vec<u8>>>,
+    lives: Vec<Option<i64>>,
+}
+
+impl Items {
+    fn add(&mut self, vault: &Vault, space: i64, name: &str, key: &str, put: &Put) -> Result<(), SaverError> {
+        let (value, vectors) = seal(vault, name, key, put)?;
+        self.spaces.push(space);
+        self.keys.push(escape(key).into_owned());
+        self.values.push(value);
+        self.vectors.push(vectors);
+        self.lives.push(lives(put.time_to_live));
+        Ok(())
+    }
+}
+
+/// What is deleted.
+#[derive(Default)]
+struct Gone {
+    spaces: Vec<i64>,
+    keys: Vec<String>,
+}
+
+impl Gone {
+    fn add(&mut self, space: i64, key: &str) {
+        self.spaces.push(space);
+        self.keys.push(escape(key).into_owned());
+    }
+}
+
+/// A connection in a transaction.
+#[derive(Clone, Copy)]
+struct Runner<'a> {
+    session: &'a Session,
+    client: &'a Client,
+}
+
+impl Runner<'_> {
+    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
+    }
+
+    /// The keys of those of these namespaces that are there.
+    async fn lock_spaces(self, names: &[String]) -> Result<HashMap<String, i64>, Fault> {
+        let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
+        let sql = "select key, name from {s}.store_spaces where name = any($1) order by name for update";
+        by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
+    }
+
+    /// Makes namespaces, in this order. Somebody else may have made them just now.
+    async fn make_spaces(self, names: &[&String]) -> Result<HashMap<String, i64>, Fault> {
+        let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
+        let sql = "insert into {s}.store_spaces (name)
+            select name from unnest($1::text[]) with ordinality r (name, number) group by name order by min(number)
+            on conflict (name) do update set name = excluded.name returning key, name";
+        by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
+    }
+
+    /// An item that is there keeps its place and the time at which it was made; one whose time has passed is not there.
+    async fn put(self, items: &Items) -> Result<(), Fault> {
+        let with = [
+            (&items.spaces as _, Type::INT8_ARRAY),
+            (&items.keys as _, Type::TEXT_ARRAY),
+            (&items.values as _, Type::BYTEA_ARRAY),
+            (&items.vectors as _, Type::BYTEA_ARRAY),
+            (&items.lives as _, Type::INT8_ARRAY),
+        ];
+        let sql = "delete from {s}.store_items i using unnest($1::bigint[], $2::text[]) r (space, key)
+            where i.space = r.space and i.key = r.key and i.expires <= {s}.store_now()";
+        self.run(sql, &with[..2]).await?;
+        let sql = "insert into {s}.store_items
+                (space, key, value, vectors, created_at, updated_at, time_to_live, expires)
+            select r.space, r.key, r.value, r.vectors, t.now, t.now, r.lives, t.now + r.lives
+            from (select {s}.store_now() as now offset 0) t,
+                unnest($1::bigint[], $2::text[], $3::bytea[], $4::bytea[], $5::bigint[]) with ordinality
+                r (space, key, value, vectors, lives, number)
+            order by r.number
+            on conflict (space, key) do update set value = excluded.value, vectors = excluded.vectors,
+                updated_at = excluded.updated_at, time_to_live = excluded.time_to_live, expires = excluded.expires";
+        self.run(sql, &with).await?;
+        Ok(())
+    }
+
+    async fn delete(self, gone: &Gone) -> Result<(), Fault> {
+        let sql = "delete from {s}.store_items i using unnest($1::bigint[], $2::text[]) r (space, key)
+            where i.space = r.space and i.key = r.key";
+        self.run(sql, &[(&gone.spaces, Type::INT8_ARRAY), (&gone.keys, Type::TEXT_ARRAY)]).await?;
+        Ok(())
+    }
+
+    /// Drops those of these namespaces, which are locked, that have no items any more.
+    async fn drop_empty(self, spaces: &[i64]) -> Result<(), Fault> {
+        let sql = "delete from {s}.store_spaces s where s.key = any($1)
+            and not exists (select 1 from {s}.store_items i where i.space = s.key)";
+        self.run(sql, &[(&spaces, Type::INT8_ARRAY)]).await?;
+        Ok(())
+    }
+}
+
+fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Fault> {
+    rows.iter().map(|row| Ok((unescape(row.try_get(1)?).to_string(), row.try_get(0)?))).collect()
+}
+
+/// Deletes what has expired, and says how many items that were. In a transaction, with the namespaces locked first.
+pub(super) async fn sweep(session: &Session, client: &Client) -> Result<u64, Fault> {
+    let run = Runner { session, client };
+    let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i
+        where i.space = s.key and i.expires <= {s}.store_now()) order by s.name for update";
+    let rows = run.run(sql, &[]).await?;
+    let spaces = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+    let sql = "with gone as (delete from {s}.store_items where space = any($1) and expires <= {s}.store_now()
+        returning 1) select count(*) from gone";
+    let swept: i64 = first(&run.run(sql, &[(&spaces, Type::INT8_ARRAY)]).await?)?;
+    run.drop_empty(&spaces).await?;
+    Ok(swept.unsigned_abs())
+}

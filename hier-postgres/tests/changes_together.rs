@@ -1,0 +1,289 @@
+//! Changes of different threads that are stored by one statement on Postgres: each has its own condition and its own answer.
+//!
+//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+
+mod kit;
+
+use std::time::Duration;
+
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
+use hier_core::runs::{
+    Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError, Settlement,
+    ThreadPatch,
+};
+use hier_postgres::Postgres;
+use kit::server::{Road, blocked, connected, server};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// A store on a road, with runs that were claimed, each of a thread of its own, and a way around the store.
+struct Desk {
+    store: Postgres,
+    road: Road,
+    url: String,
+    schema: &'static str,
+    sql: tokio_postgres::Client,
+    /// In a transaction the server shows its activity as it was when it was first asked.
+    watch: tokio_postgres::Client,
+    claimed: Vec<Claimed>,
+}
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 6;
+
+impl Desk {
+    async fn open(schema: &'static str) -> Option<Self> {
+        let url = server()?;
+        let road = Road::to(&url).await;
+        let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
+        store.migrate().await.expect("tables");
+        let (sql, watch) = (connected(&url).await, connected(&url).await);
+        let mut desk = Self { store, road, url, schema, sql, watch, claimed: Vec::new() };
+        for number in 0..THREADS {
+            let new = NewRun::new(format!("t{number}"), "desk", Request::default()).create_thread();
+            let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+            let (_, claimed) = desk.store.create_claimed(new, claim).await.expect("a run");
+            desk.claimed.push(claimed.expect("nothing is in its way"));
+        }
+        // What others are told is told by then.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Some(desk)
+    }
+
+    async fn run(&self, sql: &str) {
+        self.sql.batch_execute(&sql.replace("{s}", self.schema)).await.expect("the server");
+    }
+
+    fn record(&self, number: usize, settlement: Settlement) -> JoinHandle<Result<u64, RunsError>> {
+        let (store, lease): (_, Lease) = (self.store.clone(), self.claimed[number].lease.clone());
+        tokio::spawn(async move { store.record(&lease, settlement).await })
+    }
+
+    fn tells(&self, number: usize) -> Settlement {
+        Settlement::events(vec![NewEvent::new(self.claimed[number].run.id, "values", json!({ "n": number }))])
+    }
+
+    /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
+    async fn blocked(&self) -> i64 {
+        blocked(&self.watch, self.schema).await
+    }
+
+    async fn until_blocked(&self, count: usize) {
+        while self.blocked().await < i64::try_from(count).expect("few") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Changes of all threads, all but the first of which go together once the table is free again, for which this has locked it.
+    async fn all_wait(&self) -> Vec<JoinHandle<Result<u64, RunsError>>> {
+        self.run("begin; lock table {s}.run_threads in access exclusive mode").await;
+        let mut recording = vec![self.record(0, self.tells(0))];
+        self.until_blocked(1).await;
+        recording.extend((1..THREADS).map(|number| self.record(number, self.tells(number))));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        recording
+    }
+
+    async fn modes(&self, number: usize) -> Vec<String> {
+        let page = self.store.events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
+        page.events.iter().map(|row| row.event.mode.clone()).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
+    let Some(desk) = Desk::open("together_lost").await else { return };
+    let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
+    let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
+    other.acquire("t5", claim).await.expect("taken over");
+    let recording = desk.all_wait().await;
+    assert_eq!(desk.blocked().await, 1, "the others wait for this one");
+    desk.road.round_trips();
+    desk.run("commit").await;
+    for (number, recording) in recording.into_iter().enumerate() {
+        let recorded = recording.await.expect("it ends");
+        if number == 5 {
+            let refused = matches!(recorded, Err(RunsError::Saver(SaverError::Superseded { .. })));
+            assert!(refused, "{recorded:?}");
+        } else {
+            assert_eq!(recorded.expect("stored"), 2);
+        }
+    }
+    // One that was on its way, the rest, and what others are told.
+    let trips = desk.road.round_trips();
+    assert!(trips < THREADS, "{trips} round trips");
+    for number in 0..THREADS {
+        let wanted: &[&str] = if number == 5 { &["start"] } else { &["start", "values"] };
+        assert_eq!(desk.modes(number).await, wanted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
+    let Some(desk) = Desk::open("together_busy").await else { return };
+    let busy = connected(&desk.url).await;
+    busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
+        .await
+        .expect("it");
+    let mut recording = Vec::new();
+    for number in 0..THREADS {
+        recording.push(desk.record(number, desk.tells(number)));
+    }
+    let waits = recording.remove(6);
+    for recording in recording {
+        assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
+    }
+    assert!(!waits.is_finished(), "its thread is held by somebody else");
+    busy.batch_execute("commit").await.expect("the server");
+    assert_eq!(waits.await.expect("it ends").expect("stored"), 2);
+}
+
+/// The connection is closed while the server is at it: nobody is told that something is stored which is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_dies_with_its_connection_is_sent_again() {
+    let Some(desk) = Desk::open("together_dies").await else { return };
+    let recording = desk.all_wait().await;
+    let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+        where wait_event_type = 'Lock' and query like '%\"together_dies\".change_threads%'";
+    for _ in 0..3 {
+        desk.watch.query_one(kills, &[]).await.expect("the server");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(recording.iter().all(|recording| !recording.is_finished()), "none is told anything");
+    desk.run("commit").await;
+    for recording in recording {
+        assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
+    }
+    for number in 0..THREADS {
+        assert_eq!(desk.modes(number).await, ["start", "values"]);
+    }
+}
+
+/// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_whose_answer_was_lost_are_stored_once() {
+    let Some(desk) = Desk::open("together_answers").await else { return };
+    for round in 0..ROUNDS {
+        let recording = desk.all_wait().await;
+        desk.road.hold_answers();
+        desk.run("commit").await;
+        desk.road.answer_is_held().await;
+        // The other one is lost in its place, or with it, or neither.
+        tokio::time::sleep(Duration::from_millis(20 * (u64::try_from(round % 2).expect("few")))).await;
+        desk.road.lose_the_held_answer();
+        desk.road.lose_one_answer();
+        for recording in recording {
+            recording.await.expect("it ends").expect("stored");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for number in 0..THREADS {
+        assert_eq!(desk.modes(number).await.len(), 1 + ROUNDS, "of thread {number}");
+    }
+}
+
+/// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
+/// does not say any more that it was stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the_thread_since() {
+    let Some(desk) = Desk::open("together_since").await else { return };
+    let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
+    for number in 0..THREADS {
+        desk.road.hold_answers();
+        let recording = desk.record(number, desk.tells(number));
+        desk.road.answer_is_held().await;
+        let patch = ThreadPatch::metadata([("by".to_owned(), json!("another"))].into_iter().collect());
+        other.update_thread(&format!("t{number}"), patch).await.expect("changed");
+        desk.road.lose_the_held_answer();
+        recording.await.expect("it ends").expect("stored");
+        assert_eq!(desk.modes(number).await, ["start", "values"]);
+        // What others are told is told by then.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Whoever asked for a change has gone: it is stored or not, and what comes after it is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
+    let Some(desk) = Desk::open("together_dropped").await else { return };
+    let mut recording = desk.all_wait().await;
+    for dropped in [0, 4] {
+        recording[dropped].abort();
+    }
+    let end = |number: usize| Settlement::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
+    let mut ending: Vec<_> = [0, 4].map(|number| desk.record(number, end(number))).into();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    desk.run("commit").await;
+    for recording in recording.drain(..).chain(ending.drain(..)) {
+        match recording.await {
+            Ok(recorded) => drop(recorded.expect("stored")),
+            Err(error) => assert!(error.is_cancelled()),
+        }
+    }
+    for number in 0..THREADS {
+        let modes = desk.modes(number).await;
+        let is_dropped = [0, 4].contains(&number);
+        assert_eq!(modes.last().map(String::as_str), Some(if is_dropped { "end" } else { "values" }), "{modes:?}");
+    }
+    let ended = desk.store.run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
+    assert_eq!(ended.status, RunStatus::Success);
+}
+
+/// Two processes change the same threads at once, in another order each: nothing is lost, and nobody waits for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
+    let Some(url) = server() else { return };
+    let open = || Postgres::options().schema("together_both").connect(&url);
+    let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
+    one.migrate().await.expect("tables");
+    let mut adding = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        for (store, thread) in [(one.clone(), number % 16), (two.clone(), 15 - number % 16)] {
+            adding.spawn(async move {
+                let mut new = NewRun::new(format!("t{thread}"), "desk", Request::default()).create_thread();
+                new.id = Some(Uuid::new_v4());
+                let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+                store.create_claimed(new, claim).await.expect("a run").1.is_some()
+            });
+        }
+    }
+    let added = tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("nobody waits for ever");
+    assert_eq!(added.iter().filter(|claimed| **claimed).count(), 16, "the first of each thread is claimed");
+    for thread in 0..16 {
+        let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));
+        query.limit = usize::MAX;
+        assert_eq!(one.runs(query).await.expect("runs").len(), added.len() / 16);
+    }
+}
+
+/// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored() {
+    let Some(desk) = Desk::open("together_bases").await else { return };
+    for (number, as_commit) in [(0, false), (1, true)] {
+        let lease = desk.claimed[number].lease.clone();
+        let store = async |record: Record| {
+            if as_commit {
+                return desk.store.commit(&lease, vec![record]).await;
+            }
+            match desk.store.record(&lease, Settlement::records(vec![record])).await {
+                Err(RunsError::Saver(error)) => Err(error),
+                other => other.map(drop).map_err(|error| panic!("{error}")),
+            }
+        };
+        let (first, record) = kit::next(None, &[(0, false, vec![1]), (1, false, vec![1])], 2);
+        store(record).await.expect("stored");
+        desk.run("delete from {s}.checkpoints").await;
+        let (second, record) = kit::next(Some(&first), &[(1, false, vec![2])], 2);
+        store(record).await.expect("its parent is gone, and the value is there");
+        let (third, record) = kit::next(Some(&second), &[(1, false, vec![3])], 2);
+        desk.run("delete from {s}.pieces where channel = 'channel 1'").await;
+        store(record).await.expect("its parent is there, and so is what it builds on");
+        desk.run("delete from {s}.checkpoints; delete from {s}.pieces").await;
+        let (_, record) = kit::next(Some(&third), &[(1, false, vec![4])], 2);
+        let refused = store(record).await.expect_err("it builds on what is gone");
+        assert!(matches!(&refused, SaverError::Gone { channel, .. } if channel == "channel 0"), "{refused:?}");
+        assert_eq!(desk.store.get(&format!("t{number}"), "", None).await.expect("the server"), None);
+    }
+}

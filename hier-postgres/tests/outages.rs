@@ -1,0 +1,251 @@
+//! Postgres that falls silent, runtimes that end, calls that are dropped: everything ends, and nothing is held.
+//!
+//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+
+mod kit;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
+use hier_core::runs::{EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_postgres::Postgres;
+use kit::server::{Road, server};
+use tokio::time::{Instant, timeout};
+
+/// More than any of these calls may take, on a machine with other work.
+const LONG: Duration = Duration::from_mins(1);
+
+fn reject() -> Claim {
+    Claim { when_running: WhenRunning::Reject, ..Claim::default() }
+}
+
+/// A saver that gives up soon.
+async fn saver(url: &str, schema: &str) -> Postgres {
+    let options = Postgres::options().schema(schema).connections(2).retry_for(Duration::from_millis(500));
+    let saver = options.statement_timeout(Duration::from_millis(300)).connect(url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    saver
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_is_given_up() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let saver = saver(&road.url, "silent").await;
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    road.silence();
+    // More calls than connections: those that wait for one are given up as well.
+    let all = async {
+        tokio::join!(
+            async { saver.get("t", "", None).await.map(|_| ()) },
+            async { saver.commit(&lease, vec![record]).await },
+            async { saver.renew(&lease).await },
+            async { saver.acquire("other", Claim::default()).await.map(|_| ()) },
+            async { saver.list(ListQuery::default()).await.map(|_| ()) },
+            async { saver.copy_thread("t", "copy").await },
+        )
+    };
+    let (get, commit, renew, acquire, list, copy) = timeout(LONG, all).await.expect("an end");
+    for result in [get, commit, renew, acquire, list, copy] {
+        let error = result.expect_err("no answer");
+        assert!(matches!(error, SaverError::Database { .. }), "{error:?}");
+    }
+    let error = saver.release(&lease).await.expect_err("no answer").to_string();
+    assert!(error.contains("connect") || error.contains("no answer within 300ms"), "{error}");
+}
+
+/// The lease is renewed on a new connection, long before it has run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fall_silent_are_replaced() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let options = Postgres::options().schema("replaced").connections(2);
+    let saver = options.statement_timeout(Duration::from_mins(1)).connect(&road.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let claim = Claim { lasts: Duration::from_secs(6), ..Claim::default() };
+    let lease = saver.acquire("t", claim).await.expect("the thread");
+    road.silence_connections();
+    let start = Instant::now();
+    saver.renew(&lease).await.expect("the lease, on a new connection");
+    assert!(start.elapsed() < Duration::from_secs(6), "its lease would have run out: {:?}", start.elapsed());
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    timeout(LONG, saver.commit(&lease, vec![record])).await.expect("an end").expect("a commit");
+}
+
+/// A saver in a static, as tests and programs with several runtimes have it.
+#[test]
+fn a_saver_outlives_the_runtime_it_was_made_in() {
+    static SAVER: OnceLock<Postgres> = OnceLock::new();
+    let Some(url) = server() else { return };
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let store = async |number: u8| {
+        let saver = SAVER.get().expect("a saver");
+        let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+        let (_, record) = kit::next(None, &[(0, false, vec![number])], 1);
+        timeout(LONG, saver.commit(&lease, vec![record])).await.expect("an end").expect("a commit");
+    };
+    let first = runtime();
+    first.block_on(async {
+        let saver = Postgres::options().schema("runtimes").connect(&url).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        SAVER.set(saver).expect("the first");
+        store(1).await;
+    });
+    // With a commit under way.
+    first.block_on(async {
+        let saver = SAVER.get().expect("a saver");
+        let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+        let (_, record) = kit::next(None, &[(0, false, vec![9; 1 << 20])], 1);
+        let _ = timeout(Duration::ZERO, saver.commit(&lease, vec![record])).await;
+    });
+    drop(first);
+    runtime().block_on(store(2));
+}
+
+/// Whoever comes next finds the thread free, at whatever moment the call before was dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_dropped_holds_nothing() {
+    let Some(url) = server() else { return };
+    let saver = Postgres::options().schema("dropped").connect(&url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    for round in 0..300_u64 {
+        let moment = Duration::from_micros(round * 7_919 % 1_500);
+        let claimed = match timeout(moment, saver.acquire("t", reject())).await {
+            Ok(claimed) => claimed,
+            Err(_) => saver.acquire("t", reject()).await,
+        };
+        let lease = claimed.expect("the thread, which nobody holds");
+        saver.release(&lease).await.expect("a release");
+    }
+}
+
+/// The server has done it, and the call is dropped before it knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_dropped_before_its_answer_is_undone() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let saver = Postgres::options().schema("undone").connections(1).connect(&road.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    // The statements are prepared, so that the answer that is held is that of the claim.
+    let lease = saver.acquire("t", reject()).await.expect("the thread");
+    saver.release(&lease).await.expect("a release");
+    road.hold_answers();
+    let claiming = saver.acquire("t", reject());
+    tokio::select! {
+        _ = claiming => panic!("an answer"),
+        () = road.answer_is_held() => {}
+    }
+    let other = Postgres::options().schema("undone").connect(&url).await.expect("the server");
+    let busy = other.acquire("t", reject()).await.expect_err("the server has done it");
+    assert!(matches!(busy, SaverError::Busy { .. }), "{busy:?}");
+    road.let_answers_go();
+    let wait = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
+    other.acquire("t", wait).await.expect("the thread, before the lease has run out");
+}
+
+/// The server has stored a change of a thread's runs, somebody else has changed the thread since, and the answer is lost: it is not made
+/// again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let open = |url: String| async move {
+        let store =
+            Postgres::options().schema("made_once_only").connections(1).connect(&url).await.expect("the server");
+        store.migrate().await.expect("tables");
+        store
+    };
+    let (here, there) = (open(road.url.clone()).await, open(url).await);
+    let run = |thread: &str| NewRun::new(thread, "desk", Request::default()).create_thread();
+    for (number, deletes) in [false, true].into_iter().enumerate() {
+        let thread = format!("t{number}");
+        here.create_run(run(&thread)).await.expect("a run");
+        let claim = RunClaim::new("desk 1", Duration::from_mins(5), ["desk".to_owned()]);
+        let claimed = here.claim_run(claim).await.expect("the server").expect("the run");
+        let told = || NewEvent::new(Some(claimed.run.id), "custom", serde_json::json!("once"));
+        let seen = async || {
+            let page = there.events(EventQuery::after(&*thread, 0)).await.expect("its events");
+            page.events.iter().filter(|row| row.event.mode == "custom").count()
+        };
+        road.hold_answers();
+        let recording = here.record(&claimed.lease, Settlement::events(vec![told()]));
+        let between = async {
+            // What other processes are told of goes the same way.
+            loop {
+                road.answer_is_held().await;
+                if seen().await > 0 {
+                    break;
+                }
+                road.let_answers_go();
+                road.hold_answers();
+            }
+            if deletes {
+                assert!(there.remove_thread(&thread).await.expect("it is deleted"));
+            }
+            there.create_run(run(&thread)).await.expect("another run");
+            road.lose_the_held_answer();
+        };
+        let (recorded, ()) = timeout(LONG, async { tokio::join!(recording, between) }).await.expect("an end");
+        recorded.expect("it was stored");
+        assert_eq!(seen().await, usize::from(!deletes), "{thread}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_of_sql_can_be_schemas_and_times_can_be_for_ever() {
+    let Some(url) = server() else { return };
+    for schema in ["user", "order", "table"] {
+        let options = Postgres::options().schema(schema).retry_for(Duration::MAX).statement_timeout(Duration::MAX);
+        let saver = options.clone().connect(&url).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        let lease = saver.acquire("t", Claim { lasts: Duration::MAX, ..Claim::default() }).await.expect("the thread");
+        let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+        saver.commit(&lease, vec![record]).await.expect("a commit");
+        saver.renew(&lease).await.expect("the lease");
+        let latest = saver.get("t", "", None).await.expect("a checkpoint").expect("the latest");
+        assert_eq!(latest.checkpoint, checkpoint);
+        let again = options.connect(&url).await.expect("the server");
+        assert_eq!(again.threads(None).await.expect("a list").len(), 1);
+    }
+}
+
+/// A user may be told by the server to wait no longer than this for a lock: it is tried again, and told in words in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_somebody_holds_is_waited_for() {
+    let Some(url) = server() else { return };
+    let own = format!("{url}?options=-c%20lock_timeout%3D50ms");
+    let saver = Postgres::options().schema("locked").connect(&own).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the server");
+    tokio::spawn(connection);
+    let lock = "begin; select 1 from locked.threads where name = 't' for update";
+    client.batch_execute(lock).await.expect("a lock");
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    let committing = saver.commit(&lease, vec![record.clone()]);
+    let unlocking = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.batch_execute("rollback").await.expect("no lock");
+    };
+    tokio::join!(committing, unlocking).0.expect("a commit, at last");
+    client.batch_execute(lock).await.expect("a lock");
+    let hasty = Postgres::options().schema("locked").retry_for(Duration::from_millis(100));
+    let hasty = hasty.connect(&own).await.expect("the server");
+    let error = hasty.commit(&lease, vec![record]).await.expect_err("it is locked").to_string();
+    assert!(error.contains("raise the user's `lock_timeout`"), "{error}");
+}
+
+/// As a standby after a failover.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_only_reads_is_told_in_words() {
+    let Some(url) = server() else { return };
+    let saver = Postgres::options().schema("standby").connect(&url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let own = format!("{url}?options=-c%20default_transaction_read_only%3Don");
+    let hasty = Postgres::options().schema("standby").retry_for(Duration::from_millis(100));
+    let hasty = hasty.connect(&own).await.expect("the server");
+    let error = hasty.acquire("t", Claim::default()).await.expect_err("it only reads").to_string();
+    assert!(error.contains("target_session_attrs=read-write"), "{error}");
+}

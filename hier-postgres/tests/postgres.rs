@@ -1,0 +1,265 @@
+//! The saver in Postgres keeps the contract, and survives what happens to servers.
+//!
+//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+
+mod kit;
+
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
+use hier_core::runs::{Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_postgres::{Postgres, PostgresOptions};
+use hier_testkit::checkpoint::{self as suite, Report};
+use kit::pooler::pooler;
+use kit::server::{Bouncer, Road, Server, server};
+
+/// A schema for each case.
+async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
+    let mut report = Report::default();
+    for (number, case) in suite::cases().enumerate() {
+        let saver = options.clone().schema(format!("{schema}_{number}")).connect(url).await.expect("a server");
+        saver.migrate().await.expect("tables");
+        report.results.push((case, case.run(saver).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_keeps_the_contract() {
+    let Some(url) = server() else { return };
+    let report = report("plain", &url, Postgres::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// The real one, in its mode of transactions: nothing may be left behind in a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_pgbouncer_it_keeps_the_contract() {
+    let Some(bouncer) = Bouncer::start() else { return };
+    let report = report("bounced", &bouncer.url, Postgres::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_and_compressed_it_keeps_the_contract() {
+    let Some(url) = server() else { return };
+    let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
+    let report = report("sealed", &url, options).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_after_the_server_was_killed() {
+    let Some(server) = Server::start() else { return };
+    let saver = Postgres::connect(&server.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (mut last, mut made) = (None, Vec::new());
+    for round in 0..3 {
+        let mut waiting = Vec::new();
+        for number in 0..40_u8 {
+            let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![round, number])], 1);
+            let write = kit::write(checkpoint.id, 0, &[number]);
+            waiting.push(saver.commit(&lease, vec![record, write]));
+            made.push(checkpoint.id);
+            last = Some(checkpoint);
+            if number == 20 {
+                // With some of them done, some on their way, and some waiting.
+                server.crash();
+            }
+        }
+        server.start_again();
+        for commit in waiting {
+            commit.await.expect("a commit, at last");
+        }
+    }
+    let listed = saver.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("a list");
+    let stored: Vec<_> = listed.iter().rev().map(|it| it.checkpoint.id).collect();
+    assert_eq!(stored, made);
+    let latest = saver.get("t", "", None).await.expect("a checkpoint").expect("the latest");
+    assert_eq!(latest.values[0].1.deltas.len(), 39);
+    saver.renew(&lease).await.expect("the lease, still");
+}
+
+/// The server has done it, and nobody was told: trying again must not find the thread in use by oneself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_answer_was_lost_is_one_claim() {
+    let Some(url) = server() else { return };
+    let road = Road::to(&url).await;
+    let saver = Postgres::options().schema("lost_answers").connections(1).connect(&road.url).await.expect("the server");
+    saver.migrate().await.expect("tables");
+    let claim = || Claim { holder: "desk 7".to_owned(), when_running: WhenRunning::Reject, ..Claim::default() };
+    road.lose_one_answer();
+    let lease = saver.acquire("t", claim()).await.expect("the thread");
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    saver.commit(&lease, vec![record]).await.expect("a commit");
+    let other = saver.acquire("t", claim()).await.expect_err("it is in use, if by the same holder");
+    assert!(matches!(&other, SaverError::Busy { holder, .. } if holder == "desk 7"), "{other:?}");
+    let threads = saver.threads(None).await.expect("a list");
+    assert_eq!(threads[0].holder.as_deref(), Some("desk 7"));
+}
+
+/// Something else listens at that port.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_says_nothing_is_given_up() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("postgres://u@{}/x", silent.local_addr().expect("an address"));
+    let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+    let error = options.connect(&url).await.expect_err("no server");
+    assert!(matches!(error, SaverError::Database { .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
+    for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
+        let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+        let error = options.connect(url).await.expect_err("no server");
+        let told = format!("{error} {error:?}");
+        assert!(!told.contains("sesame"), "{told}");
+    }
+    let options = Postgres::options().retry_for(std::time::Duration::ZERO);
+    let error = options.connect("postgres://u@127.0.0.1:1/x").await.expect_err("no server");
+    assert!(error.to_string().contains("refused"), "{error}");
+    let error = Postgres::options().schema("x; drop table y").connect("postgres://u@h/x").await.expect_err("no name");
+    assert!(matches!(error, SaverError::Invalid(_)), "{error:?}");
+    let Some(url) = server() else { return };
+    let missing = url.replace("/postgres", "/no_such_database");
+    let error = Postgres::connect(&missing).await.expect_err("no database");
+    assert!(error.to_string().contains("there is no such database"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_asked_for_and_made_once() {
+    let Some(url) = server() else { return };
+    let options = || Postgres::options().schema("made_once");
+    let saver = options().connect(&url).await.expect("the server");
+    let error = saver.get("t", "", None).await.expect_err("no tables");
+    assert!(error.to_string().contains("call `Postgres::migrate`"), "{error}");
+    let mut together = Vec::new();
+    for _ in 0..8 {
+        let other = options().connect(&url).await.expect("the server");
+        together.push(tokio::spawn(async move { other.migrate().await }));
+    }
+    for one in together {
+        one.await.expect("no panic").expect("tables");
+    }
+    assert_eq!(saver.get("t", "", None).await.expect("tables by now"), None);
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the server");
+    tokio::spawn(connection);
+    client.batch_execute("update made_once.version set version = 99").await.expect("a newer version");
+    let error = options().connect(&url).await.expect_err("a newer version");
+    assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+/// A schema for each case.
+async fn runs_report(schema: &str, url: &str, options: PostgresOptions) -> hier_testkit::runs::Report {
+    let mut report = hier_testkit::runs::Report::default();
+    for (number, case) in hier_testkit::runs::cases().enumerate() {
+        let store = options.clone().schema(format!("{schema}_{number}")).connect(url).await.expect("a server");
+        store.migrate().await.expect("tables");
+        report.results.push((case, case.run(store).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_keep_the_contract() {
+    let Some(url) = server() else { return };
+    let report = runs_report("runs", &url, Postgres::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_and_compressed_runs_keep_the_contract() {
+    let Some(url) = server() else { return };
+    let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
+    let report = runs_report("sealed_runs", &url, options).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// A worker in another process is told of a run without looking.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_processes_are_woken() {
+    let Some(url) = server() else { return };
+    let open = || Postgres::options().schema("woken").connect(&url);
+    let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
+    here.migrate().await.expect("tables");
+    let (mut runs, mut thread) = (here.bell().runs(), here.bell().thread("t\\0"));
+    // The first may come before the other listens.
+    for _ in 0..200 {
+        let run = NewRun::new("t\\0", "desk", Request::default()).create_thread();
+        there.create_run(run).await.expect("a run");
+        let woken = async { tokio::join!(runs.rung(), thread.rung()) };
+        if tokio::time::timeout(std::time::Duration::from_millis(100), woken).await.is_ok() {
+            return;
+        }
+    }
+    panic!("it was never told");
+}
+
+/// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must
+/// not run: everything is stored as without a pooler.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_may_give_each_transaction_another_connection() {
+    let Some(url) = server() else { return };
+    for shares_names in [false, true] {
+        let pooled = pooler(&url, shares_names).await;
+        let options = Postgres::options().schema(format!("pooled_{shares_names}")).connections(1);
+        let saver = options.connect(&pooled).await.expect("the server");
+        saver.migrate().await.expect("tables");
+        let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+        let (mut last, mut made) = (None, Vec::new());
+        for number in 0..6 {
+            let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7, number])], 1);
+            saver.commit(&lease, vec![record]).await.expect("stored");
+            made.insert(0, checkpoint.id);
+            last = Some(checkpoint);
+        }
+        let listed = saver.list(ListQuery::thread("t")).await.expect("a list");
+        assert_eq!(listed.iter().map(|it| it.checkpoint.id).collect::<Vec<_>>(), made, "{shares_names}");
+        let found = saver.get("t", "", None).await.expect("the thread").expect("a checkpoint");
+        assert_eq!(found.values[0].1.deltas.len(), 5, "all parts are there");
+        saver.release(&lease).await.expect("released");
+    }
+}
+
+/// A statement that reads could be somebody else's, too, under the same name, which finds nothing: what is there is found, whichever
+/// of them a process prepares first.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_read_through_a_pooler() {
+    let Some(url) = server() else { return };
+    let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
+    there.migrate().await.expect("tables");
+    let new = || NewRun::new("t", "desk", Request::default()).create_thread();
+    let run = there.create_run(new()).await.expect("a run").id;
+    let claim = || RunClaim::new("worker", std::time::Duration::from_mins(1), ["desk"]);
+    let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+    let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
+    let write = kit::write(checkpoint.id, 0, b"done");
+    there.record(&claimed.lease, Settlement::records(vec![record, write])).await.expect("stored");
+    there.hand_back(&claimed.lease, run).await.expect("handed back");
+    there.put_document(Document::new("kind", "a", serde_json::json!(1)), None).await.expect("a document");
+    for shares_names in [false, true] {
+        let pooled = pooler(&url, shares_names).await;
+        let open = async || {
+            let options = Postgres::options().schema("pooled_reads").connections(1);
+            options.connect(&pooled).await.expect("the server")
+        };
+        assert!(open().await.run(run).await.expect("the server").is_some());
+        assert!(open().await.thread("t").await.expect("the server").is_some());
+        assert!(open().await.document("kind", "a").await.expect("the server").is_some());
+        assert!(!open().await.events(EventQuery::after("t", 0)).await.expect("the server").events.is_empty());
+        for id in [None, Some(checkpoint.id)] {
+            let found = open().await.get("t", "", id).await.expect("the server").expect("a checkpoint");
+            assert_eq!((found.values.len(), found.writes.len()), (1, 1));
+        }
+        let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+        open().await.renew(&claimed.lease).await.expect("it is held");
+        open().await.create_run(new()).await.expect("one that waits");
+        open().await.release(&claimed.lease).await.expect("released");
+        let next = open().await.claim_run(claim()).await.expect("the server").expect("the run whose worker has let go");
+        assert_eq!(next.run.id, run);
+        let told = NewEvent::new(run, "values", serde_json::json!({}));
+        assert!(open().await.record(&next.lease, Settlement::events(vec![told])).await.expect("stored") > 1);
+        there.hand_back(&next.lease, run).await.expect("handed back");
+    }
+}

@@ -1,0 +1,96 @@
+//! Connections to a server that wants them encrypted.
+//!
+//! Needs Postgres: `scripts/postgres.sh with cargo test -p hier-checkpoint --features tls`.
+#![cfg(feature = "tls")]
+
+mod kit;
+
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError};
+use hier_core::store::{StoreExt, StoreOptions};
+use hier_postgres::{Postgres, PostgresStore};
+use kit::server::{Server, server};
+use serde_json::json;
+use tokio_postgres::NoTls;
+
+/// What is wrong with the URL or the server, which trying again would not mend.
+async fn refused(url: &str) -> String {
+    match Postgres::connect(url).await.expect_err(url) {
+        SaverError::Unusable { place, reason } => {
+            assert!(place.starts_with("Postgres `postgres` at "), "{place}");
+            reason
+        }
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+async fn works(url: &str) {
+    let saver = Postgres::connect(url).await.expect(url);
+    saver.migrate().await.expect("tables");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    saver.commit(&lease, vec![record]).await.expect("a commit");
+    assert_eq!(saver.list(ListQuery::thread("t")).await.expect("a list").len(), 1);
+    saver.release(&lease).await.expect("the end");
+    saver.delete_thread("t").await.expect("no more of it");
+    let store = PostgresStore::connect_with(url, Postgres::options(), StoreOptions::default()).await.expect(url);
+    store.migrate().await.expect("tables");
+    store.put(["desk"], "key", &json!({"a": 1})).await.expect("an item");
+}
+
+/// With a user that has a password.
+async fn encrypted() -> Option<(Server, String)> {
+    let server = Server::start()?;
+    let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("the server");
+    let connection = tokio::spawn(connection);
+    client.batch_execute("create role desk superuser login password 'sesame'").await.expect("a user");
+    drop(client);
+    connection.await.expect("no panic").expect("an end");
+    let root = server.encrypt();
+    Some((server, root))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_encrypted_if_the_url_says_so() {
+    let Some((server, root)) = encrypted().await else { return };
+    let Server { url, .. } = &server;
+    // The server lets nothing else in.
+    let reason = refused(url).await;
+    assert!(reason.contains("add `sslmode=require` to the URL"), "{reason}");
+    for mode in ["require", "verify-ca", "verify-full"] {
+        works(&format!("{url}?sslmode={mode}&sslrootcert={root}")).await;
+    }
+    let with_password = url.replace("hier@", "desk:sesame@");
+    works(&format!("{with_password}?sslmode=require&sslrootcert={root}&channel_binding=require")).await;
+    let wrong = refused(&format!("{}?sslmode=require&sslrootcert={root}", url.replace("hier@", "desk:wrong@"))).await;
+    assert!(wrong.contains("the user or the password"), "{wrong}");
+    // After a crash of the server connections are made anew.
+    let saver = Postgres::connect(&format!("{url}?sslmode=require&sslrootcert={root}")).await.expect("the server");
+    server.crash();
+    let list = tokio::spawn(async move { saver.list(ListQuery::thread("t")).await });
+    server.start_again();
+    assert_eq!(list.await.expect("no panic").expect("a list"), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_prove_who_it_is_is_refused() {
+    let Some((server, root)) = encrypted().await else { return };
+    let url = &server.url;
+    let unknown = refused(&format!("{url}?sslmode=require")).await;
+    assert!(unknown.contains("not accepted") && unknown.contains("sslrootcert=FILE"), "{unknown}");
+    let of_another = url.replace("127.0.0.1", "desk.example");
+    let other = refused(&format!("{of_another}?hostaddr=127.0.0.1&sslmode=require&sslrootcert={root}")).await;
+    assert!(other.contains("desk.example") && other.contains("the host as the certificate does"), "{other}");
+    for (file, said) in [("/no/such/file.pem", "/no/such/file.pem"), (file!(), "there is none in it")] {
+        let path =
+            if file == file!() { format!("{}/tests/tls.rs", env!("CARGO_MANIFEST_DIR")) } else { file.to_owned() };
+        let reason = refused(&format!("{url}?sslmode=require&sslrootcert={path}")).await;
+        assert!(reason.contains("sslrootcert") && reason.contains(said), "{reason}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_encryption_is_not_used_where_it_is_asked_for() {
+    let Some(url) = server() else { return };
+    let reason = refused(&format!("{url}?sslmode=require")).await;
+    assert!(reason.contains("does not encrypt: set `ssl = on` in it, or remove `sslmode`"), "{reason}");
+}

@@ -1,0 +1,226 @@
+//! Deleting and copying.
+
+use std::sync::Arc;
+
+use hier_checkpoint::checkpoint::{Checkpoint, Deletion};
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::lease::now;
+use super::mail;
+use super::read::{Space, optional_uuid_at, uuid_at};
+use super::store::{store, store_checkpoint};
+use hier_checkpoint::backend::retention::{PieceKey, unneeded};
+use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
+use hier_checkpoint::backend::vault::Vault;
+
+/// Checkpoints with their namespaces; those of each newest first.
+pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
+
+/// All checkpoints of a thread.
+pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> Result<History, Fault> {
+    let mut all = Vec::new();
+    for space in Space::all(connection, vault, thread)? {
+        let checkpoints = space.checkpoints()?;
+        all.extend(checkpoints.into_iter().map(|checkpoint| (space.namespace.clone(), checkpoint)));
+    }
+    Ok(all)
+}
+
+/// Deletes of a thread what the plan says, and returns how many checkpoints that were.
+pub(super) fn delete_some(
+    connection: &Connection,
+    vault: &Vault,
+    thread: &str,
+    plan: impl FnOnce(&History) -> Deletion,
+) -> Result<u64, Fault> {
+    let history = history(connection, vault, thread)?;
+    let deletion = plan(&history);
+    if deletion.is_empty() {
+        return Ok(0);
+    }
+    for space in Space::all(connection, vault, thread)? {
+        let own = history.iter().filter(|(namespace, _)| *namespace == space.namespace).map(|(_, it)| it);
+        delete_in(&space, own, &deletion)?;
+    }
+    if deletion.ends_lease {
+        let sql = "update threads set token = 0, holder = null, leased_until = null where name = ?";
+        connection.prepare_cached(sql)?.execute([thread])?;
+    }
+    Ok(deletion.checkpoints.len() as u64)
+}
+
+fn delete_in<'a>(
+    space: &Space<'_>,
+    checkpoints: impl Iterator<Item = &'a Checkpoint>,
+    deletion: &Deletion,
+) -> Result<(), Fault> {
+    let (gone, kept): (Vec<_>, Vec<_>) = checkpoints.partition(|it| deletion.has(&space.namespace, it.id));
+    if gone.is_empty() {
+        return Ok(());
+    }
+    if kept.is_empty() {
+        return delete_space(space.connection, space.key);
+    }
+    for checkpoint in gone {
+        for sql in [
+            "delete from checkpoints where space = ? and id = ?",
+            "delete from writes where space = ? and checkpoint = ?",
+            "delete from overwritten where space = ? and checkpoint = ?",
+        ] {
+            space.connection.prepare_cached(sql)?.execute(params![space.key, checkpoint.id.as_bytes()])?;
+        }
+    }
+    for checkpoint in &kept {
+        if checkpoint.parent.is_some_and(|parent| deletion.has(&space.namespace, parent)) {
+            cut_off(space, checkpoint)?;
+        }
+    }
+    for (channel, version) in unneeded(kept, &piece_keys(space)?) {
+        let sql = "delete from pieces where space = ? and channel = ? and version = ?";
+        space.connection.prepare_cached(sql)?.execute(params![space.key, &*channel, version.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Stores a checkpoint again, without its parent.
+fn cut_off(space: &Space<'_>, checkpoint: &Checkpoint) -> Result<(), Fault> {
+    let mut checkpoint = checkpoint.clone();
+    checkpoint.parent = None;
+    let body = seal_body(space.vault, space.thread, &space.namespace, &checkpoint)?;
+    let row = CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body };
+    store_checkpoint(space.connection, space.key, &row)
+}
+
+fn piece_keys(space: &Space<'_>) -> Result<Vec<PieceKey>, Fault> {
+    let mut statement = space.connection.prepare_cached("select channel, version, base from pieces where space = ?")?;
+    let rows =
+        statement.query_map([space.key], |row| Ok((row.get(0)?, uuid_at(row, 1)?, optional_uuid_at(row, 2)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
+    for sql in [
+        "delete from checkpoints where space = ?",
+        "delete from pieces where space = ?",
+        "delete from writes where space = ?",
+        "delete from overwritten where space = ?",
+        "delete from spaces where key = ?",
+    ] {
+        connection.prepare_cached(sql)?.execute([space])?;
+    }
+    Ok(())
+}
+
+/// Deletes a thread with everything, and whoever holds it is superseded.
+pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
+    mail::delete(connection, thread)?;
+    let sql = "select key from threads where name = ?";
+    let Some(key) = connection.prepare_cached(sql)?.query_row([thread], |row| row.get::<_, i64>(0)).optional()? else {
+        return Ok(());
+    };
+    let spaces = {
+        let mut statement = connection.prepare_cached("select key from spaces where thread = ?")?;
+        statement.query_map([key], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?
+    };
+    for space in spaces {
+        delete_space(connection, space)?;
+    }
+    connection.prepare_cached("delete from threads where key = ?")?.execute([key])?;
+    Ok(())
+}
+
+/// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
+pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
+    let expired = {
+        let sql = "select name from threads where expires <= ?1 and (holder is null or leased_until <= ?1)";
+        let mut statement = connection.prepare_cached(sql)?;
+        statement.query_map([now()], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?
+    };
+    for thread in &expired {
+        delete_thread(connection, thread)?;
+    }
+    let sql =
+        "delete from threads where holder is null and not exists (select 1 from spaces where thread = threads.key)";
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(expired.len() as u64)
+}
+
+/// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
+pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to: &str) -> Result<(), Fault> {
+    delete_thread(connection, to)?;
+    let spaces = Space::all(connection, vault, from)?;
+    if spaces.is_empty() {
+        return Ok(());
+    }
+    let sql = "insert into threads (name, token, time_to_live, expires)
+        select ?2, 0, time_to_live, expires from threads where name = ?1 returning key";
+    let key: i64 = connection.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?;
+    for space in spaces {
+        store(connection, key, &sealed(&space, to)?)?;
+    }
+    mail::copy(connection, from, to)
+}
+
+/// All that a namespace has, sealed for another thread.
+fn sealed(space: &Space<'_>, to: &str) -> Result<Batch, Fault> {
+    let mut batch = Batch::default();
+    for checkpoint in space.checkpoints()? {
+        let body = seal_body(space.vault, to, &space.namespace, &checkpoint)?;
+        batch.checkpoints.push(CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body });
+    }
+    for piece in space.pieces()? {
+        batch.pieces.push(piece.seal(space.vault, to)?);
+    }
+    for write in space.writes(None)? {
+        batch.writes.push(write.seal(space.vault, to)?);
+    }
+    Ok(batch)
+}
+
+/// Stores a thread anew, encrypted with the present key.
+#[cfg(feature = "encryption")]
+pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
+    for space in Space::all(connection, vault, thread)? {
+        let batch = sealed(&space, thread)?;
+        // Those that are there would stay as they are.
+        connection.prepare_cached("delete from writes where space = ?")?.execute([space.key])?;
+        let key = connection
+            .prepare_cached("select thread from spaces where key = ?")?
+            .query_row([space.key], |row| row.get(0))?;
+        store(connection, key, &batch)?;
+        super::undo::reencrypt(connection, vault, &space)?;
+    }
+    mail::reencrypt(connection, vault, thread)
+}
+
+/// The names of all threads.
+pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
+    let mut statement = connection
+        .prepare_cached("select name from threads union select thread from mail where taken = 0 or run is not null")?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// The ids and channels of nothing: only what a full check reads.
+pub(super) fn check(connection: &Connection, vault: &Vault) -> Result<Option<String>, Fault> {
+    let report: String = connection.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
+    if report != "ok" {
+        return Ok(Some(report));
+    }
+    for thread in names(connection)? {
+        for space in Space::all(connection, vault, &thread)? {
+            let ids: Vec<Uuid> = space.checkpoints()?.iter().map(|checkpoint| checkpoint.id).collect();
+            for id in ids {
+                let Some(saved) = space.saved(Some(id), &[])? else { continue };
+                if let Some((channel, _)) = saved.values.iter().find(|(_, chain)| chain.full.is_none()) {
+                    let name = &saved.checkpoint.channels[*channel];
+                    return Ok(Some(format!(
+                        "checkpoint `{id}` of thread `{thread}` lacks the value of channel `{name}`"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,410 @@
+//! The saver in a SQLite file.
+
+mod contention;
+mod delete;
+pub(crate) mod fault;
+mod job;
+mod lease;
+mod log;
+mod mail;
+mod options;
+mod read;
+mod readers;
+mod runs;
+pub(crate) mod schema;
+mod store;
+mod sync;
+mod undo;
+mod writer;
+mod writing;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hier_checkpoint::async_trait;
+use hier_checkpoint::checkpoint::{
+    Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
+    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, check, check_thread,
+};
+use hier_checkpoint::runs::Bell;
+use rusqlite::Connection;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use fault::Fault;
+use hier_checkpoint::backend::latest::Latest;
+use hier_checkpoint::backend::lease::{Claimed, wait_for};
+use hier_checkpoint::backend::retention::Unread;
+#[cfg(feature = "encryption")]
+use hier_checkpoint::backend::retention::UnreadRows;
+use hier_checkpoint::backend::rows::Batch;
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::vault::Vault;
+use log::Log;
+pub use options::{SqliteOptions, Survives};
+use readers::Readers;
+#[cfg(feature = "encryption")]
+use runs::reencrypt::Mark;
+use writer::{Manner, Work, Writer};
+
+/// What a caller stores itself at most, rather than leave it to the thread.
+const SHORT_ROWS: usize = 16;
+const SHORT_BYTES: usize = 64 << 10;
+/// How often to look whether another process has released a thread.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Keeps checkpoints in a SQLite file. A clone shares the connections.
+///
+/// Concurrent commits share one transaction. The calling task makes small commits itself, which blocks its thread for some tens of
+/// microseconds. A dedicated thread of the saver makes all others. Several processes on one machine may use the file. A commit survives a
+/// kill of the process at any instant; see [`Survives`] for power cuts. A commit takes its place in the queue when it is called, even if
+/// its future is dropped.
+///
+/// When the last clone is dropped, committed data is written back into the file, and the files `-wal` and `-shm` next to it are removed,
+/// unless another process has the file open. The drop waits for that; [`close`](Self::close) does it without blocking the thread.
+///
+/// Needs a tokio runtime.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+struct Inner {
+    /// The file, as errors name it.
+    place: String,
+    vault: Vault,
+    /// None for an in-memory database, which only the writer sees. Closed before the writer: the last connection to close writes the log
+    /// back.
+    readers: Option<Readers>,
+    writer: Writer,
+    /// Wakes those of this process that wait for a thread.
+    released: Notify,
+    /// Wakes those of this process that wait for runs and events.
+    bell: Bell,
+    /// Rows of runs that are passed over.
+    unreadable: Arc<Unreadable>,
+    /// When runs of lost workers are looked for.
+    recovery: runs::Recovery,
+    latest: Latest,
+    conversations: Conversations,
+}
+
+impl Sqlite {
+    /// Opens the file, which is made if it is not there. [`Sqlite::options`] has more.
+    ///
+    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, SaverError> {
+        Self::options().open(path).await
+    }
+
+    /// A database in memory, gone with its last clone.
+    pub async fn in_memory() -> Result<Self, SaverError> {
+        Self::options().in_memory().await
+    }
+
+    /// How a store is opened: what it survives, compression, encryption.
+    pub fn options() -> SqliteOptions {
+        SqliteOptions::default()
+    }
+
+    async fn start(path: Option<PathBuf>, options: SqliteOptions) -> Result<Self, SaverError> {
+        let place =
+            path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
+        let (vault, busy_timeout) = (options.vault.of_a_database(), options.busy_timeout);
+        let conversations = Conversations::new(options.conversations);
+        let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
+        let (log, own_path) = (Log::of(path.as_deref()), path.clone());
+        let writer =
+            Writer::start(place.clone(), manner, log, move || schema::open_writer(own_path.as_deref(), &options))
+                .await?;
+        vault.set_database(writer.submit(Work::Short, schema::identity).await?);
+        let readers = path.map(|path| Readers::new(path, busy_timeout));
+        let (released, bell, unreadable, recovery) =
+            (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
+        let latest = Latest::default();
+        let inner =
+            Inner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
+    pub async fn close(self) -> Result<(), SaverError> {
+        self.0.writer.submit(Work::Short, |_| Ok(())).await?;
+        if let Some(inner) = Arc::into_inner(self.0) {
+            drop(inner.readers);
+            // Closing may write the log back into the file.
+            let closed = tokio::task::spawn_blocking(move || drop(inner.writer)).await;
+            closed.map_err(|error| SaverError::database(inner.place, error))?;
+        }
+        Ok(())
+    }
+
+    /// Reads everything, and fails with [`SaverError::Unusable`] or [`SaverError::Damaged`] if something is damaged. Takes
+    /// as long as the file is large.
+    pub async fn check(&self) -> Result<(), SaverError> {
+        let vault = self.0.vault.clone();
+        match self.read(move |connection| delete::check(connection, &vault)).await? {
+            None => Ok(()),
+            Some(report) => {
+                Err(SaverError::Unusable { place: self.0.place.clone(), reason: format!("it is damaged: {report}") })
+            }
+        }
+    }
+
+    /// If the call is dropped, the lease is released before anybody else's call is served.
+    async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.head());
+        let work = move |connection: &Connection| {
+            let release = move |lease: Lease| undo.submit(move |connection| lease::release(connection, &lease));
+            Ok(lease::claim(connection, &name, &claim)?.map(|lease| Claimed::new(lease, release)))
+        };
+        let claimed = self.0.writer.submit(Work::Last, work).await??;
+        claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
+    }
+
+    /// Looked at first without a transaction, so that those who wait do not keep those who write.
+    async fn look_and_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
+        let own = thread.to_owned();
+        match self.read(move |connection| lease::holder(connection, &own)).await? {
+            Some(holder) => Err(SaverError::Busy { thread: thread.to_owned(), holder }),
+            None => self.claim(thread, claim).await,
+        }
+    }
+
+    async fn names(&self) -> Result<Vec<String>, SaverError> {
+        self.read(delete::names).await
+    }
+
+    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
+    /// looked at first beside those who write: most have nothing to be deleted.
+    async fn delete_of(
+        &self,
+        threads: Vec<String>,
+        plan: impl Fn(&delete::History) -> Deletion + Clone + Send + 'static,
+    ) -> Result<u64, SaverError> {
+        let (mut deleted, mut unread) = (0, Unread::default());
+        for thread in threads {
+            let (vault, first, name) = (self.0.vault.clone(), plan.clone(), thread.clone());
+            let looks =
+                self.read(move |connection| Ok(!first(&delete::history(connection, &vault, &name)?).is_empty()));
+            if unread.pass(looks.await)? {
+                deleted += unread.pass(self.delete_some(thread, plan.clone()).await)?;
+            }
+        }
+        unread.report().map(|()| deleted)
+    }
+
+    /// Stores everything anew, encrypted with the key of [`SqliteOptions::encrypt`], and returns how many threads that were. Those
+    /// that cannot be read are passed over, as rows of the runs, and named at the end. Can be done while the file is in use, and again.
+    #[cfg(feature = "encryption")]
+    pub async fn reencrypt(&self) -> Result<u64, SaverError> {
+        let (mut done, mut unread) = (0, Unread::default());
+        for thread in self.names().await? {
+            let vault = self.0.vault.clone();
+            let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
+            done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
+        }
+        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        while let Some(mark) = next {
+            let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
+            let work = move |connection: &Connection| runs::reencrypt::reencrypt(connection, &vault, &unreadable, mark);
+            let (unread, after) = self.0.writer.submit(Work::Alone, work).await?;
+            rows.add(unread);
+            next = after;
+        }
+        rows.report(unread).map(|()| done)
+    }
+
+    /// In a transaction for each thread, so that those who write do not wait long.
+    async fn delete_some(
+        &self,
+        thread: String,
+        plan: impl FnOnce(&delete::History) -> Deletion + Send + 'static,
+    ) -> Result<u64, SaverError> {
+        let (vault, name) = (self.0.vault.clone(), thread.clone());
+        let work = move |connection: &Connection| delete::delete_some(connection, &vault, &name, plan);
+        let deleted = self.0.writer.submit(Work::Alone, work).await;
+        self.0.conversations.forget(&thread);
+        self.0.released.notify_waiters();
+        deleted
+    }
+
+    /// Stores records, and does something in the same transaction.
+    async fn commit_and(
+        &self,
+        lease: &Lease,
+        records: Vec<Record>,
+        also: Also,
+        then: impl FnOnce(&Connection, &Lease) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), SaverError> {
+        records.iter().try_for_each(check)?;
+        let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
+        let (rows, bytes) = batch.size();
+        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
+        let lease = lease.clone();
+        let commit = move |connection: &Connection| {
+            store::commit(connection, &lease.thread, lease.token, &batch, &also)?;
+            then(connection, &lease)
+        };
+        self.0.writer.submit(work, commit).await
+    }
+
+    /// A lease was released: whoever waits for the thread is told.
+    fn notify_released(&self) {
+        self.0.released.notify_waiters();
+        self.0.recovery.is_soon();
+        self.0.bell.ring_runs();
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sqlite({})", self.0.place)
+    }
+}
+
+#[async_trait]
+impl Checkpointer for Sqlite {
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        check_thread(thread)?;
+        match claim.when_running {
+            WhenRunning::TakeOver | WhenRunning::Reject => self.claim(thread, &claim).await,
+            WhenRunning::Wait(at_most) => {
+                wait_for(&self.0.released, LOOK_AGAIN, at_most, || self.look_and_claim(thread, &claim)).await
+            }
+        }
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
+        let lease = lease.clone();
+        self.0.writer.submit(Work::Short, move |connection| lease::renew(connection, &lease)).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        let lease = lease.clone();
+        let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
+        let released = releasing.await;
+        self.notify_released();
+        released
+    }
+
+    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+        self.commit_also(lease, records, Also::default()).await
+    }
+
+    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+        self.commit_and(lease, records, also, |_, _| Ok(())).await
+    }
+
+    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
+        let released = self.commit_and(lease, records, also, lease::release).await;
+        self.notify_released();
+        released.map(|()| true)
+    }
+
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+        self.post_letter(thread, None, graph, letter).await
+    }
+
+    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
+        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.read(move |connection| mail::due(connection, &query)).await
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        self.get_changed(thread, namespace, id, &[]).await
+    }
+
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
+        let known = known.to_vec();
+        let find = move |connection: &Connection, bytes| {
+            let space = read::Space::find(connection, &vault, &name, &place)?;
+            space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
+        };
+        let first = find.clone();
+        let short = move |connection: &Connection| {
+            let _state = connection.unchecked_transaction()?;
+            first(connection, SHORT_BYTES)
+        };
+        match self.read_short(short) {
+            Some(found) => found,
+            None => self.read(move |connection| find(connection, usize::MAX)).await,
+        }
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let vault = self.0.vault.clone();
+        self.read(move |connection| read::list(connection, &vault, &query)).await
+    }
+
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        let vault = self.0.vault.clone();
+        self.read(move |connection| read::threads(connection, &vault, limit)).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
+        let name = thread.to_owned();
+        let deleted =
+            self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &name)).await;
+        self.0.conversations.forget(thread);
+        self.0.released.notify_waiters();
+        deleted
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        check_thread(to)?;
+        if from == to {
+            return Ok(());
+        }
+        let (vault, from, target) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
+        let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &target);
+        let copied = self.0.writer.submit(Work::Alone, work).await;
+        self.0.conversations.forget(to);
+        self.0.released.notify_waiters();
+        copied
+    }
+
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        let runs: Arc<[String]> = runs.into();
+        let plan = move |history: &delete::History| {
+            Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
+        };
+        self.delete_of(self.names().await?, plan).await.map(|_| ())
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        let threads = match prune.threads.clone() {
+            Some(threads) => threads,
+            None => self.names().await?,
+        };
+        let (prune, now) = (Arc::new(prune), SystemTime::now());
+        let plan = move |history: &delete::History| {
+            Deletion::by_prune(history.iter().map(|(namespace, it)| (namespace, it)), &prune, now)
+        };
+        self.delete_of(threads, plan).await
+    }
+
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        let work = |connection: &Connection| Ok(runs::tables::sweep(connection)? + delete::sweep(connection)?);
+        let swept = self.0.writer.submit(Work::Alone, work).await?;
+        if swept > 0 {
+            self.0.conversations.forget_all();
+        }
+        Ok(swept)
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        Some(&self.0.conversations)
+    }
+}

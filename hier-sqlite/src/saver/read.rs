@@ -1,0 +1,270 @@
+//! Reading checkpoints, lists of them, and threads.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use hier_checkpoint::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, SaverError, ThreadInfo};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::lease::{now, time};
+use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
+use hier_checkpoint::backend::vault::Vault;
+
+/// What is read beside every row, in bytes: a row without a value costs as well.
+const ROW: i64 = 256;
+
+/// How many bytes may still be read.
+pub(super) struct Budget(Cell<i64>);
+
+impl Budget {
+    const NONE: i64 = i64::MAX;
+
+    /// Reads a column whose value the statement replaces by null if it has more bytes than are [`left`](Self::left).
+    fn get(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+        if self.left() == Self::NONE { row.get(column).map(Some) } else { row.get(column) }
+    }
+
+    fn left(&self) -> i64 {
+        self.0.get()
+    }
+
+    /// Charges a value that was read; [`Fault::Long`] if it was too long to be read.
+    fn take(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
+        let value = value.ok_or(Fault::Long)?;
+        if self.left() != Self::NONE {
+            let left = self.left() - ROW - i64::try_from(value.len()).unwrap_or(Self::NONE);
+            if left < 0 {
+                return Err(Fault::Long);
+            }
+            self.0.set(left);
+        }
+        Ok(value)
+    }
+}
+
+/// A namespace of a thread.
+pub(super) struct Space<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) vault: &'a Vault,
+    pub(super) thread: &'a str,
+    pub(super) namespace: Arc<str>,
+    pub(super) key: i64,
+    budget: Budget,
+}
+
+impl<'a> Space<'a> {
+    pub(super) fn find(
+        connection: &'a Connection,
+        vault: &'a Vault,
+        thread: &'a str,
+        namespace: &str,
+    ) -> Result<Option<Self>, Fault> {
+        let sql = "select spaces.key from threads join spaces on spaces.thread = threads.key
+            where threads.name = ? and spaces.name = ?";
+        let key = connection.prepare_cached(sql)?.query_row(params![thread, namespace], |row| row.get(0)).optional()?;
+        Ok(key.map(|key| Self::new(connection, vault, thread, namespace.into(), key)))
+    }
+
+    fn new(connection: &'a Connection, vault: &'a Vault, thread: &'a str, namespace: Arc<str>, key: i64) -> Self {
+        Self { connection, vault, thread, namespace, key, budget: Budget(Cell::new(Budget::NONE)) }
+    }
+
+    /// Limits how many bytes of a checkpoint and its values are read, as they are stored; [`Fault::Long`] where there are more.
+    pub(super) fn within(self, bytes: usize) -> Self {
+        self.budget.0.set(i64::try_from(bytes).unwrap_or(Budget::NONE));
+        self
+    }
+
+    /// All namespaces of a thread.
+    pub(super) fn all(connection: &'a Connection, vault: &'a Vault, thread: &'a str) -> Result<Vec<Self>, Fault> {
+        let sql = "select spaces.name, spaces.key from threads join spaces on spaces.thread = threads.key
+            where threads.name = ? order by spaces.name";
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows = statement.query_map([thread], |row| Ok((row.get::<_, Arc<str>>(0)?, row.get(1)?)))?;
+        rows.map(|row| row.map(|(namespace, key)| Self::new(connection, vault, thread, namespace, key)))
+            .collect::<Result<_, _>>()
+            .map_err(Fault::from)
+    }
+
+    pub(super) fn checkpoint(&self, id: Option<Uuid>) -> Result<Option<Checkpoint>, Fault> {
+        let read = |row: &rusqlite::Row<'_>| Ok((uuid_at(row, 0)?, self.budget.get(row, 1)?));
+        let one = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 and id = ?3";
+        let newest = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 order by id desc limit 1";
+        let left = self.budget.left();
+        let found = match id {
+            Some(id) => self.connection.prepare_cached(one)?.query_row(params![self.key, left, id.as_bytes()], read),
+            None => self.connection.prepare_cached(newest)?.query_row(params![self.key, left], read),
+        };
+        let Some((id, body)) = found.optional()? else { return Ok(None) };
+        Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, self.budget.take(body)?)?))
+    }
+
+    /// Newest first.
+    pub(super) fn checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
+        let sql = "select id, body from checkpoints where space = ? order by id desc";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([self.key], |row| Ok((uuid_at(row, 0)?, row.get::<_, Vec<u8>>(1)?)))?;
+        rows.map(|row| {
+            let (id, body) = row?;
+            Ok(open_body(self.vault, self.thread, &self.namespace, id, body)?)
+        })
+        .collect()
+    }
+
+    /// A checkpoint with everything but the values that are known in its version.
+    pub(super) fn saved(&self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
+        let Some(checkpoint) = self.checkpoint(id)? else { return Ok(None) };
+        let mut values = Vec::new();
+        for (channel, (name, version)) in checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate() {
+            if !version.is_nil() && !is_known(known, name, version) {
+                values.push((channel, self.chain(name, *version)?));
+            }
+        }
+        let writes = by_task(self.writes(Some(checkpoint.id))?);
+        Ok(Some(Saved::new(checkpoint, values, writes)))
+    }
+
+    /// A channel's value as this version.
+    fn chain(&self, channel: &Arc<str>, version: Uuid) -> Result<Chain, Fault> {
+        let mut chain = Chain::default();
+        let mut next = Some(version);
+        while let Some(version) = next {
+            let Some(piece) = self.piece(channel, version)? else { break };
+            // Chains lead backwards; one that does not was not written by us.
+            next = piece.base.filter(|base| *base < version);
+            if piece.base.is_some() {
+                chain.deltas.push(piece.value);
+            } else {
+                chain.full = Some(piece.value);
+            }
+        }
+        chain.deltas.reverse();
+        Ok(chain)
+    }
+
+    fn piece(&self, channel: &Arc<str>, version: Uuid) -> Result<Option<PieceRow>, Fault> {
+        let sql = "select base, case when length(value) <= ?4 then value end from pieces
+            where space = ?1 and channel = ?2 and version = ?3";
+        let read = |row: &rusqlite::Row<'_>| Ok((optional_uuid_at(row, 0)?, self.budget.get(row, 1)?));
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let key = params![self.key, &**channel, version.as_bytes(), self.budget.left()];
+        let Some((base, value)) = statement.query_row(key, read).optional()? else { return Ok(None) };
+        let (namespace, channel, value) = (self.namespace.clone(), channel.clone(), self.budget.take(value)?);
+        Ok(Some(PieceRow { namespace, channel, version, base, value }.open(self.vault, self.thread)?))
+    }
+
+    /// Opened, of one checkpoint or of all.
+    pub(super) fn writes(&self, checkpoint: Option<Uuid>) -> Result<Vec<WriteRow>, Fault> {
+        let sql =
+            "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
+            where space = ?1";
+        let one =
+            "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
+            where space = ?1 and checkpoint = ?3";
+        let mut statement = self.connection.prepare_cached(if checkpoint.is_some() { one } else { sql })?;
+        let left = self.budget.left();
+        let mut rows = match checkpoint {
+            Some(id) => statement.query(params![self.key, left, id.as_bytes()])?,
+            None => statement.query(params![self.key, left])?,
+        };
+        let mut writes = Vec::new();
+        while let Some(row) = rows.next()? {
+            let write = WriteRow {
+                namespace: self.namespace.clone(),
+                checkpoint: uuid_at(row, 0)?,
+                task: uuid_at(row, 1)?,
+                slot: row.get(2)?,
+                path: row.get(3)?,
+                channel: row.get(4)?,
+                value: self.budget.take(self.budget.get(row, 5)?)?,
+            };
+            writes.push(write.open(self.vault, self.thread)?);
+        }
+        Ok(writes)
+    }
+
+    /// All values, opened.
+    pub(super) fn pieces(&self) -> Result<Vec<PieceRow>, Fault> {
+        let sql = "select channel, version, base, value from pieces where space = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([self.key], |row| {
+            let (namespace, channel, version) = (self.namespace.clone(), row.get(0)?, uuid_at(row, 1)?);
+            Ok(PieceRow { namespace, channel, version, base: optional_uuid_at(row, 2)?, value: row.get(3)? })
+        })?;
+        rows.map(|row| Ok(row?.open(self.vault, self.thread)?)).collect()
+    }
+}
+
+/// A column of 16 bytes.
+pub(super) fn uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result<Uuid, rusqlite::Error> {
+    row.get(column).map(Uuid::from_bytes)
+}
+
+pub(super) fn optional_uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Uuid>, rusqlite::Error> {
+    row.get::<_, Option<[u8; 16]>>(column).map(|bytes| bytes.map(Uuid::from_bytes))
+}
+
+/// Newest first. First only the ids, so that no more bodies are read than are wanted.
+pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
+    let mut sql = "select threads.name, spaces.name, spaces.key, checkpoints.id from threads
+        join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key where true"
+        .to_owned();
+    let mut wanted: Vec<Value> = Vec::new();
+    for (condition, value) in [
+        (" and threads.name = ?", query.thread.clone().map(Value::Text)),
+        (" and spaces.name = ?", query.namespace.clone().map(Value::Text)),
+        (" and checkpoints.id < ?", query.before.map(|id| Value::Blob(id.as_bytes().to_vec()))),
+    ] {
+        if let Some(value) = value {
+            sql.push_str(condition);
+            wanted.push(value);
+        }
+    }
+    sql.push_str(" order by checkpoints.id desc, threads.name, spaces.name");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(wanted))?;
+    let mut found = Vec::new();
+    while found.len() < query.limit.unwrap_or(usize::MAX) {
+        let Some(row) = rows.next()? else { break };
+        let (thread, namespace, key): (Arc<str>, Arc<str>, _) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let space = Space::new(connection, vault, &thread, namespace, key);
+        if let Some(checkpoint) = space.checkpoint(Some(uuid_at(row, 3)?))?
+            && query.wants(&checkpoint)
+        {
+            let namespace = space.namespace;
+            found.push(Listed::new(thread, namespace, checkpoint));
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn threads(connection: &Connection, vault: &Vault, limit: Option<usize>) -> Result<Vec<ThreadInfo>, Fault> {
+    let sql = "select threads.name, threads.holder, threads.leased_until, threads.expires, count(*) from threads
+        join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key
+        group by threads.key order by max(checkpoints.id) desc, threads.name limit ?";
+    let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1);
+    let now = now();
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([limit], |row| {
+        let held = row.get::<_, Option<i64>>(2)?.is_some_and(|until| until > now);
+        let mut info = ThreadInfo::new(row.get::<_, Arc<str>>(0)?);
+        info.checkpoints = row.get::<_, i64>(4)?.unsigned_abs();
+        info.holder = row.get::<_, Option<String>>(1)?.filter(|_| held);
+        info.expires = row.get::<_, Option<i64>>(3)?.map(time);
+        Ok(info)
+    })?;
+    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
+    for info in &mut found {
+        if let Some(root) = Space::find(connection, vault, &info.thread, "")? {
+            info.latest = match root.checkpoint(None) {
+                // It is listed all the same, as what is done to it goes by its name.
+                Err(Fault::Saver(SaverError::Damaged { .. })) => None,
+                latest => latest?,
+            };
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,103 @@
+//! Connections that only read.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hier_checkpoint::checkpoint::SaverError;
+use rusqlite::Connection;
+
+use super::fault::Fault;
+use super::writer::Work;
+use super::{Sqlite, schema};
+
+/// How many are kept for the next time. Opening one takes longer than most reads.
+const READERS: usize = 16;
+
+pub(super) struct Readers {
+    path: PathBuf,
+    busy_timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    /// Reads one consistent state.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, SaverError> {
+        if self.0.readers.is_none() {
+            return self.0.writer.submit(Work::Alone, work).await;
+        }
+        let this = self.clone();
+        let reading = tokio::task::spawn_blocking(move || this.read_blocking(work));
+        reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
+    }
+
+    /// Reads what is short at once: with the connection that writes if nobody is writing, else with one that reads. That takes less than
+    /// waking a thread. None if it is long, or cannot be read without waiting: who waits for it reads it elsewhere.
+    pub(super) fn read_short<T>(
+        &self,
+        work: impl Fn(&Connection) -> Result<T, Fault>,
+    ) -> Option<Result<T, SaverError>> {
+        let read = match self.0.writer.read_now(&work) {
+            Some(read) => read,
+            None => self.read_beside(work)?,
+        };
+        match read {
+            Ok(found) => Some(Ok(found)),
+            Err(Fault::Saver(error)) => Some(Err(error)),
+            Err(Fault::Long | Fault::Sql(_)) => None,
+        }
+    }
+
+    /// Reads with a connection that is open and only reads. None if there is none.
+    fn read_beside<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
+        let readers = self.0.readers.as_ref()?;
+        let connection = readers.idle().pop()?;
+        let read = || {
+            connection.busy_timeout(Duration::ZERO)?;
+            let found = work(&connection);
+            connection.busy_timeout(readers.busy_timeout)?;
+            found
+        };
+        let found = read();
+        readers.keep(connection);
+        Some(found)
+    }
+
+    fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
+        let Some(readers) = &self.0.readers else { return Err(SaverError::Invalid("there is no file".to_owned())) };
+        let run = || {
+            let connection = match readers.idle().pop() {
+                Some(connection) => connection,
+                None => schema::open_reader(&readers.path, readers.busy_timeout)?,
+            };
+            let result = {
+                let _state = connection.unchecked_transaction()?;
+                work(&connection)?
+            };
+            readers.keep(connection);
+            Ok::<_, Fault>(result)
+        };
+        run().map_err(|fault| fault.tell(&self.0.place))
+    }
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
+        Self { path, busy_timeout, idle: Mutex::default() }
+    }
+
+    /// Keeps a connection for the next time, if there are few.
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if idle.len() < READERS {
+            idle.push(connection);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,122 @@
+//! Seals the rows of the runs anew: a page of them in each transaction, so that those who write do not wait long and little is in
+//! memory at a time.
+
+use hier_checkpoint::checkpoint::SaverError;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params};
+
+use super::super::fault::Fault;
+use super::super::read::uuid_at;
+use hier_checkpoint::backend::place::Place;
+use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
+use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::vault::Vault;
+
+/// What is sealed, in this order.
+const TABLES: [Table; 5] = [
+    Table {
+        name: THREADS,
+        rows: "select name, 0, body from run_threads where name {from} ?1 and ?2 = 0 order by name",
+        put: "update run_threads set body = ?3 where name = ?1 and ?2 = 0",
+        key: |row| row.get(0),
+        first: || [Value::Text(String::new()), Value::Integer(0)],
+    },
+    Table {
+        name: VALUES,
+        rows: "select name, 0, vals from run_threads where name {from} ?1 and ?2 = 0 and vals is not null order by name",
+        put: "update run_threads set vals = ?3 where name = ?1 and ?2 = 0",
+        key: |row| row.get(0),
+        first: || [Value::Text(String::new()), Value::Integer(0)],
+    },
+    Table {
+        name: EVENTS,
+        rows: "select thread, number, body from events where (thread, number) {from} (?1, ?2) order by thread, number",
+        put: "update events set body = ?3 where thread = ?1 and number = ?2",
+        key: |row| Ok(event_key(&row.get::<_, String>(0)?, number(row.get(1)?))),
+        first: || [Value::Text(String::new()), Value::Integer(i64::MIN)],
+    },
+    Table {
+        name: RUNS,
+        rows: "select id, 0, body from runs where id {from} ?1 and ?2 = 0 order by id",
+        put: "update runs set body = ?3 where id = ?1 and ?2 = 0",
+        key: |row| Ok(uuid_at(row, 0)?.to_string()),
+        first: || [Value::Blob(Vec::new()), Value::Integer(0)],
+    },
+    Table {
+        name: DOCUMENTS,
+        rows: "select kind, id, body from documents where (kind, id) {from} (?1, ?2) order by kind, id",
+        put: "update documents set body = ?3 where kind = ?1 and id = ?2",
+        key: |row| Ok(document_key(&row.get::<_, String>(0)?, &row.get::<_, String>(1)?)),
+        first: || [Value::Text(String::new()), Value::Text(String::new())],
+    },
+];
+
+/// A column of sealed bytes, and how its rows are found: by their key, which is two columns or one and a zero. Not by their `rowid`,
+/// which `vacuum` gives anew.
+struct Table {
+    /// As what is sealed is bound to it.
+    name: &'static str,
+    rows: &'static str,
+    put: &'static str,
+    key: fn(&Row<'_>) -> rusqlite::Result<String>,
+    /// What no row comes before.
+    first: fn() -> [Value; 2],
+}
+
+/// How far the work has come.
+pub(in super::super) struct Mark {
+    table: usize,
+    /// The last row that was done; none at the beginning of a table.
+    last: Option<[Value; 2]>,
+}
+
+impl Mark {
+    /// The beginning of all.
+    pub(in super::super) const fn start() -> Self {
+        Self { table: 0, last: None }
+    }
+}
+
+/// Seals the next rows anew, and says where to go on; none at the end. Those that cannot be read stay as they are.
+pub(in super::super) fn reencrypt(
+    connection: &Connection,
+    vault: &Vault,
+    unreadable: &Unreadable,
+    Mark { table: at, last }: Mark,
+) -> Result<(UnreadRows, Option<Mark>), Fault> {
+    let mut unread = UnreadRows::default();
+    let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
+    let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
+        let place = Place::Row { table: table.name, key };
+        let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
+        opened.map(|opened| vault.seal(place, opened)).transpose()
+    };
+    let (mut page, mut bytes, mut is_over) = (Vec::new(), 0, true);
+    let (from, [first, second]) = match last {
+        None => (">=", (table.first)()),
+        Some(last) => (">", last),
+    };
+    let mut statement = connection.prepare_cached(&table.rows.replace("{from}", from))?;
+    let mut rows = statement.query(params![first, second])?;
+    // What is read is not changed before all of it has been read: where a row that is changed meanwhile comes next is open.
+    while let Some(row) = rows.next()? {
+        let stored: Vec<u8> = row.get(2)?;
+        bytes += stored.len();
+        page.push(([row.get(0)?, row.get(1)?], again(&(table.key)(row)?, stored)?));
+        if page.len() >= PAGE_ROWS || bytes >= PAGE_BYTES {
+            is_over = false;
+            break;
+        }
+    }
+    drop(rows);
+    let mut last = None;
+    for ([first, second], sealed) in page {
+        if let Some(sealed) = sealed {
+            connection.prepare_cached(table.put)?.execute(params![first, second, sealed])?;
+        }
+        last = Some([first, second]);
+    }
+    let next = if is_over { Mark { table: at + 1, last: None } } else { Mark { table: at, last } };
+    Ok((unread, Some(next).filter(|next| next.table < TABLES.len())))
+}

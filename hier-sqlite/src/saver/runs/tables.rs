@@ -1,0 +1,368 @@
+//! The tables of the runs, on a connection and in whatever transaction it is.
+
+use std::time::SystemTime;
+
+use hier_checkpoint::checkpoint::{Deletion, SaverError};
+use hier_checkpoint::runs::{
+    Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadQuery, ThreadRow,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::fault::Fault;
+use super::super::lease::now as now_millis;
+use super::super::read::uuid_at;
+use super::super::{delete, undo};
+use hier_checkpoint::backend::run_rows::{
+    EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, open_event, open_live, open_run,
+    seal, time, trim,
+};
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::vault::Vault;
+
+/// The tables of the runs.
+#[derive(Clone, Copy)]
+pub(super) struct Tables<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) vault: &'a Vault,
+    pub(super) unreadable: &'a Unreadable,
+    /// How many bytes of a row are read, as they are stored; [`Fault::Long`] if there are more.
+    pub(super) longest: usize,
+}
+
+impl Tables<'_> {
+    /// A thread, without its values unless they are wanted.
+    pub(super) fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
+        let sql = "select case when length(body) + case when ?3 then coalesce(length(vals), 0) else 0 end <= ?2 then body end,
+            case when ?3 and length(vals) <= ?2 then vals end from run_threads where name = ?1";
+        let longest = integer(self.longest as u64);
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?));
+        let found =
+            self.connection.prepare_cached(sql)?.query_row(params![id, longest, with_values], row).optional()?;
+        let Some((body, values)) = found else { return Ok(None) };
+        let mut thread: ThreadRow = open(self.vault, THREADS, id, body.ok_or(Fault::Long)?)?;
+        thread.values = values.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?;
+        Ok(Some(thread))
+    }
+
+    pub(super) fn values(&self, id: &str) -> Result<Option<Value>, Fault> {
+        let sql = "select vals from run_threads where name = ?";
+        let found = self.connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Option<Vec<u8>>>(0));
+        let found = found.optional()?.flatten();
+        Ok(found.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
+    }
+
+    /// A thread with its runs that have not ended; [`SaverError::Damaged`] if their rows
+    /// cannot be read.
+    pub(super) fn queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
+        self.read_queue(thread).map_err(|fault| fault.of_thread(thread))
+    }
+
+    fn read_queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
+        let Some(row) = self.thread(thread, false)? else { return Ok(None) };
+        let sql = "select id, body from runs indexed by runs_live where thread = ? and ended is null";
+        let live = self.read_runs(sql, params![thread], |id, body| open_live(self.vault, id, thread, body))?;
+        Ok(Some(Queue::new(row, live)))
+    }
+
+    fn read_runs(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl Fn(Uuid, Vec<u8>) -> Result<Run, SaverError>,
+    ) -> Result<Vec<Run>, Fault> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, |row| Ok((uuid_at(row, 0)?, row.get::<_, Option<Vec<u8>>>(1)?)))?;
+        rows.map(|row| {
+            let (id, body) = row?;
+            Ok(read(id, body.ok_or(Fault::Long)?)?)
+        })
+        .collect()
+    }
+
+    pub(super) fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
+        let sql = "select id, case when length(body) <= ?2 then body end from runs where id = ?1";
+        let params = params![id.as_bytes(), integer(self.longest as u64)];
+        Ok(self.read_runs(sql, params, |id, body| open_run(self.vault, id, None, body))?.pop())
+    }
+
+    pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
+        let sql = match &query.thread {
+            Some(_) => "select id, body from runs where thread = ? order by number desc",
+            None => "select id, body from runs where ? is null order by number desc",
+        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![query.thread])?;
+        let (mut found, mut passed) = (Vec::new(), 0);
+        while let Some(row) = rows.next()? {
+            if found.len() == query.limit {
+                break;
+            }
+            let run = open_run(self.vault, uuid_at(row, 0)?, query.thread.as_deref(), row.get(1)?);
+            // Who asks for those of a thread is told; who asks for those of all has the others.
+            let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+            let Some(run) = run.filter(|run| query.wants(run)) else { continue };
+            if passed < query.offset {
+                passed += 1;
+            } else {
+                found.push(run);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn next_number(&self) -> Result<u64, Fault> {
+        let sql = "update run_numbers set last = last + 1 returning last";
+        Ok(number(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
+    }
+
+    /// Stores what has changed, and returns the thread as it is now.
+    pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
+        let runs = queue.live().iter().any(|run| run.status == RunStatus::Running);
+        let (mut thread, change) = queue.changed();
+        let Change { put, removed, events, undone, settled, documents, ready, is_crowded, .. } = change;
+        for document in &documents {
+            self.put_document(document, None)?;
+        }
+        for run in &put {
+            self.put_run(run)?;
+        }
+        for id in removed {
+            self.connection.prepare_cached("delete from runs where id = ?")?.execute([id.as_bytes()])?;
+        }
+        let first = thread.last_event - events.len() as u64 + 1;
+        for (event, number) in events.iter().zip(first..) {
+            self.put_event(&thread.id, number, event, now)?;
+        }
+        if is_crowded {
+            self.trim(&mut thread)?;
+        }
+        for run in undone {
+            undo::undo(self.connection, &thread.id, run)?;
+            // The lease on the thread is not affected.
+            let plan = |history: &delete::History| Deletion {
+                ends_lease: false,
+                ..Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &[run.to_string()])
+            };
+            delete::delete_some(self.connection, self.vault, &thread.id, plan)?;
+        }
+        for run in settled {
+            undo::settle(self.connection, run)?;
+        }
+        let ready = ready.map(|(time, graph)| (if runs { -micros(time) } else { micros(time) }, graph));
+        self.put_thread(&thread, ready)?;
+        Ok(thread)
+    }
+
+    /// `ready` is from when on a worker may look at the thread, and the graph that it needs then: below zero while a run of it is being
+    /// done, so that those that wait are found without looking at these.
+    pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(i64, String)>) -> Result<(), Fault> {
+        let body = seal(self.vault, THREADS, &thread.id, thread)?;
+        let values = thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?;
+        let (ready, graph) = ready.unzip();
+        let sql = "insert into run_threads (name, ready, graph, expires, body, vals) values (?1, ?2, ?3, ?4, ?5, ?6)
+            on conflict (name) do update set ready = ?2, graph = ?3, expires = ?4, body = ?5, vals = coalesce(?6, vals)";
+        self.connection.prepare_cached(sql)?.execute(params![
+            thread.id,
+            ready,
+            graph,
+            expires(thread),
+            body,
+            values
+        ])?;
+        Ok(())
+    }
+
+    fn put_run(&self, run: &Run) -> Result<(), Fault> {
+        let body = seal(self.vault, RUNS, &run.id.to_string(), run)?;
+        let sql = "insert into runs (id, thread, number, status, ended, body) values (?1, ?2, ?3, ?4, ?5, ?6)
+            on conflict (id) do update set status = ?4, ended = ?5, body = ?6";
+        let ended = run.ended.map(micros);
+        let (id, number) = (run.id.as_bytes(), integer(run.number));
+        self.connection.prepare_cached(sql)?.execute(params![
+            id,
+            run.thread,
+            number,
+            run.status.name(),
+            ended,
+            body
+        ])?;
+        Ok(())
+    }
+
+    fn put_event(&self, thread: &str, number: u64, event: &NewEvent, now: SystemTime) -> Result<(), Fault> {
+        let body = seal(self.vault, EVENTS, &event_key(thread, number), event)?;
+        let run = event.run.as_ref().map(Uuid::as_bytes);
+        let sql = "insert into events (thread, number, at, run, bytes, body) values (?, ?, ?, ?, ?, ?)";
+        let bytes = integer(event.bytes());
+        self.connection.prepare_cached(sql)?.execute(params![
+            thread,
+            integer(number),
+            micros(now),
+            run,
+            bytes,
+            body
+        ])?;
+        Ok(())
+    }
+
+    fn trim(&self, thread: &mut ThreadRow) -> Result<(), Fault> {
+        let mut statement =
+            self.connection.prepare_cached("select number, bytes from events where thread = ? order by number")?;
+        let rows = statement.query_map([&thread.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let oldest = rows.collect::<Result<Vec<(i64, i64)>, _>>()?;
+        if let Some(last) = trim(thread, oldest) {
+            let sql = "delete from events where thread = ? and number <= ?";
+            self.connection.prepare_cached(sql)?.execute(params![thread.id, last])?;
+        }
+        Ok(())
+    }
+
+    /// Those that a query asks for.
+    pub(super) fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
+        let early = !query.values.is_empty();
+        let mut threads = Vec::new();
+        if let Some(ids) = &query.ids {
+            for id in ids {
+                threads.extend(self.thread(id, early)?);
+            }
+        } else {
+            let mut statement = self.connection.prepare_cached("select name, body from run_threads")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let id: String = row.get(0)?;
+                let read = open::<ThreadRow>(self.vault, THREADS, &id, row.get(1)?);
+                let Some(mut thread) = self.unreadable.told(read) else { continue };
+                if early && !self.has_values(&mut thread)? {
+                    continue;
+                }
+                if query.wants(&thread) {
+                    threads.push(thread);
+                }
+            }
+        }
+        let mut page = query.page(threads);
+        if query.with_values && !early {
+            for thread in &mut page {
+                self.has_values(thread)?;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Gives a thread its values. False if they cannot be read.
+    fn has_values(&self, thread: &mut ThreadRow) -> Result<bool, Fault> {
+        match self.values(&thread.id) {
+            Ok(values) => thread.values = values,
+            Err(Fault::Saver(error)) => {
+                self.unreadable.tell(&error);
+                return Ok(false);
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(true)
+    }
+
+    /// The threads that a worker with these graphs may look at, those that have waited longest first; before them those of lost
+    /// workers, if they are looked for. Not those that are passed over.
+    pub(super) fn ready(
+        &self,
+        graphs: Option<&[String]>,
+        now: SystemTime,
+        most: usize,
+        lost: bool,
+    ) -> Result<Vec<String>, Fault> {
+        let graphs = graphs.map(|graphs| Value::from(graphs.to_vec()).to_string());
+        let without = Value::from(self.unreadable.threads()).to_string();
+        let sql = "select name from run_threads
+            where ready <= ?1 and ready >= ?6 and (?2 is null or graph in (select value from json_each(?2)))
+            and name not in (select value from json_each(?4))
+            and not exists (select 1 from threads where threads.name = run_threads.name and holder is not null
+                and leased_until > ?3 and leased_until <= ?3 + coalesce(lasts, leased_until))
+            order by ready, name limit ?5";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let (most, first) = (integer(most as u64), if lost { i64::MIN } else { 0 });
+        let rows =
+            statement.query_map(params![micros(now), graphs, now_millis(), without, most, first], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {
+        let sql = "select number, at, body from events where thread = ?1 and number > ?2 and (?3 is null or run = ?3)
+            order by number limit ?4";
+        let run = query.run.as_ref().map(Uuid::as_bytes);
+        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![query.thread, integer(query.after), run, limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
+        let mut events = Vec::new();
+        for row in rows {
+            let (at_number, at, body) = row?;
+            let at_number = number(at_number);
+            let event = open_event(self.vault, &query.thread, at_number, query.run, body)?;
+            events.push(EventRow::new(at_number, time(at), event));
+        }
+        // Read last: if the caller already knows this thread, all events read above belong to it.
+        let thread = self.thread(&query.thread, false)?;
+        Ok(thread.map(|thread| EventPage::new(events, &thread)))
+    }
+
+    /// Deletes events and ended runs from before this time, and returns how many those were.
+    pub(super) fn prune(&self, cutoff: SystemTime) -> Result<(u64, u64), Fault> {
+        let sql = "select thread, max(number), count(*), sum(bytes) from events where at < ? group by thread";
+        let old = {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement
+                .query_map([micros(cutoff)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+            rows.collect::<Result<Vec<(String, i64, i64, i64)>, _>>()?
+        };
+        let mut events = 0;
+        for (name, last, count, bytes) in old {
+            // What its row says of its events cannot be set right: they stay.
+            let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
+                Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
+                    self.unreadable.tell(&error);
+                    continue;
+                }
+                read => read?,
+            };
+            events += number(count);
+            self.connection
+                .prepare_cached("delete from events where thread = ? and number <= ? and at < ?")?
+                .execute(params![name, last, micros(cutoff)])?;
+            if let Some(mut thread) = thread {
+                thread.gone_events = thread.gone_events.max(number(last));
+                thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
+                let body = seal(self.vault, THREADS, &name, &thread)?;
+                let sql = "update run_threads set body = ? where name = ?";
+                self.connection.prepare_cached(sql)?.execute(params![body, name])?;
+            }
+        }
+        let runs = self.connection.prepare_cached("delete from runs where ended < ?")?.execute([micros(cutoff)])?;
+        Ok((events, runs as u64))
+    }
+}
+
+/// Deletes what the runs know of a thread. False if it is none of theirs.
+pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    for sql in ["delete from runs where thread = ?", "delete from events where thread = ?"] {
+        connection.prepare_cached(sql)?.execute([thread])?;
+    }
+    Ok(connection.prepare_cached("delete from run_threads where name = ?")?.execute([thread])? > 0)
+}
+
+/// Deletes the threads whose time has passed, with their checkpoints.
+pub(in super::super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
+    let expired = {
+        let mut statement = connection.prepare_cached("select name from run_threads where expires < ?")?;
+        let rows = statement.query_map([micros(SystemTime::now())], |row| row.get(0))?;
+        rows.collect::<Result<Vec<String>, _>>()?
+    };
+    for thread in &expired {
+        remove(connection, thread)?;
+        delete::delete_thread(connection, thread)?;
+    }
+    Ok(expired.len() as u64)
+}

@@ -1,0 +1,324 @@
+//! The tables, and how a file is opened.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hier_checkpoint::checkpoint::SaverError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::options::{SqliteOptions, Survives};
+use super::read::uuid_at;
+
+/// Says that a file is ours: `hier`.
+pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
+
+/// The tables of each version. A file stores the number of versions that it has.
+const VERSIONS: &[&str] = &["
+    -- The id of this database. Encryption binds values to it, so that a row moved to another database is refused.
+    create table identity (id blob not null) strict;
+    insert into identity values (randomblob(16));
+
+    create table tokens (last integer not null) strict;
+    insert into tokens values (0);
+    -- `lasts` is the duration of the lease: it ends also if the clock is set back.
+    create table threads (
+        key integer primary key,
+        name text not null unique,
+        token integer not null,
+        holder text,
+        leased_until integer,
+        time_to_live integer,
+        expires integer,
+        lasts integer
+    ) strict;
+    create table spaces (
+        key integer primary key,
+        thread integer not null,
+        name text not null,
+        unique (thread, name)
+    ) strict;
+    create table checkpoints (
+        space integer not null,
+        id blob not null,
+        body blob not null,
+        primary key (space, id)
+    ) strict, without rowid;
+    create table pieces (
+        space integer not null,
+        channel text not null,
+        version blob not null,
+        base blob,
+        value blob not null,
+        unique (space, version, channel)
+    ) strict;
+    create table writes (
+        space integer not null,
+        checkpoint blob not null,
+        task blob not null,
+        slot integer not null,
+        path text not null,
+        channel text not null,
+        value blob not null,
+        primary key (space, checkpoint, task, slot)
+    ) strict, without rowid;
+    -- Pending writes before a run that has not ended changed them. A row without a value marks a write that did not exist.
+    create table overwritten (
+        run blob not null,
+        space integer not null,
+        checkpoint blob not null,
+        task blob not null,
+        slot integer not null,
+        path text,
+        channel text,
+        value blob,
+        primary key (run, space, checkpoint, task, slot)
+    ) strict, without rowid;
+    create index overwritten_of_spaces on overwritten (space, checkpoint);
+
+    -- The index of threads. `ready` is the time from which a worker may claim a thread. Times are microseconds since 1970.
+    create table run_threads (
+        name text primary key,
+        ready integer,
+        graph text,
+        expires integer,
+        body blob not null,
+        vals blob
+    ) strict;
+    create index run_threads_ready on run_threads (ready) where ready is not null;
+    create table run_numbers (last integer not null) strict;
+    insert into run_numbers values (0);
+    create table runs (
+        id blob primary key,
+        thread text not null,
+        number integer not null,
+        status text not null,
+        ended integer,
+        body blob not null
+    ) strict;
+    create index runs_of_threads on runs (thread, number);
+    create index runs_by_number on runs (number);
+    create index runs_live on runs (thread) where ended is null;
+    create index runs_ended on runs (ended) where ended is not null;
+    create table events (
+        thread text not null,
+        number integer not null,
+        at integer not null,
+        run blob,
+        bytes integer not null,
+        body blob not null,
+        primary key (thread, number)
+    ) strict, without rowid;
+    create index events_by_age on events (at);
+    -- `due` is the time from which a document is due.
+    create table documents (
+        kind text not null,
+        id text not null,
+        revision integer not null,
+        body blob not null,
+        due integer,
+        primary key (kind, id)
+    ) strict, without rowid;
+    create index documents_due on documents (kind, due) where due is not null;
+
+    -- Messages and signals, by the name of their thread, which may not exist yet. The id of a taken row stays. `run` is the run that took
+    -- it and has not ended: until then the value stays.
+    create table mail (
+        number integer primary key autoincrement,
+        thread text not null,
+        id blob not null,
+        signal text,
+        value blob not null,
+        size integer not null,
+        taken integer not null default 0,
+        run blob,
+        unique (thread, id)
+    ) strict;
+    create index mail_waiting on mail (thread, number) where taken = 0;
+    create index mail_of_runs on mail (run) where run is not null;
+    -- The time at which a thread is due, in milliseconds since 1970. `driven` is 1 while a run continues the thread.
+    create table due (
+        thread text primary key,
+        graph text not null,
+        at integer not null,
+        driven integer not null default 0
+    ) strict, without rowid;
+    create index due_at on due (graph, at, thread);
+"];
+
+/// The size of a page, in bytes.
+const PAGE: u32 = 8192;
+
+/// How long the log may stay once it has been written back, in bytes.
+const LOG: i64 = 64 << 20;
+/// How much of the file the writer keeps in memory, in KB.
+const CACHE: i32 = 16 << 10;
+
+const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
+
+/// The connection that writes, with all tables at the present version.
+pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let mut connection = open_ours(path, options)?;
+    migrate(&mut connection, path)?;
+    connection.pragma_update(None, "cache_size", -CACHE)?;
+    // Each call but the first of a transaction has a savepoint, whose pages would go by way of a temporary file.
+    connection.pragma_update(None, "temp_store", "memory")?;
+    Ok(connection)
+}
+
+/// A connection to a file that is new or ours, whatever tables it has.
+pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let connection = match path {
+        None => Connection::open_in_memory()?,
+        Some(path) if path.is_dir() => return Err(unusable(path, "it is a folder: give the path of a file")),
+        Some(path) => Connection::open_with_flags(path, flags() | OpenFlags::SQLITE_OPEN_CREATE)?,
+    };
+    connection.busy_timeout(options.busy_timeout)?;
+    keep_statements(&connection, 64)?;
+    // Before anything is changed: it may be somebody else's.
+    let inspected = connection.unchecked_transaction().map_err(Fault::from).and_then(|look| inspect(&look, path));
+    inspected.map_err(|fault| {
+        if is_locked_in(&fault, path) { unusable(path.unwrap_or(Path::new("")), LOCKED_IN) } else { fault }
+    })?;
+    if let Some(path) = path {
+        // Of effect in a new file only. In small pages a value of a few KB wastes half of the space.
+        connection.pragma_update(None, "page_size", PAGE)?;
+        if use_log(&connection, options.busy_timeout)? != "wal" {
+            return Err(unusable(path, "its file system allows no write-ahead log: use a local disk"));
+        }
+    }
+    let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // A log that was shortened would have to grow again.
+    connection.pragma_update(None, "journal_size_limit", LOG)?;
+    Ok(connection)
+}
+
+/// Why a file with a log cannot be read.
+const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written: SQLite reads such a file only where it can create \
+                         `-wal` and `-shm` files next to it; copy the file, and its `-wal` if there is one, to a folder that can be written";
+
+/// Returns true if a file that exists and has a log cannot be read because the files of the log cannot be created.
+fn is_locked_in(fault: &Fault, path: Option<&Path>) -> bool {
+    let (Fault::Sql(error), Some(path)) = (fault, path) else { return false };
+    let mut header = [0; 20];
+    let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut header)).is_ok();
+    // The versions of the formats that it is written and read in: 2 is that of a log.
+    is_read && header[18..] == [2, 2] && error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+}
+
+/// Has the file written by way of a log. Returns the mode that it is in then.
+fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, rusqlite::Error> {
+    // What cannot be counted is for ever.
+    let end = Instant::now().checked_add(busy_timeout);
+    loop {
+        match connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
+            // If two open a new file at once, SQLite lets one of them fail without a wait.
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && end.is_none_or(|end| Instant::now() < end) =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            mode => return mode,
+        }
+    }
+}
+
+/// A connection that reads a file which the writer has opened.
+pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(path, flags())?;
+    connection.busy_timeout(busy_timeout)?;
+    connection.pragma_update(None, "query_only", true)?;
+    keep_statements(&connection, 32)?;
+    Ok(connection)
+}
+
+/// Keeps so many prepared statements, whatever is bound to them: SQLite would prepare most of them again for each use, in case the
+/// values ask for another plan, and ours never do.
+fn keep_statements(connection: &Connection, most: usize) -> Result<(), rusqlite::Error> {
+    connection.set_prepared_statement_cache_capacity(most);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
+/// No URIs: a path is a path, whatever it is made of.
+fn flags() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// Returns the version of a file; an error if it is not ours.
+fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault> {
+    let application: i32 = connection.query_row("pragma application_id", [], |row| row.get(0))?;
+    let version: i64 = connection.query_row("pragma user_version", [], |row| row.get(0))?;
+    let mut names = connection.prepare("select name from sqlite_schema where type = 'table'")?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let refuse = |reason: &str| Err(unusable(path.unwrap_or_else(|| Path::new("the database")), reason));
+    if application == 0 && version == 0 && names.is_empty() {
+        return Ok(0);
+    }
+    if application != APPLICATION {
+        return refuse("it belongs to another program: give another path");
+    }
+    let Some(version) = usize::try_from(version).ok().filter(|version| *version <= VERSIONS.len()) else {
+        return refuse("it was written by a newer version of hier: update this program");
+    };
+    if version > 0 && TABLES.iter().any(|table| names.iter().all(|name| name != table)) {
+        return refuse("some of its tables are missing: restore a backup");
+    }
+    Ok(version)
+}
+
+fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
+    // As it is at one instant: another process may be making the tables.
+    if inspect(&*connection.unchecked_transaction()?, path)? == VERSIONS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    let version = inspect(&transaction, path)?;
+    for tables in &VERSIONS[version..] {
+        transaction.execute_batch(tables)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX))?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Which database this is.
+pub(super) fn identity(connection: &Connection) -> Result<Uuid, Fault> {
+    Ok(connection.query_row("select id from identity", [], |row| uuid_at(row, 0))?)
+}
+
+fn unusable(path: &Path, reason: &str) -> Fault {
+    Fault::Saver(SaverError::Unusable { place: format!("`{}`", path.display()), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{OptionalExtension, StatementStatus, params};
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("threads.db");
+        let writer = open_writer(Some(&path), &SqliteOptions::default()).expect("a new file");
+        let reader = open_reader(&path, Duration::ZERO).expect("the file");
+        let sql = "select spaces.key from threads join spaces on spaces.thread = threads.key
+            where threads.name = ? and spaces.name = ?";
+        for connection in [&writer, &reader] {
+            for name in ["a", "b", "c"] {
+                let mut statement = connection.prepare_cached(sql).expect("a statement");
+                let found = statement.query_row(params![name, ""], |row| row.get::<_, i64>(0)).optional();
+                assert_eq!(found, Ok(None));
+                assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+            }
+        }
+    }
+}

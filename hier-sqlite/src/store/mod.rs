@@ -1,0 +1,171 @@
+//! The store in a SQLite file.
+
+mod rows;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hier_checkpoint::async_trait;
+use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::store::plan::Plan;
+use hier_checkpoint::store::{Op, OpResult, Store, StoreError, StoreOptions};
+use rusqlite::{Connection, TransactionBehavior};
+
+use self::rows::{Touched, identity, migrate, read_all, refresh, sweep, write_all};
+use crate::SqliteOptions;
+use crate::saver::fault::Fault;
+use crate::saver::schema::open_ours;
+use hier_checkpoint::backend::vault::Vault;
+
+/// How many connections are kept for the next time.
+const IDLE: usize = 4;
+
+/// Keeps items in a SQLite file: memory across threads. A clone shares the connections.
+///
+/// It may be the file in which [`Sqlite`](crate::Sqlite) keeps checkpoints. Several processes may use it, on one machine. A
+/// batch is one transaction. Searches read every item below their prefix, one after the other.
+///
+/// Needs a tokio runtime.
+///
+/// ```
+/// use hier_sqlite::SqliteStore;
+/// use hier_checkpoint::store::StoreExt;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), hier_checkpoint::store::StoreError> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let path = folder.path().join("desk.db");
+/// let store = SqliteStore::open(path).await?;
+/// store.put(["users", "ada"], "food", &serde_json::json!({ "likes": "figs" })).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SqliteStore(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    sqlite: SqliteOptions,
+    options: StoreOptions,
+    idle: Mutex<Vec<Connection>>,
+    /// Those of this process that write wait here for each other: fairer than asking the file again and again.
+    writing: Mutex<()>,
+}
+
+impl SqliteStore {
+    /// Opens the file, which is made if it is not there.
+    ///
+    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default(), StoreOptions::default()).await
+    }
+
+    /// Opens the file with options: of the database (what it survives, compression, encryption of values and vectors), and of
+    /// the store (index, times to live).
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        sqlite: SqliteOptions,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        let mut sqlite = sqlite;
+        sqlite.vault = sqlite.vault.of_a_database();
+        let store = Self(Arc::new(Inner { path, sqlite, options, idle: Mutex::default(), writing: Mutex::default() }));
+        let migrate = |store: &Self| {
+            store.with(|connection| {
+                migrate(connection, &store.0.path)?;
+                store.vault().set_database(identity(connection)?);
+                Ok(())
+            })
+        };
+        store.run(migrate).await?;
+        Ok(store)
+    }
+
+    /// Does something where it may block.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (this, place) = (self.clone(), self.place());
+        let done = tokio::task::spawn_blocking(move || work(&this).map_err(|fault| fault.tell(&this.place()))).await;
+        Ok(done.map_err(|error| SaverError::database(place, error))??)
+    }
+
+    /// Does something with a connection, which is kept if all goes well.
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let kept = self.idle().pop();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => open_ours(Some(&self.0.path), &self.0.sqlite)?,
+        };
+        let done = work(&mut connection)?;
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(connection);
+        }
+        Ok(done)
+    }
+
+    /// Does something in a transaction that writes.
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let _turn = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.with(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        })
+    }
+
+    fn apply(&self, plan: &Plan) -> Result<Vec<OpResult>, Fault> {
+        let (vault, mut touched) = (self.vault(), Touched::new());
+        if !plan.writes.is_empty() {
+            return self.write(|connection| {
+                let results = read_all(connection, vault, plan, &mut touched)?;
+                refresh(connection, &touched)?;
+                write_all(connection, vault, &plan.writes)?;
+                Ok(results)
+            });
+        }
+        let results = self.with(|connection| {
+            let state = connection.transaction()?;
+            read_all(&state, vault, plan, &mut touched)
+        })?;
+        if !touched.is_empty() {
+            self.write(|connection| refresh(connection, &touched))?;
+        }
+        Ok(results)
+    }
+
+    fn vault(&self) -> &Vault {
+        &self.0.sqlite.vault
+    }
+
+    fn place(&self) -> String {
+        format!("`{}`", self.0.path.display())
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqliteStore({})", self.place())
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
+        let plan = Plan::of(&self.0.options, ops).await?;
+        self.run(move |store| store.apply(&plan)).await
+    }
+
+    async fn sweep(&self) -> Result<u64, StoreError> {
+        self.run(|store| store.write(sweep)).await
+    }
+}

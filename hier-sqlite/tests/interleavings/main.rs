@@ -1,0 +1,19 @@
+//! The writer of a SQLite file under a scheduler that tries many interleavings: the source of the saver itself, with locks
+//! and threads of `shuttle`. What SQLite does is no part of an interleaving: a statement is one step.
+
+mod sqlite {
+    mod cases;
+    #[path = "../../../src/saver/contention.rs"]
+    mod contention;
+    #[allow(dead_code)] // the saver uses more of it than the writer does
+    #[path = "../../../src/saver/fault.rs"]
+    pub(crate) mod fault;
+    #[path = "../../../src/saver/job.rs"]
+    mod job;
+    mod log;
+    mod sync;
+    #[path = "../../../src/saver/writer.rs"]
+    mod writer;
+    #[path = "../../../src/saver/writing.rs"]
+    mod writing;
+}

@@ -1,0 +1,50 @@
+//! Checkpoints to test with.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hier_core::checkpoint::{Checkpoint, PendingWrite, Piece, Record, Schema, Source, TaskWrites};
+use serde_json::{Map, json};
+use uuid::{Timestamp, Uuid};
+
+/// Each greater than the one before.
+pub(crate) fn new_id() -> Uuid {
+    static LAST: AtomicU64 = AtomicU64::new(140_000_000_000_000_000);
+    Uuid::new_v6(Timestamp::from_gregorian_time(LAST.fetch_add(1, Ordering::Relaxed), 0), &[1; 6])
+}
+
+/// The checkpoint after `parent`. Of each change: the channel, whether the bytes are only what is added, and the bytes.
+pub(crate) fn next(
+    parent: Option<&Checkpoint>,
+    changes: &[(usize, bool, Vec<u8>)],
+    channels: usize,
+) -> (Checkpoint, Record) {
+    let id = new_id();
+    let mut versions = parent.map_or_else(|| vec![Uuid::nil(); channels], |parent| parent.versions.to_vec());
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (channel, adds, bytes) in changes {
+        if pieces.iter().any(|piece| piece.channel == *channel) {
+            continue;
+        }
+        let before = std::mem::replace(&mut versions[*channel], id);
+        let base = Some(before).filter(|before| *adds && !before.is_nil());
+        pieces.push(Piece { channel: *channel, base, bytes: bytes.clone() });
+    }
+    let names = (0..channels).map(|number| Arc::from(format!("channel {number}"))).collect();
+    let step = parent.map_or(-1, |parent| parent.step + 1);
+    let mut checkpoint = Checkpoint::new(id, step, Source::Loop, names);
+    checkpoint.parent = parent.map(|parent| parent.id);
+    checkpoint.versions = versions.into();
+    checkpoint.schema = Arc::new(Schema::new("Test", 1, 7));
+    checkpoint.metadata = Arc::new(Map::from_iter([("secret".to_owned(), json!("in the metadata"))]));
+    let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint.clone()), pieces };
+    (checkpoint, record)
+}
+
+/// What a task wrote in one slot.
+pub(crate) fn write(checkpoint: Uuid, slot: i32, value: &[u8]) -> Record {
+    let write = PendingWrite { slot, channel: "channel 0".into(), value: value.to_vec() };
+    let writes = TaskWrites { checkpoint, task: Uuid::from_u128(7), path: "a".into(), writes: vec![write] };
+    Record::Writes { namespace: "".into(), writes }
+}

@@ -1,0 +1,152 @@
+//! The saver in SQLite keeps the contract, in every form in which it stores.
+
+mod kit;
+
+use hier_core::checkpoint::Checkpointer;
+use hier_sqlite::{Sqlite, SqliteOptions};
+use hier_testkit::checkpoint::{self as suite, Report};
+
+async fn report(options: SqliteOptions) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut report = Report::default();
+    for (number, case) in suite::cases().enumerate() {
+        let path = folder.path().join(format!("{number}.db"));
+        let saver = options.clone().open(path).await.expect("a new file");
+        report.results.push((case, case.run(saver).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_keeps_the_contract() {
+    let report = report(Sqlite::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_keeps_the_contract() {
+    let report = suite::run(Sqlite::in_memory).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(feature = "compression")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_file_keeps_the_contract() {
+    let report = report(Sqlite::options().compress()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_and_compressed_file_keeps_the_contract() {
+    let report = report(Sqlite::options().compress().encrypt(&hier_sqlite::Key::new([7; 32]))).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// As processes do that are started together.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_can_be_opened_by_many_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..10 {
+        let path = folder.path().join(format!("{number}.db"));
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in 0..16 {
+            let path = path.clone();
+            opening.spawn(async move { Sqlite::open(path).await.map(|_| ()) });
+        }
+        for opened in opening.join_all().await {
+            opened.expect("the file");
+        }
+    }
+}
+
+async fn runs_report(options: SqliteOptions) -> hier_testkit::runs::Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut report = hier_testkit::runs::Report::default();
+    for (number, case) in hier_testkit::runs::cases().enumerate() {
+        let path = folder.path().join(format!("{number}.db"));
+        let store = options.clone().open(path).await.expect("a new file");
+        report.results.push((case, case.run(store).await));
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_a_file_keep_the_contract() {
+    let report = runs_report(Sqlite::options()).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_memory_keep_the_contract() {
+    let report = hier_testkit::runs::run(Sqlite::in_memory).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[cfg(all(feature = "compression", feature = "encryption"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_an_encrypted_and_compressed_file_keep_the_contract() {
+    let report = runs_report(Sqlite::options().compress().encrypt(&hier_sqlite::Key::new([7; 32]))).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// A worker's commit is stored in two parts, the second with the run's end. If the first is refused, nothing is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_refused_part_of_a_commit_is_not_stored() {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hier_core::checkpoint::{Record, SaverError};
+    use hier_core::runs::{Keeps, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
+
+    let store = Arc::new(Sqlite::in_memory().await.expect("a store"));
+    store.create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
+    let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
+    let claimed = store.claim_run(claim).await.expect("a store").expect("the run");
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::AsTheyCome);
+    // A graph inside builds on what is not there; the last checkpoint of the root does not.
+    let (gone, _) = kit::next(None, &[(0, false, b"gone".to_vec())], 2);
+    let (_, mut inside) = kit::next(Some(&gone), &[(1, false, b"value".to_vec())], 2);
+    if let Record::Checkpoint { namespace, .. } = &mut inside {
+        *namespace = "inside".into();
+    }
+    let (_, last) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    let refused = log.commit(&claimed.lease, vec![inside, last]).await.expect_err("it builds on what is gone");
+    assert!(matches!(refused, SaverError::Gone { .. }), "{refused:?}");
+    log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
+    assert_eq!(store.get("t", "", None).await.expect("a store"), None);
+}
+
+/// A run's input waits for its next commit. If that is refused, the thread still has the input, and nothing of what was refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_stays_whose_next_commit_is_refused() {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hier_core::checkpoint::{Record, SaverError, Source};
+    use hier_core::runs::{Keeps, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
+
+    let store = Arc::new(Sqlite::in_memory().await.expect("a store"));
+    store.create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
+    let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
+    let claimed = store.claim_run(claim).await.expect("a store").expect("the run");
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::AsTheyCome);
+    let (mut begins, mut input) = kit::next(None, &[(0, false, b"input".to_vec())], 2);
+    if let Record::Checkpoint { checkpoint, .. } = &mut input {
+        (checkpoint.source, checkpoint.agenda.start) = (Source::Input, true);
+        begins = (**checkpoint).clone();
+    }
+    log.commit(&claimed.lease, vec![input]).await.expect("it waits");
+    assert_eq!(store.get("t", "", None).await.expect("a store"), None, "it is stored with what comes next");
+    let (gone, _) = kit::next(Some(&begins), &[(1, false, b"gone".to_vec())], 2);
+    let (_, mut next) = kit::next(Some(&gone), &[(1, true, b"more".to_vec())], 2);
+    if let Record::Checkpoint { checkpoint, .. } = &mut next {
+        checkpoint.agenda.start = true;
+    }
+    let refused = log.commit(&claimed.lease, vec![next]).await.expect_err("it builds on what is gone");
+    assert!(matches!(refused, SaverError::Gone { .. }), "{refused:?}");
+    log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
+    let stored = store.get("t", "", None).await.expect("a store").expect("the input");
+    assert_eq!(stored.checkpoint, begins);
+    assert_eq!(store.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("a store").len(), 1);
+}

@@ -1,0 +1,127 @@
+//! What a run's row asks for, as the engine takes it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use hier_core::StreamMode;
+use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
+use hier_core::runs::{Failure, Keeps, Request, Run, RunsError};
+use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability};
+
+/// What is wrong with a request.
+fn invalid(reason: impl Into<String>) -> Failure {
+    Failure::new("InvalidRequest", reason)
+}
+
+/// When the run's checkpoints are stored.
+pub(super) fn durability(request: &Request) -> Result<Durability, Failure> {
+    match request.durability.as_deref() {
+        None | Some("async") => Ok(Durability::Async),
+        Some("sync") => Ok(Durability::Sync),
+        Some("exit") => Ok(Durability::Exit),
+        Some(other) => Err(invalid(format!("`durability` is `{other}`: it can be `sync`, `async` or `exit`"))),
+    }
+}
+
+/// When its events are stored.
+pub(super) const fn keeps(durability: Durability) -> Keeps {
+    match durability {
+        Durability::Sync => Keeps::WithCommits,
+        Durability::Async | Durability::Exit => Keeps::AsTheyCome,
+    }
+}
+
+/// Whether an earlier attempt has stored the input.
+pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bool, RunsError> {
+    // A run from a checkpoint of an inner graph goes on with the thread: it begins no branch.
+    if !run.entered || run.request.checkpoint.is_none() || !run.request.checkpoint_ns.is_empty() {
+        return Ok(run.entered);
+    }
+    // A branch has begun once it has a checkpoint of its own; what goes on from the newest checkpoint, once something is stored there.
+    let newest = saver.list(ListQuery { limit: Some(1), ..ListQuery::thread(&run.thread) }).await?;
+    if newest.first().map(|newest| newest.checkpoint.id) == run.request.checkpoint {
+        return Ok(true);
+    }
+    let filter = [("run_id".to_owned(), Value::from(run.id.to_string()))].into_iter().collect();
+    let query = ListQuery { filter, limit: Some(1), ..ListQuery::thread(&run.thread) };
+    Ok(!saver.list(query).await?.is_empty())
+}
+
+/// The run as the graph takes it.
+pub(super) fn prepare(
+    graph: &dyn DynGraph,
+    run: &Run,
+    entered: bool,
+    max_steps: usize,
+    cancel: CancellationToken,
+) -> Result<DynRun, Failure> {
+    let request = &run.request;
+    let mut config = Config::thread(&run.thread)
+        .durability(durability(request)?)
+        .stream_subgraphs(request.stream_subgraphs)
+        .cancel(cancel);
+    for (key, value) in &run.metadata {
+        config = config.metadata(key.clone(), value.clone());
+    }
+    // The engine's keys come last: rollback and filters find checkpoints by them.
+    config = config.run_id(run.id.to_string()).metadata("graph_id", run.graph.clone());
+    if let Some(assistant) = &run.assistant {
+        config = config.metadata("assistant_id", assistant.clone());
+    }
+    config = config.recursion_limit(recursion_limit(request)?.min(max_steps));
+    if let Some(nodes) = &request.interrupt_before {
+        config = config.interrupt_before(every(graph, nodes));
+    }
+    if let Some(nodes) = &request.interrupt_after {
+        config = config.interrupt_after(every(graph, nodes));
+    }
+    let input = if entered { DynInput::Continue } else { input(request)? };
+    if !entered {
+        config = config.namespace(request.checkpoint_ns.clone());
+    }
+    if let Some(checkpoint) = request.checkpoint.filter(|_| !entered) {
+        config = config.checkpoint(checkpoint);
+    }
+    let mut prepared = DynRun::new(input, config);
+    prepared.modes = request.stream_modes.iter().filter_map(|mode| StreamMode::from_name(mode)).collect();
+    prepared.context = RunContext::new(request.context.clone());
+    prepared.context.thread = Some(run.thread.clone());
+    if let Some(Value::Object(configurable)) = request.config.get("configurable") {
+        prepared.context.configurable.clone_from(configurable);
+    }
+    Ok(prepared)
+}
+
+fn recursion_limit(request: &Request) -> Result<usize, Failure> {
+    let Some(limit) = request.config.get("recursion_limit").filter(|limit| !limit.is_null()) else {
+        return Ok(DEFAULT_RECURSION_LIMIT);
+    };
+    let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    limit.ok_or_else(|| invalid("`config.recursion_limit` must be a whole number from 1 on"))
+}
+
+/// How long the run may take.
+pub(super) fn limit(request: &Request) -> Duration {
+    request.timeout_ms.map_or(Duration::MAX, Duration::from_millis)
+}
+
+fn input(request: &Request) -> Result<DynInput, Failure> {
+    match (&request.command, &request.input) {
+        (Some(command), _) if !command.is_null() => {
+            DynCommand::from_json(command).map(DynInput::Command).map_err(invalid)
+        }
+        (_, Value::Null) => Ok(DynInput::Continue),
+        (_, input) => Ok(DynInput::New(input.clone())),
+    }
+}
+
+/// The nodes; `*` is all of them.
+fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
+    if nodes.iter().any(|node| node == "*") {
+        return graph.spec().nodes.iter().map(|node| node.name.clone().into_owned()).collect();
+    }
+    nodes.to_vec()
+}
