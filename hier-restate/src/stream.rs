@@ -161,7 +161,13 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
         if lines.read_line(&mut text).await? == 0 {
             return Ok(());
         }
-        match (serde_json::from_str(&text)?, &mut piece) {
+        let line = serde_json::from_str(&text).inspect_err(|error| {
+            if let Some((heard, _)) = &piece {
+                tracing::warn!(%error, "a worker of another version told something that cannot be read");
+                lock(heard).tell(Told::Lost);
+            }
+        });
+        match (line?, &mut piece) {
             (Line::Open { token, slice, part }, None) => {
                 let Some(heard) = hub.upgrade().and_then(|hub| lock(&hub.runs).get(&token).cloned()) else {
                     return Ok(());

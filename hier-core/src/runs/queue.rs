@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
-use serde_json::json;
 use uuid::Uuid;
 
 use super::document::Document;
 use super::error::RunsError;
-use super::event::{LOG_BYTES, NewEvent, event_mode};
+use super::event::{LOG_BYTES, NewEvent};
+use super::log_event::LogEvent;
 use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
 use super::thread::{NewThread, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
@@ -194,15 +194,15 @@ impl Queue {
         run.started = run.started.or(Some(now));
         run.updated = now;
         let run = run.clone();
-        let data = json!({ "attempt": run.attempts, "graph": run.graph });
-        self.change.events.push(NewEvent::new(run.id, event_mode::START, data));
+        let start = LogEvent::Start { attempt: run.attempts, graph: run.graph.clone() };
+        self.change.events.push(NewEvent::new(run.id, start));
         self.touch(id);
         Some(run)
     }
 
     /// Whether a run of it was begun.
     pub fn starts(&self) -> bool {
-        self.change.events.iter().any(|event| event.mode == event_mode::START)
+        self.change.events.iter().any(|event| matches!(event.body, LogEvent::Start { .. }))
     }
 
     /// Begins the run that was just added under this id, if it is the one that [`head`](Self::head) gives.
@@ -278,8 +278,8 @@ impl Queue {
         if run.temporary && self.thread.temporary {
             self.thread.time_to_live = Some(LINGERS);
         }
-        let data = json!({ "status": run.status, "error": run.error, "rollback": end.rollback });
-        self.change.events.push(NewEvent::new(run.id, event_mode::END, data));
+        let body = LogEvent::End { status: run.status, error: run.error.clone(), rollback: end.rollback };
+        self.change.events.push(NewEvent::new(run.id, body));
         if end.rollback {
             self.change.removed.push(run.id);
             if run.has_stored() {

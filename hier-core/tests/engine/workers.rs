@@ -239,7 +239,7 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     stop.cancel();
     working.await.expect("it stops");
     let page = store.runs.events(EventQuery::after("t", 0)).await.expect("the events");
-    page.events.into_iter().map(|row| row.event.mode).collect()
+    page.events.into_iter().map(|row| row.event.mode().to_owned()).collect()
 }
 
 /// What was on its way to the store when a run was cancelled was lost with the call that was dropped.

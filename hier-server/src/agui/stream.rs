@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{EventRow, Run, ThreadStatus, event_mode};
+use hier_core::runs::{EventRow, LogEvent, Run, ThreadStatus};
 use serde_json::Value;
 
 use super::input::RunAgentInput;
@@ -98,7 +98,7 @@ impl Feed for Telling {
     }
 
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
-        let is_end = row.event.mode == event_mode::END;
+        let is_end = matches!(row.event.body, LogEvent::End { .. });
         let ended = if is_end { self.app.same_run(&self.run).await } else { None };
         told.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
         if !is_end {

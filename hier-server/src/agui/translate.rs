@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus, TaskPhase};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::diff::diff;
 use super::messages;
@@ -38,7 +39,7 @@ struct Open {
     /// Calls by their ids, each with whether any of its arguments were told.
     calls: Vec<(String, bool)>,
     /// The steps, by the ids of their tasks.
-    steps: HashMap<String, String>,
+    steps: HashMap<Uuid, String>,
 }
 
 impl Translator {
@@ -48,23 +49,27 @@ impl Translator {
 
     /// What an event becomes. Of the last event of a run, with the run as it ended.
     pub(super) fn event(&mut self, row: &EventRow, ended: Option<&Run>) -> Vec<Value> {
-        let mut data = row.event.data.clone();
         if row.event.namespace.is_empty() {
-            match &*row.event.mode {
-                event_mode::START => self.begin(),
-                event_mode::END => self.end(ended, &data),
-                "messages" => self.speak(&data),
-                "updates" => {
-                    self.places.updates(ROOT, &mut data);
-                    self.updates(&data);
+            match &row.event.body {
+                LogEvent::Start { .. } => self.begin(),
+                LogEvent::End { status, .. } => self.end(ended, *status),
+                LogEvent::Message(message) => self.speak(message),
+                LogEvent::Updates(update) => {
+                    let mut update = update.clone();
+                    self.places.state(ROOT, &mut update.writes);
+                    self.update(&update);
                 }
-                "values" => self.values(data),
-                "tasks" => self.task(&data),
-                "custom" => {
-                    let name = data.get("name").and_then(Value::as_str).unwrap_or("custom").to_owned();
-                    self.tell("CUSTOM", json!({ "name": name, "value": data }));
+                LogEvent::Values(state) => self.values(state.clone()),
+                LogEvent::Task(task) => self.task(task),
+                LogEvent::Custom { value, .. } => {
+                    let name = value.get("name").and_then(Value::as_str).unwrap_or("custom");
+                    self.tell("CUSTOM", json!({ "name": name, "value": value }));
                 }
-                _ => {}
+                LogEvent::Interrupted(_)
+                | LogEvent::Debug { .. }
+                | LogEvent::Checkpoint(_)
+                | LogEvent::Lagged { .. }
+                | LogEvent::StateUpdate { .. } => {}
             }
         }
         let at = millis(row.at);
@@ -103,17 +108,14 @@ impl Translator {
         self.tell("RUN_STARTED", event);
     }
 
-    fn speak(&mut self, data: &Value) {
-        let Some(piece) = self.speeches.take(data) else { return };
+    fn speak(&mut self, message: &LoggedMessage) {
+        let Some(piece) = self.speeches.take(message) else { return };
         let id = piece.id;
         match piece.what {
             What::Text(text) => self.say(&id, &text),
             What::Reasoning(text) => self.think(&id, &text),
             What::Call { id: call, name, .. } => self.call(&id, &call, &name),
-            What::Arguments { text, .. } => {
-                let call = data.pointer("/arguments/id").and_then(Value::as_str).unwrap_or_default().to_owned();
-                self.arguments(&call, &text);
-            }
+            What::Arguments { id: call, text, .. } => self.arguments(&call, &text),
             What::Done { message, .. } => {
                 let is_told = !self.speeches.text(&id).is_empty();
                 self.whole(&id, &message, is_told);
@@ -198,21 +200,22 @@ impl Translator {
     }
 
     /// Messages that nodes wrote without saying them before, and results of tools.
-    fn updates(&mut self, data: &Value) {
-        for update in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
-            for (id, written) in written(update.1) {
-                let whole = Value::Object(written.clone());
-                match written.get("type").and_then(Value::as_str) {
-                    Some("ai") if self.speeches.note(id) => self.whole(id, &whole, false),
-                    Some("tool") => {
-                        let event = json!({
-                            "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
-                            "content": message::text(&whole),
-                        });
-                        self.tell("TOOL_CALL_RESULT", event);
-                    }
-                    _ => {}
+    fn update(&mut self, update: &LoggedUpdate) {
+        if update.is_by_handler() {
+            return;
+        }
+        for (id, written) in written(&update.writes) {
+            let whole = Value::Object(written.clone());
+            match written.get("type").and_then(Value::as_str) {
+                Some("ai") if self.speeches.note(id) => self.whole(id, &whole, false),
+                Some("tool") => {
+                    let event = json!({
+                        "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
+                        "content": message::text(&whole),
+                    });
+                    self.tell("TOOL_CALL_RESULT", event);
                 }
+                _ => {}
             }
         }
     }
@@ -235,16 +238,19 @@ impl Translator {
     }
 
     /// A task begins or has ended. Of two with one node the second has its id in the name.
-    fn task(&mut self, data: &Value) {
-        let field = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, node) = (field("id"), field("name"));
-        if data.get("triggers").is_some() {
-            let is_open = self.open.steps.values().any(|open| *open == node);
-            let step = if is_open { format!("{node} {id}") } else { node };
-            self.open.steps.insert(id, step.clone());
-            self.tell("STEP_STARTED", json!({ "stepName": step }));
-        } else if let Some(step) = self.open.steps.remove(&id) {
-            self.tell("STEP_FINISHED", json!({ "stepName": step }));
+    fn task(&mut self, task: &LoggedTask) {
+        match &task.phase {
+            TaskPhase::Started { .. } => {
+                let is_open = self.open.steps.values().any(|open| *open == task.node);
+                let step = if is_open { format!("{} {}", task.node, task.id) } else { task.node.clone() };
+                self.open.steps.insert(task.id, step.clone());
+                self.tell("STEP_STARTED", json!({ "stepName": step }));
+            }
+            TaskPhase::Finished { .. } => {
+                if let Some(step) = self.open.steps.remove(&task.id) {
+                    self.tell("STEP_FINISHED", json!({ "stepName": step }));
+                }
+            }
         }
     }
 
@@ -271,7 +277,7 @@ impl Translator {
         }
     }
 
-    fn end(&mut self, ended: Option<&Run>, data: &Value) {
+    fn end(&mut self, ended: Option<&Run>, status: RunStatus) {
         if !self.has_begun {
             self.begin();
         }
@@ -290,8 +296,7 @@ impl Translator {
             self.values(values);
         }
         let asked: Vec<Value> = ended.into_iter().flat_map(questions).map(interrupt).collect();
-        let is_cancelled =
-            ended.map_or(data.get("status") == Some(&"interrupted".into()), |run| run.status == RunStatus::Interrupted);
+        let is_cancelled = ended.map_or(status, |run| run.status) == RunStatus::Interrupted;
         let outcome = match (is_cancelled, asked.is_empty()) {
             (true, _) => json!({ "type": "cancelled" }),
             (false, false) => json!({ "type": "interrupt", "interrupts": asked }),

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
+use hier_core::runs::{Cancel, EventRow, LogEvent, OnDisconnect, Run};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -192,7 +192,7 @@ impl Feed for RunStream {
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
         let events = self.translator.event(&row);
         self.put(row.number, events, told);
-        if row.event.mode != event_mode::END {
+        if !matches!(row.event.body, LogEvent::End { .. }) {
             return ControlFlow::Continue(());
         }
         // The status is in the database before the stream ends: clients look at it then.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
-use hier_core::runs::{EventRow, event_mode};
+use hier_core::runs::{EventRow, LogEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -94,8 +94,8 @@ impl ThreadStream {
     /// What a row becomes for this client.
     async fn events(&mut self, row: &EventRow) -> Vec<Told> {
         let Some(run) = row.event.run else {
-            let is_wanted = self.wanted.states && row.event.mode == "state_update";
-            let update = is_wanted.then(|| Told { event: "state_update".to_owned(), data: row.event.data.clone() });
+            let is_wanted = self.wanted.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
+            let update = is_wanted.then(|| Told { event: row.event.mode().to_owned(), data: row.event.body.data() });
             return update.into_iter().collect();
         };
         if !self.runs.contains_key(&run) {
@@ -111,11 +111,11 @@ impl ThreadStream {
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };
         let mut told = translator.event(row);
-        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && row.event.mode == event_mode::START);
+        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
         if !is_wanted {
             told.clear();
         }
-        if row.event.mode == event_mode::END {
+        if matches!(row.event.body, LogEvent::End { .. }) {
             if self.wanted.runs
                 && let Some(run) = self.app.run_of(&self.thread, run).await
             {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use hier_core::agent::ChatChunk;
+use hier_core::runs::LoggedMessage;
 use serde_json::{Map, Value, json};
 
 use crate::wire::message;
@@ -42,6 +44,7 @@ pub(crate) enum What {
     /// More of the arguments of a call.
     Arguments {
         index: usize,
+        id: String,
         text: String,
     },
     /// The whole message, in LangChain's form, and whether nothing of it has been told before.
@@ -52,30 +55,31 @@ pub(crate) enum What {
 }
 
 impl Speeches {
-    /// Takes in an event of the mode `messages`.
-    pub(crate) fn take(&mut self, data: &Value) -> Option<Piece> {
-        let id = data.get("id").and_then(Value::as_str)?.to_owned();
-        let text = |name: &str| data.get(name).and_then(Value::as_str).map(str::to_owned);
+    /// Takes in a piece of a message; none if it adds to a call that has not begun.
+    pub(crate) fn take(&mut self, message: &LoggedMessage) -> Option<Piece> {
+        let id = message.id.clone();
         let is_first = !self.0.contains_key(&id);
         let speech = self.0.entry(id.clone()).or_default();
-        let what = if let Some(text) = text("text") {
-            speech.text.push_str(&text);
-            What::Text(text)
-        } else if let Some(text) = text("reasoning") {
-            What::Reasoning(text)
-        } else if let Some(call) = data.get("call") {
-            let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            speech.calls.push(field("id"));
-            What::Call { index: speech.calls.len().saturating_sub(1), id: field("id"), name: field("name") }
-        } else if let Some(arguments) = data.get("arguments") {
-            let of = arguments.get("id").and_then(Value::as_str).unwrap_or_default();
-            let index = speech.calls.iter().position(|call| call == of)?;
-            let text = arguments.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-            What::Arguments { index, text }
-        } else {
-            let mut message = data.get("message")?.clone();
-            message::outward(&mut message);
-            What::Done { message, is_new: is_first }
+        let what = match &message.chunk {
+            ChatChunk::Text(text) => {
+                speech.text.push_str(text);
+                What::Text(text.clone())
+            }
+            ChatChunk::Reasoning(text) => What::Reasoning(text.clone()),
+            ChatChunk::CallStarted { id, name, .. } => {
+                speech.calls.push(id.clone());
+                What::Call { index: speech.calls.len().saturating_sub(1), id: id.clone(), name: name.clone() }
+            }
+            ChatChunk::CallArguments { id, text, .. } => {
+                let index = speech.calls.iter().position(|call| call == id)?;
+                What::Arguments { index, id: id.clone(), text: text.clone() }
+            }
+            ChatChunk::Done(response) => {
+                let mut message = json!(response.message);
+                message::outward(&mut message);
+                What::Done { message, is_new: is_first }
+            }
+            _ => return None,
         };
         Some(Piece { id, is_first, what })
     }
@@ -119,7 +123,7 @@ impl Speeches {
             What::Call { index, id, name } => {
                 chunk["tool_call_chunks"] = json!([call_chunk(Some(name), "", Some(id), *index)]);
             }
-            What::Arguments { index, text } => {
+            What::Arguments { index, text, .. } => {
                 chunk["tool_call_chunks"] = json!([call_chunk(None, text, None, *index)]);
             }
             What::Done { message, is_new } => {

@@ -2,19 +2,19 @@
 
 use std::time::SystemTime;
 
-use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use hier_core::runs::{
+    EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus, TaskPhase,
+};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
-use super::runnables::{self, Runnables, TaskEvent};
+use super::runnables::{self, Runnables};
 use super::speech::{Speeches, What, written};
 use crate::time::iso;
 use crate::wire::mode::Mode;
 use crate::wire::places::Places;
 use crate::wire::question;
 use crate::wire::row::{output, questions};
-
-/// The fields of a task that are states.
-const TASK_STATES: [&str; 2] = ["input", "result"];
 
 /// An event as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,7 @@ impl Translator {
     }
 
     /// The first event of each run.
-    pub(crate) fn opening(run: &Run, attempt: u64) -> Told {
+    pub(crate) fn opening(run: &Run, attempt: u32) -> Told {
         Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
@@ -96,45 +96,39 @@ impl Translator {
 
     /// What a client is told of an event.
     pub(crate) fn event(&mut self, row: &EventRow) -> Vec<Told> {
-        let event = &row.event;
-        let namespace = &*event.namespace;
-        if event.mode == event_mode::START {
-            let attempt = event.data.get("attempt").and_then(Value::as_u64).unwrap_or(1);
-            let mut told = vec![Self::opening(&self.run, attempt)];
-            told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
-            return told;
+        let namespace = &*row.event.namespace;
+        match &row.event.body {
+            LogEvent::Message(message) => return self.message(message, namespace),
+            // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
+            _ if !namespace.is_empty() && !self.subgraphs => return Vec::new(),
+            _ => {}
         }
-        // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
-        if !namespace.is_empty() && !self.subgraphs && event.mode != "messages" {
-            return Vec::new();
-        }
-        let mut data = event.data.clone();
-        match &*event.mode {
-            "messages" => self.message(&data, namespace),
-            "values" => {
-                self.places.state(namespace, &mut data);
-                self.state(data, namespace)
-            }
-            "updates" => {
-                self.places.updates(namespace, &mut data);
-                self.updates(data, namespace)
-            }
-            "custom" => self.plain(Mode::Custom, namespace, data),
-            "tasks" => {
-                self.places.fields(namespace, &mut data, &TASK_STATES);
-                self.plain(Mode::Tasks, namespace, self.task_payload(data))
-            }
-            "debug" => {
-                self.places.fields(namespace, &mut data["payload"], &TASK_STATES);
-                let mut told = self.node(&data, namespace);
-                told.extend(self.debug(data, namespace));
+        match self.places.event(&row.event) {
+            LogEvent::Start { attempt, .. } => {
+                let mut told = vec![Self::opening(&self.run, attempt)];
+                told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
                 told
             }
-            "checkpoints" => {
-                self.places.fields(namespace, &mut data, &["values"]);
-                self.checkpoint(&data, namespace, row.at)
+            LogEvent::Values(state) => self.state(state, namespace),
+            LogEvent::Updates(update) => {
+                let mut told = self.messages_of(&update, namespace);
+                told.extend(self.update(update.to_json(), namespace));
+                told
             }
-            _ => Vec::new(),
+            LogEvent::Interrupted(questions) => {
+                self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace)
+            }
+            LogEvent::Custom { value, .. } => self.plain(Mode::Custom, namespace, value),
+            LogEvent::Task(task) => self.plain(Mode::Tasks, namespace, self.task_payload(&task)),
+            LogEvent::Debug { timestamp, task } => {
+                let mut told = self.node(&task, namespace);
+                told.extend(self.debug(timestamp, &task, namespace));
+                told
+            }
+            LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at),
+            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {
+                Vec::new()
+            }
         }
     }
 
@@ -160,22 +154,22 @@ impl Translator {
         spoken.into_iter().map(complete).collect()
     }
 
-    fn updates(&mut self, mut data: Value, namespace: &[String]) -> Vec<Told> {
+    /// The messages of an update that were not told piece by piece.
+    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
-        if self.has(Mode::Messages) || self.has(Mode::MessagesTuple) {
-            for (node, update) in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
-                for (id, written) in written(update) {
-                    if self.speeches.note(id) {
-                        let metadata = self.spoken_metadata(node, None, 0, namespace);
-                        told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
-                    }
+        if !update.is_by_handler() && (self.has(Mode::Messages) || self.has(Mode::MessagesTuple)) {
+            for (id, written) in written(&update.writes) {
+                if self.speeches.note(id) {
+                    let metadata = self.spoken_metadata(&update.node, None, 0, namespace);
+                    told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
                 }
             }
         }
-        if let Some(asked) = data.get("__interrupt__") {
-            data = json!({ "__interrupt__": question::each(Some(asked), question::asked) });
-        }
-        told.extend(self.plain(Mode::Updates, namespace, data));
+        told
+    }
+
+    fn update(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
+        let mut told = self.plain(Mode::Updates, namespace, data);
         if !self.has(Mode::Values) {
             told.extend(self.completed());
         }
@@ -200,17 +194,14 @@ impl Translator {
         if self.subgraphs { named(event, namespace) } else { event.to_owned() }
     }
 
-    fn message(&mut self, data: &Value, namespace: &[String]) -> Vec<Told> {
-        let Some(piece) = self.speeches.take(data) else { return Vec::new() };
-        let node = data.get("node").and_then(Value::as_str).unwrap_or_default();
-        let step = data.get("step").and_then(Value::as_i64).unwrap_or(0);
-        let task = data.get("task").and_then(Value::as_str);
-        let metadata = self.spoken_metadata(node, task, step, namespace);
+    fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<Told> {
+        let Some(piece) = self.speeches.take(message) else { return Vec::new() };
+        let metadata = self.spoken_metadata(&message.node, Some(message.task), message.step, namespace);
         let mut told = Vec::new();
         // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
         if self.has(Mode::Events) {
             let chunk = self.speeches.chunk(&piece);
-            let events = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata.clone());
+            let events = runnables::model(&self.run, &piece, &chunk, message, namespace, metadata.clone());
             told.extend(events.into_iter().map(Told::runnable));
         }
         if self.has(Mode::Messages) {
@@ -247,7 +238,7 @@ impl Translator {
         metadata
     }
 
-    fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
+    fn spoken_metadata(&self, node: &str, task: Option<Uuid>, step: i64, namespace: &[String]) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("thread_id".into(), self.run.thread.clone().into());
         let mut levels = namespace.to_vec();
@@ -263,58 +254,45 @@ impl Translator {
     }
 
     /// The payload of a task as clients read it.
-    fn task_payload(&self, mut data: Value) -> Value {
-        if data.get("input").is_some() {
+    fn task_payload(&self, task: &LoggedTask) -> Value {
+        let mut data = question::task(task);
+        if let TaskPhase::Started { .. } = task.phase {
             data["metadata"] = Value::Object(self.metadata());
             data["interrupts"] = json!([]);
-        } else if let Some(asked) = data.get("interrupts") {
-            data["interrupts"] = question::each(Some(asked), question::asked);
         }
         data
     }
 
-    fn debug(&self, mut data: Value, namespace: &[String]) -> Vec<Told> {
-        let millis = data.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
+    fn debug(&self, millis: u64, task: &LoggedTask, namespace: &[String]) -> Vec<Told> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
-        data["timestamp"] = iso(at).into();
-        data["payload"] = self.task_payload(data["payload"].take());
+        let data = json!({
+            "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
+        });
         self.plain(Mode::Debug, namespace, data)
     }
 
-    fn checkpoint(&self, data: &Value, namespace: &[String], at: SystemTime) -> Vec<Told> {
+    fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<Told> {
+        let LoggedCheckpoint { id, parent, step, source, values, next } = checkpoint;
         let ns = namespace.join("|");
-        let configured = |id: Option<&Value>| {
-            let id = id.filter(|id| !id.is_null())?;
-            Some(json!({ "configurable": {
+        let configured = |id: &Uuid| {
+            json!({ "configurable": {
                 "checkpoint_ns": ns, "run_id": self.run.id, "thread_id": self.run.thread, "graph_id": self.run.graph,
                 "assistant_id": self.run.assistant, "checkpoint_id": id,
-            } }))
+            } })
         };
-        let flat = |id: Option<&Value>| {
-            let id = id.filter(|id| !id.is_null())?;
-            Some(json!({ "checkpoint_id": id, "thread_id": self.run.thread, "checkpoint_ns": ns }))
-        };
-        let id = data.pointer("/config/checkpoint_id");
-        let parent = data.pointer("/parent_config/checkpoint_id");
-        let step = data.pointer("/metadata/step").cloned().unwrap_or_default();
-        let tasks = data
-            .get("tasks")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .map(|task| json!({ "id": task.get("id"), "name": task.get("name"), "interrupts": [], "state": null }));
+        let flat = |id: &Uuid| json!({ "checkpoint_id": id, "thread_id": self.run.thread, "checkpoint_ns": ns });
         let mut payload = json!({
             "config": configured(id),
-            "parent_config": configured(parent),
-            "values": data.get("values"),
-            "metadata": { "source": data.pointer("/metadata/source"), "step": step, "parents": {} },
-            "next": data.get("next"),
-            "tasks": tasks.collect::<Value>(),
+            "parent_config": parent.as_ref().map(configured),
+            "values": values,
+            "metadata": { "source": source, "step": step, "parents": {} },
+            "next": next,
+            "tasks": [],
         });
         let mut told = self.plain(Mode::Checkpoints, namespace, payload.clone());
         if self.has(Mode::Debug) {
-            payload["checkpoint"] = json!(flat(id));
-            payload["parent_checkpoint"] = json!(flat(parent));
+            payload["checkpoint"] = flat(id);
+            payload["parent_checkpoint"] = json!(parent.as_ref().map(flat));
             let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
             told.extend(self.plain(Mode::Debug, namespace, debug));
         }
@@ -328,13 +306,12 @@ impl Translator {
     }
 
     /// The same about a node, of what the mode `debug` tells of a task.
-    fn node(&mut self, debug: &Value, namespace: &[String]) -> Vec<Told> {
+    fn node(&mut self, task: &LoggedTask, namespace: &[String]) -> Vec<Told> {
         if !self.has(Mode::Events) {
             return Vec::new();
         }
-        let task = TaskEvent::of(debug);
-        let metadata = self.spoken_metadata(task.name, Some(task.id), task.step, namespace);
-        let told = self.runnables.node(&self.run, &task, namespace, metadata);
+        let metadata = self.spoken_metadata(&task.node, Some(task.id), task.step, namespace);
+        let told = self.runnables.node(&self.run, task, namespace, metadata);
         told.into_iter().map(Told::runnable).collect()
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use hier_core::runs::LoggedMessage;
 use serde_json::{Value, json};
 
 use crate::stream::speech::{Piece, Speeches, What};
@@ -45,13 +46,12 @@ impl Block {
 
 impl Spoken {
     /// What is told of an event of the mode `messages`.
-    pub(crate) fn take(&mut self, data: &Value) -> Vec<Value> {
-        let Some(piece) = self.speeches.take(data) else { return Vec::new() };
+    pub(crate) fn take(&mut self, message: &LoggedMessage) -> Vec<Value> {
+        let Some(piece) = self.speeches.take(message) else { return Vec::new() };
         let mut told = Vec::new();
         if piece.is_first {
-            let node = data.get("node");
             told.push(json!({
-                "event": "message-start", "role": "ai", "id": piece.id, "metadata": { "langgraph_node": node },
+                "event": "message-start", "role": "ai", "id": piece.id, "metadata": { "langgraph_node": message.node },
             }));
         }
         let blocks = self.blocks.entry(piece.id.clone()).or_default();
@@ -110,7 +110,7 @@ fn grow(blocks: &mut Vec<Block>, piece: &Piece, told: &mut Vec<Value>) {
         What::Call { id, name, .. } => {
             open(blocks, Block::Call { id: id.clone(), name: name.clone(), args: String::new() }, told);
         }
-        What::Arguments { index, text } => {
+        What::Arguments { index, text, .. } => {
             let calls = blocks.iter_mut().enumerate().filter(|(_, block)| matches!(block, Block::Call { .. }));
             if let Some((place, Block::Call { args, .. })) = calls.into_iter().nth(*index) {
                 args.push_str(text);

@@ -116,7 +116,7 @@ async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> Outcome {
     has_status(&store, run.id, RunStatus::Interrupted).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
     let told = events(&store, "t", 0).await?;
-    same("the events", &told.iter().map(|row| &*row.event.mode).collect::<Vec<_>>(), &vec!["end"])?;
+    same("the events", &told.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
     same("whose", &told[0].event.run, &Some(run.id))
 }
 

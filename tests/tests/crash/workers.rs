@@ -7,7 +7,7 @@ use std::time::Duration;
 use hier_core::CancellationToken;
 use hier_core::prelude::*;
 use hier_core::runs::{
-    EventQuery, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery, ThreadStatus, event_mode,
+    EventQuery, LogEvent, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery, ThreadStatus,
 };
 use hier_core::worker::Worker;
 use serde_json::json;
@@ -129,7 +129,11 @@ async fn check_events(store: &Arc<dyn RunStore>, thread: &str, own: &[&Row]) {
     let page = store.events(EventQuery::after(thread, 0).limit(usize::MAX >> 1)).await.expect("the events");
     let numbers: Vec<u64> = page.events.iter().map(|row| row.number).collect();
     assert_eq!(numbers, (1..=page.last).collect::<Vec<_>>(), "without a gap");
-    let ends: Vec<_> =
-        page.events.iter().filter(|row| row.event.mode == event_mode::END).filter_map(|row| row.event.run).collect();
+    let ends: Vec<_> = page
+        .events
+        .iter()
+        .filter(|row| matches!(row.event.body, LogEvent::End { .. }))
+        .filter_map(|row| row.event.run)
+        .collect();
     assert_eq!(ends, own.iter().map(|row| row.id).collect::<Vec<_>>(), "each has ended once");
 }

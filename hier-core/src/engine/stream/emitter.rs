@@ -78,8 +78,8 @@ impl<S: Values> Emitter<S> {
     pub(crate) fn emit(&self, event: Event<S>) {
         match &self.sink {
             Sink::Root { ring, .. } => ring.push(event),
-            Sink::Nested { root, namespace } => match event.data() {
-                Ok(data) => root.nested(Nested { namespace: namespace.clone(), mode: event.mode(), data }),
+            Sink::Nested { root, namespace } => match event.into_log() {
+                Ok(event) => root.nested(Nested { namespace: namespace.clone(), event: event.body }),
                 Err(error) => tracing::warn!(%error, "dropped an event of a subgraph: it cannot be serialized to JSON"),
             },
         }
@@ -87,7 +87,7 @@ impl<S: Values> Emitter<S> {
 
     pub(crate) fn started(&self, event: TaskStarted) {
         if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.step, "task", event.to_json())));
+            self.emit(Event::Debug(DebugEvent::new(event.clone().into())));
         }
         if self.wants(StreamMode::Tasks) {
             self.emit(Event::TaskStarted(event));
@@ -96,7 +96,7 @@ impl<S: Values> Emitter<S> {
 
     pub(crate) fn finished(&self, event: TaskFinished) {
         if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.step, "task_result", event.to_json())));
+            self.emit(Event::Debug(DebugEvent::new(event.clone().into())));
         }
         if self.wants(StreamMode::Tasks) {
             self.emit(Event::TaskFinished(event));

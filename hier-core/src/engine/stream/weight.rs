@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::engine::stream::event::Event;
 use crate::message::ChatChunk;
 use crate::question::Question;
+use crate::runs::TaskPhase;
 use crate::state::{ChannelWrite, Stored, Update, Values};
 
 /// The size of an event without its content, in bytes.
@@ -38,7 +39,12 @@ impl Scale {
                 Event::Custom { value, .. } => json(value),
                 Event::TaskStarted(task) => json(&task.input),
                 Event::TaskFinished(task) => json(&task.result) + asked(&task.interrupts),
-                Event::Debug(event) => json(&event.payload),
+                Event::Debug(event) => match &event.task.phase {
+                    TaskPhase::Started { input, .. } => json(input),
+                    TaskPhase::Finished { result, interrupts, .. } => {
+                        json(result) + interrupts.iter().map(|question| OVERHEAD + json(&question.value)).sum::<usize>()
+                    }
+                },
                 Event::Message(spoken) => match &spoken.chunk {
                     ChatChunk::Text(text) | ChatChunk::Reasoning(text) => text.len(),
                     ChatChunk::CallStarted { id, name: text } | ChatChunk::CallArguments { id, text } => {
@@ -46,7 +52,7 @@ impl Scale {
                     }
                     ChatChunk::Done(response) => self.stored(&response.message),
                 },
-                Event::Nested(nested) => json(&nested.data),
+                Event::Nested(nested) => usize::try_from(nested.event.bytes()).unwrap_or(usize::MAX),
                 Event::Lagged(_) => 0,
             }
     }
