@@ -60,8 +60,8 @@ pub const TABLE: &[Order] = &[
         "schema shape question options answer handler child link connection builder content catalogue library call",
     ),
     order("hier_server::wire", "message places mode question run object row state"),
-    order("hier_server::stream", "sse speech runnables translate"),
-    order("hier_server::v3", "spoken translate filter events commands socket"),
+    order("hier_server::stream", "sse assembler chunk runnables translate"),
+    order("hier_server::v3", "messages translate filter events commands socket"),
     order(
         "hier_restate",
         "error context slice wire work cache log tell host stored thread service endpoint client admin stream runner",

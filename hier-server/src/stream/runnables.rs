@@ -6,7 +6,8 @@ use hier_core::runs::{LoggedMessage, LoggedTask, Run, TaskPhase};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::speech::{Piece, What};
+use super::assembler::{Change, MessageDelta};
+use super::chunk::chunk;
 
 /// The tasks that have begun, by their ids: their ends say the triggers and the input again.
 #[derive(Debug, Default)]
@@ -53,19 +54,19 @@ pub(super) fn root(run: &Run, event: &str, data: &Value, mut metadata: Value) ->
 /// The events about a model that says a piece of this message.
 pub(super) fn model(
     run: &Run,
-    piece: &Piece,
-    chunk: &Value,
     message: &LoggedMessage,
+    delta: &MessageDelta<'_>,
     namespace: &[String],
     metadata: Value,
 ) -> Vec<Value> {
     let mut parents = parents(run, namespace);
     parents.push(message.task.to_string());
-    let model = Runnable { name: &message.node, id: &piece.id, tags: vec!["seq:step:1".to_owned()], metadata, parents };
-    let start = piece.is_first.then(|| model.told("on_chat_model_start", &json!({})));
-    let (event, data) = match &piece.what {
-        What::Done { message, .. } => ("on_chat_model_end", json!({ "output": message })),
-        _ => ("on_chat_model_stream", json!({ "chunk": chunk })),
+    let model =
+        Runnable { name: &message.node, id: &message.id, tags: vec!["seq:step:1".to_owned()], metadata, parents };
+    let start = delta.is_first.then(|| model.told("on_chat_model_start", &json!({})));
+    let (event, data) = match &delta.change {
+        Change::Done(message) => ("on_chat_model_end", json!({ "output": message })),
+        Change::Grown(_) => ("on_chat_model_stream", json!({ "chunk": chunk(delta) })),
     };
     start.into_iter().chain([model.told(event, &data)]).collect()
 }

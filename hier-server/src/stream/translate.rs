@@ -8,8 +8,10 @@ use hier_core::runs::{
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::assembler::{Change, MessageAssembler, written};
+use super::chunk::{chunk, partial};
 use super::runnables::{self, Runnables};
-use super::speech::{Speeches, What, written};
+
 use crate::time::iso;
 use crate::wire::mode::Mode;
 use crate::wire::places::Places;
@@ -64,7 +66,7 @@ pub(crate) struct Translator {
     subgraphs: bool,
     /// The state of the root as it was told last.
     values: Value,
-    speeches: Speeches,
+    messages: MessageAssembler,
     /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
     spoken: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
@@ -79,7 +81,7 @@ impl Translator {
             modes,
             subgraphs,
             values: json!({}),
-            speeches: Speeches::default(),
+            messages: MessageAssembler::default(),
             spoken: Vec::new(),
             runnables: Runnables::default(),
         }
@@ -149,7 +151,7 @@ impl Translator {
     fn completed(&mut self) -> Vec<Told> {
         let spoken = std::mem::take(&mut self.spoken);
         let complete = |(namespace, message): (Vec<String>, Value)| {
-            Told::new(self.of("messages/complete", &namespace), json!([message]))
+            Told::new(named("messages/complete", self.shown(&namespace)), json!([message]))
         };
         spoken.into_iter().map(complete).collect()
     }
@@ -159,7 +161,7 @@ impl Translator {
         let mut told = Vec::new();
         if !update.is_by_handler() && (self.has(Mode::Messages) || self.has(Mode::MessagesTuple)) {
             for (id, written) in written(&update.writes) {
-                if self.speeches.note(id) {
+                if self.messages.note(id) {
                     let metadata = self.spoken_metadata(&update.node, None, 0, namespace);
                     told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
                 }
@@ -180,49 +182,53 @@ impl Translator {
     fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
         if self.has(Mode::Messages) {
-            told.push(Told::new(self.of("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));
-            told.push(Told::new(self.of("messages/complete", namespace), json!([message])));
+            told.push(Told::new(
+                named("messages/metadata", self.shown(namespace)),
+                json!({ id: { "metadata": metadata } }),
+            ));
+            told.push(Told::new(named("messages/complete", self.shown(namespace)), json!([message])));
         }
         if self.has(Mode::MessagesTuple) {
-            told.push(Told::new(self.of("messages", namespace), json!([message, metadata])));
+            told.push(Told::new(named("messages", self.shown(namespace)), json!([message, metadata])));
         }
         told
     }
 
-    /// The name of an event about messages: those of subgraphs are told to everybody, with a namespace only to who asks.
-    fn of(&self, event: &str, namespace: &[String]) -> String {
-        if self.subgraphs { named(event, namespace) } else { event.to_owned() }
+    /// The namespace of an event about messages as the client sees it. Clients that do not ask for subgraphs hear their models too.
+    const fn shown<'a>(&self, namespace: &'a [String]) -> &'a [String] {
+        if self.subgraphs { namespace } else { &[] }
     }
 
     fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<Told> {
-        let Some(piece) = self.speeches.take(message) else { return Vec::new() };
         let metadata = self.spoken_metadata(&message.node, Some(message.task), message.step, namespace);
+        let shown = self.shown(namespace);
+        let Some(delta) = self.messages.take(message) else { return Vec::new() };
+        let has = |mode| self.modes.contains(&mode);
         let mut told = Vec::new();
         // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
-        if self.has(Mode::Events) {
-            let chunk = self.speeches.chunk(&piece);
-            let events = runnables::model(&self.run, &piece, &chunk, message, namespace, metadata.clone());
+        if has(Mode::Events) {
+            let events = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
             told.extend(events.into_iter().map(Told::runnable));
         }
-        if self.has(Mode::Messages) {
-            if piece.is_first {
-                let about = json!({ &piece.id: { "metadata": metadata } });
-                told.push(Told::new(self.of("messages/metadata", namespace), about));
+        if has(Mode::Messages) {
+            if delta.is_first {
+                let about = json!({ &message.id: { "metadata": metadata } });
+                told.push(Told::new(named("messages/metadata", shown), about));
             }
-            let (event, message) = match &piece.what {
-                What::Done { message, is_new: true } => ("messages/complete", message.clone()),
-                What::Done { message, .. } => ("messages/partial", message.clone()),
-                _ => ("messages/partial", self.speeches.grown(&piece.id)),
+            let (event, message) = match &delta.change {
+                Change::Done(message) if delta.is_first => ("messages/complete", message.clone()),
+                Change::Done(message) => {
+                    self.spoken.push((namespace.to_vec(), message.clone()));
+                    ("messages/partial", message.clone())
+                }
+                Change::Grown(_) => ("messages/partial", partial(&delta.sent)),
             };
-            told.push(Told::new(self.of(event, namespace), json!([message])));
-            if let What::Done { message, is_new: false } = &piece.what {
-                self.spoken.push((namespace.to_vec(), message.clone()));
-            }
+            told.push(Told::new(named(event, shown), json!([message])));
         }
-        if self.has(Mode::MessagesTuple) {
-            let chunk = self.speeches.chunk(&piece);
+        if has(Mode::MessagesTuple) {
+            let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
-                told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
+                told.push(Told::new(named("messages", shown), json!([chunk, metadata])));
             }
         }
         told

@@ -9,8 +9,8 @@ use hier_core::runs::{EventRow, Failure, LogEvent, LoggedTask, LoggedUpdate, Run
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::spoken::Spoken;
-use crate::stream::speech::written;
+use super::messages;
+use crate::stream::assembler::{MessageAssembler, calls, field, written};
 use crate::time::millis;
 use crate::wire::places::Places;
 use crate::wire::row::questions;
@@ -79,11 +79,11 @@ impl Frame {
 struct Known {
     graph: String,
     places: Places,
-    spoken: Spoken,
+    messages: MessageAssembler,
     /// Graphs within that run now, by their namespaces.
     children: HashSet<Vec<String>>,
     /// Calls of tools that have begun.
-    calls: HashMap<String, String>,
+    calls: HashSet<String>,
     /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
     /// reads the state.
     ended: Vec<Ended>,
@@ -161,7 +161,7 @@ impl Translator {
                 self.0.remove(&run);
             }
             LogEvent::Message(message) => {
-                for told in known.spoken.take(&message) {
+                for told in messages::events(&mut known.messages, &message) {
                     telling.tell("messages", namespace, told);
                 }
             }
@@ -228,19 +228,18 @@ impl Known {
     /// Calls of tools, as the messages of an update tell of them.
     fn tools(&mut self, writes: &Value, namespace: &[String], telling: &mut Telling<'_>) {
         for (id, message) in written(writes) {
-            self.spoken.note(id);
-            for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-                let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                if self.calls.insert(field("id"), field("name")).is_none() {
+            let whole = Value::Object(message.clone());
+            self.messages.note(id);
+            for call in calls(&whole) {
+                let (id, name) = (field(call, "id"), field(call, "name"));
+                if self.calls.insert(id.to_owned()) {
                     let told = json!({
-                        "event": "tool-started", "tool_call_id": field("id"), "tool_name": field("name"),
-                        "input": call.get("args"),
+                        "event": "tool-started", "tool_call_id": id, "tool_name": name, "input": call.get("args"),
                     });
                     telling.tell("tools", namespace, told);
                 }
             }
             let Some(call) = message.get("tool_call_id").and_then(Value::as_str) else { continue };
-            let whole = Value::Object(message.clone());
             let failed = message.get("status").is_some_and(|status| status == "error");
             let told = if failed {
                 json!({ "event": "tool-error", "tool_call_id": call, "message": message::text(&whole) })
