@@ -13,13 +13,11 @@ use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, MemorySaver, WhenRunning, codec};
 use crate::config::{Config, Durability};
-use crate::engine::StreamMode;
 use crate::engine::program::{Answers, Command, Input, Jump};
 use crate::error::RunError;
 use crate::graph::{DynCommand, DynInput};
 pub use crate::policy::{PartialStep, StepPolicy, StoppedClock};
 use crate::state::{ChannelWrite, Values, Writes};
-use crate::worker::prepare;
 
 /// What of a configuration reaches another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,16 +118,6 @@ pub fn at(config: Config, now: SystemTime) -> Config {
 /// The name of an error for programs.
 pub fn kind(error: &RunError) -> &'static str {
     crate::worker::drive::kind(error)
-}
-
-/// The stream mode of this name.
-pub fn mode_of(name: &str) -> Option<StreamMode> {
-    prepare::mode_of(name)
-}
-
-/// The names of stream modes.
-pub fn mode_names(modes: &[StreamMode]) -> Vec<String> {
-    prepare::MODES.iter().filter(|(_, mode)| modes.contains(mode)).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.

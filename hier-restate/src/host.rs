@@ -257,7 +257,7 @@ impl Host {
             None => None,
         };
         if let (Some(teller), Some(listener)) = (&teller, &piece.listener) {
-            run.modes = listener.modes.iter().filter_map(|mode| drive::mode_of(mode)).collect();
+            run.modes.clone_from(&listener.modes);
             run.tell = Some(teller.tell());
         }
         let ended = graph.run(run).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::drive::Settings;
 use hier_core::graph::DynInput;
-use hier_core::runs::NewEvent;
+use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -234,8 +234,7 @@ impl Heard {
 }
 
 impl RemoteGraph {
-    /// Runs the graph and hands over its events as they come: those of these modes, named as `StreamMode`'s (`values`, `updates`,
-    /// `custom`, `tasks`, `messages`, `checkpoints`, `debug`).
+    /// Runs the graph and hands over its events of these modes as they come.
     ///
     /// Workers send them straight to the hub. An event is handed over once, also if the work that told it is done again and tells the
     /// same; where it tells something else (tokens of a model), [`Told::Lost`] says so, and what the second try tells comes after it.
@@ -246,9 +245,9 @@ impl RemoteGraph {
         hub: &Hub,
         input: DynInput,
         config: Config,
-        modes: impl IntoIterator<Item = impl Into<String>>,
+        modes: impl IntoIterator<Item = StreamMode>,
     ) -> RemoteStream {
-        let modes = modes.into_iter().map(Into::into).collect();
+        let modes = modes.into_iter().collect();
         match settings_of(&config) {
             Ok(settings) => self.stream_as(Uuid::new_v4(), hub, input, settings, modes),
             Err(error) => {
@@ -265,7 +264,7 @@ impl RemoteGraph {
         hub: &Hub,
         input: DynInput,
         settings: Settings,
-        modes: Vec<String>,
+        modes: Vec<StreamMode>,
     ) -> RemoteStream {
         let (sender, told) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();

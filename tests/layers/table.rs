@@ -59,7 +59,7 @@ pub const TABLE: &[Order] = &[
         "hier_mcp::client",
         "schema shape question options answer handler child link connection builder content catalogue library call",
     ),
-    order("hier_server::wire", "message places mode question run object row state"),
+    order("hier_server::wire", "message places question run object row state"),
     order("hier_server::stream", "sse assembler chunk runnables translate"),
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(

@@ -26,6 +26,7 @@ mod log;
 mod log_event;
 mod memory;
 mod one_thread;
+mod options;
 pub(crate) mod overlay;
 mod query;
 mod queue;
@@ -50,11 +51,11 @@ pub use log::{Keeps, RunLog};
 pub use log_event::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedTask, LoggedUpdate, TaskPhase};
 pub use memory::MemoryRuns;
 pub use one_thread::OneThread;
+pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};
 pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{
-    CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, OnDisconnect, Request, Run, RunClaim, RunEnd, RunStatus,
-    Settlement,
+    CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunEnd, RunStatus, Settlement,
 };
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
 pub use webhooks::{Delivery, Webhooks};

@@ -12,7 +12,6 @@ use super::ending::{self, Ending};
 use super::watch::{self, Heartbeat, Stop, Storing};
 use super::{Shared, prepare};
 use crate::checkpoint::SaverError;
-use crate::config::Durability;
 use crate::engine::Outcome;
 use crate::error::RunError;
 use crate::graph::{DynGraph, DynRun, DynTell};
@@ -23,7 +22,7 @@ use crate::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 /// nothing of it is at work any more: whoever hears of its end may add the next run at once.
 pub(super) async fn drive(shared: &Shared, claimed: Claimed, place: OwnedSemaphorePermit, stop: &CancellationToken) {
     let Claimed { run, lease } = claimed;
-    let keeps = prepare::keeps(prepare::durability(&run.request).unwrap_or(Durability::Async));
+    let keeps = prepare::keeps(run.request.durability);
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
     let done = done(shared, &run, &log, stop).await;
     drop(place);

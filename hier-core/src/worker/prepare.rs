@@ -7,23 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::{Checkpointer, ListQuery};
 use crate::config::{Config, Durability};
-use crate::engine::StreamMode;
 use crate::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use crate::runs::{Failure, Keeps, Request, Run, RunsError};
 
 /// What is wrong with a request.
 fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
-}
-
-/// When the run's checkpoints are stored.
-pub(super) fn durability(request: &Request) -> Result<Durability, Failure> {
-    match request.durability.as_deref() {
-        None | Some("async") => Ok(Durability::Async),
-        Some("sync") => Ok(Durability::Sync),
-        Some("exit") => Ok(Durability::Exit),
-        Some(other) => Err(invalid(format!("`durability` is `{other}`: it can be `sync`, `async` or `exit`"))),
-    }
 }
 
 /// When its events are stored.
@@ -60,7 +49,7 @@ pub(super) fn prepare(
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
     let mut config = Config::thread(&run.thread)
-        .durability(durability(request)?)
+        .durability(request.durability)
         .stream_subgraphs(request.stream_subgraphs)
         .cancel(cancel);
     for (key, value) in &run.metadata {
@@ -92,7 +81,7 @@ pub(super) fn prepare(
         config = config.checkpoint(checkpoint);
     }
     let mut prepared = DynRun::new(input, config);
-    prepared.modes = request.stream_modes.iter().filter_map(|mode| mode_of(mode)).collect();
+    prepared.modes.clone_from(&request.stream_modes);
     prepared.context = RunContext::new(request.context.clone());
     prepared.context.thread = Some(run.thread.clone());
     if let Some(Value::Object(configurable)) = request.config.get("configurable") {
@@ -122,20 +111,4 @@ fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
         return graph.spec().nodes.iter().map(|node| node.name.clone().into_owned()).collect();
     }
     nodes.to_vec()
-}
-
-/// The modes of the engine by name.
-pub(crate) const MODES: [(&str, StreamMode); 7] = [
-    ("values", StreamMode::Values),
-    ("updates", StreamMode::Updates),
-    ("custom", StreamMode::Custom),
-    ("tasks", StreamMode::Tasks),
-    ("debug", StreamMode::Debug),
-    ("messages", StreamMode::Messages),
-    ("checkpoints", StreamMode::Checkpoints),
-];
-
-/// The mode of the engine behind the name of one; names that only a server knows have none.
-pub(crate) fn mode_of(name: &str) -> Option<StreamMode> {
-    MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
 }

@@ -228,7 +228,7 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
     let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
     let mut request = Request::input(json!({ "n": 0 }));
-    request.stream_modes = vec!["custom".to_owned()];
+    request.stream_modes = vec![StreamMode::Custom];
     let new = NewRun::new("t", "telling", request).create_thread();
     let run = store.runs.create_run(new).await.expect("a run").id;
     store.stores().await;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::streams::{Place, Since, modes_of};
+use super::streams::{Place, Since};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
@@ -100,13 +100,9 @@ impl ThreadStream {
         };
         if !self.runs.contains_key(&run) {
             let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
-            let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
-            let translator = Translator::new(
-                found.clone(),
-                self.app.places(&found.graph),
-                modes_of(&found),
-                subgraphs.unwrap_or(false),
-            );
+            let places = self.app.places(&found.graph);
+            let options = found.request.options.clone();
+            let translator = Translator::new(found, places, options.stream_mode, options.stream_subgraphs);
             self.runs.insert(run, translator);
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };

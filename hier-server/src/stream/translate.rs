@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use hier_core::runs::{
-    EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus, TaskPhase,
+    ClientMode, EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus,
+    StreamMode, TaskPhase,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -13,7 +14,6 @@ use super::chunk::{chunk, partial};
 use super::runnables::{self, Runnables};
 
 use crate::time::iso;
-use crate::wire::mode::Mode;
 use crate::wire::places::Places;
 use crate::wire::question;
 use crate::wire::row::{output, questions};
@@ -38,23 +38,23 @@ impl Told {
 }
 
 /// The modes of the engine whose events the modes of a client are made of.
-pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
-    let of = |mode: &Mode| -> &[&str] {
+pub(crate) fn recorded(modes: &[ClientMode]) -> Vec<StreamMode> {
+    let of = |mode: &ClientMode| -> &[StreamMode] {
         match mode {
-            Mode::Values => &["values"],
-            Mode::Updates => &["updates"],
-            Mode::Messages | Mode::MessagesTuple => &["messages", "updates"],
-            Mode::Custom => &["custom"],
-            Mode::Tasks => &["tasks"],
-            Mode::Checkpoints => &["checkpoints"],
-            Mode::Debug => &["debug", "checkpoints"],
-            Mode::Events => &["debug", "messages", "values"],
+            ClientMode::Values => &[StreamMode::Values],
+            ClientMode::Updates => &[StreamMode::Updates],
+            ClientMode::Messages | ClientMode::MessagesTuple => &[StreamMode::Messages, StreamMode::Updates],
+            ClientMode::Custom => &[StreamMode::Custom],
+            ClientMode::Tasks => &[StreamMode::Tasks],
+            ClientMode::Checkpoints => &[StreamMode::Checkpoints],
+            ClientMode::Debug => &[StreamMode::Debug, StreamMode::Checkpoints],
+            ClientMode::Events => &[StreamMode::Debug, StreamMode::Messages, StreamMode::Values],
         }
     };
-    let mut names: Vec<String> = modes.iter().flat_map(of).map(|name| (*name).to_owned()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let mut recorded: Vec<StreamMode> = modes.iter().flat_map(of).copied().collect();
+    recorded.sort_unstable();
+    recorded.dedup();
+    recorded
 }
 
 /// Translates the events of one run, in their order.
@@ -62,7 +62,7 @@ pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
 pub(crate) struct Translator {
     run: Run,
     places: Places,
-    modes: Vec<Mode>,
+    modes: Vec<ClientMode>,
     subgraphs: bool,
     /// The state of the root as it was told last.
     values: Value,
@@ -74,7 +74,7 @@ pub(crate) struct Translator {
 
 impl Translator {
     /// Translates for a client that asks for these modes.
-    pub(crate) fn new(run: Run, places: Places, modes: Vec<Mode>, subgraphs: bool) -> Self {
+    pub(crate) fn new(run: Run, places: Places, modes: Vec<ClientMode>, subgraphs: bool) -> Self {
         Self {
             run,
             places,
@@ -92,7 +92,7 @@ impl Translator {
         Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
-    fn has(&self, mode: Mode) -> bool {
+    fn has(&self, mode: ClientMode) -> bool {
         self.modes.contains(&mode)
     }
 
@@ -120,8 +120,8 @@ impl Translator {
             LogEvent::Interrupted(questions) => {
                 self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace)
             }
-            LogEvent::Custom { value, .. } => self.plain(Mode::Custom, namespace, value),
-            LogEvent::Task(task) => self.plain(Mode::Tasks, namespace, self.task_payload(&task)),
+            LogEvent::Custom { value, .. } => self.plain(ClientMode::Custom, namespace, value),
+            LogEvent::Task(task) => self.plain(ClientMode::Tasks, namespace, self.task_payload(&task)),
             LogEvent::Debug { timestamp, task } => {
                 let mut told = self.node(&task, namespace);
                 told.extend(self.debug(timestamp, &task, namespace));
@@ -134,7 +134,7 @@ impl Translator {
         }
     }
 
-    fn plain(&self, mode: Mode, namespace: &[String], data: Value) -> Vec<Told> {
+    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Vec<Told> {
         if self.has(mode) { vec![Told::new(named(mode.name(), namespace), data)] } else { Vec::new() }
     }
 
@@ -142,7 +142,7 @@ impl Translator {
         if namespace.is_empty() {
             self.values.clone_from(&data);
         }
-        let mut told = self.plain(Mode::Values, namespace, data);
+        let mut told = self.plain(ClientMode::Values, namespace, data);
         told.extend(self.completed());
         told
     }
@@ -159,7 +159,7 @@ impl Translator {
     /// The messages of an update that were not told piece by piece.
     fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
-        if !update.is_by_handler() && (self.has(Mode::Messages) || self.has(Mode::MessagesTuple)) {
+        if !update.is_by_handler() && (self.has(ClientMode::Messages) || self.has(ClientMode::MessagesTuple)) {
             for (id, written) in written(&update.writes) {
                 if self.messages.note(id) {
                     let metadata = self.spoken_metadata(&update.node, None, 0, namespace);
@@ -171,8 +171,8 @@ impl Translator {
     }
 
     fn update(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
-        let mut told = self.plain(Mode::Updates, namespace, data);
-        if !self.has(Mode::Values) {
+        let mut told = self.plain(ClientMode::Updates, namespace, data);
+        if !self.has(ClientMode::Values) {
             told.extend(self.completed());
         }
         told
@@ -181,14 +181,14 @@ impl Translator {
     /// A message that was not told piece by piece.
     fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
-        if self.has(Mode::Messages) {
+        if self.has(ClientMode::Messages) {
             told.push(Told::new(
                 named("messages/metadata", self.shown(namespace)),
                 json!({ id: { "metadata": metadata } }),
             ));
             told.push(Told::new(named("messages/complete", self.shown(namespace)), json!([message])));
         }
-        if self.has(Mode::MessagesTuple) {
+        if self.has(ClientMode::MessagesTuple) {
             told.push(Told::new(named("messages", self.shown(namespace)), json!([message, metadata])));
         }
         told
@@ -206,11 +206,11 @@ impl Translator {
         let has = |mode| self.modes.contains(&mode);
         let mut told = Vec::new();
         // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
-        if has(Mode::Events) {
+        if has(ClientMode::Events) {
             let events = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
             told.extend(events.into_iter().map(Told::runnable));
         }
-        if has(Mode::Messages) {
+        if has(ClientMode::Messages) {
             if delta.is_first {
                 let about = json!({ &message.id: { "metadata": metadata } });
                 told.push(Told::new(named("messages/metadata", shown), about));
@@ -225,7 +225,7 @@ impl Translator {
             };
             told.push(Told::new(named(event, shown), json!([message])));
         }
-        if has(Mode::MessagesTuple) {
+        if has(ClientMode::MessagesTuple) {
             let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
                 told.push(Told::new(named("messages", shown), json!([chunk, metadata])));
@@ -274,7 +274,7 @@ impl Translator {
         let data = json!({
             "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
         });
-        self.plain(Mode::Debug, namespace, data)
+        self.plain(ClientMode::Debug, namespace, data)
     }
 
     fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<Told> {
@@ -295,25 +295,25 @@ impl Translator {
             "next": next,
             "tasks": [],
         });
-        let mut told = self.plain(Mode::Checkpoints, namespace, payload.clone());
-        if self.has(Mode::Debug) {
+        let mut told = self.plain(ClientMode::Checkpoints, namespace, payload.clone());
+        if self.has(ClientMode::Debug) {
             payload["checkpoint"] = flat(id);
             payload["parent_checkpoint"] = json!(parent.as_ref().map(flat));
             let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
-            told.extend(self.plain(Mode::Debug, namespace, debug));
+            told.extend(self.plain(ClientMode::Debug, namespace, debug));
         }
         told
     }
 
     /// An event about the root as LangChain tells of its runnables.
     fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
-        self.has(Mode::Events)
+        self.has(ClientMode::Events)
             .then(|| Told::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
     }
 
     /// The same about a node, of what the mode `debug` tells of a task.
     fn node(&mut self, task: &LoggedTask, namespace: &[String]) -> Vec<Told> {
-        if !self.has(Mode::Events) {
+        if !self.has(ClientMode::Events) {
             return Vec::new();
         }
         let metadata = self.spoken_metadata(&task.node, Some(task.id), task.step, namespace);
@@ -337,7 +337,7 @@ impl Translator {
             if let Some(values) = values.as_object_mut() {
                 values.insert("__interrupt__".into(), asked.into());
             }
-            told.extend(self.plain(Mode::Values, &[], values));
+            told.extend(self.plain(ClientMode::Values, &[], values));
         }
         told.extend(self.root("on_chain_end", || json!({ "output": output(&self.places, ended) })));
         told

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use hier_core::runs::{EventRow, Failure, LogEvent, LoggedTask, LoggedUpdate, Run, RunStatus, TaskPhase};
+use hier_core::runs::{EventRow, Failure, LogEvent, LoggedTask, LoggedUpdate, Run, RunStatus, StreamMode, TaskPhase};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -314,9 +314,14 @@ impl Known {
 }
 
 /// The modes of the engine that the second protocol is made of.
-pub(crate) fn recorded() -> Vec<String> {
-    ["values", "updates", "messages", "custom", "tasks", "checkpoints"].map(str::to_owned).to_vec()
-}
+pub(crate) const RECORDED: [StreamMode; 6] = [
+    StreamMode::Values,
+    StreamMode::Updates,
+    StreamMode::Messages,
+    StreamMode::Custom,
+    StreamMode::Tasks,
+    StreamMode::Checkpoints,
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! Runs that wait, and what a second run does to a first.
 
 use hier_core::runs::{
-    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadIndex,
-    ThreadStatus,
+    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, StreamMode,
+    ThreadIndex, ThreadStatus,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,7 +32,7 @@ async fn a_run_is_kept_as_it_was_given(store: Subject) -> Outcome {
     let mut asked = NewRun::new("t", "desk", Request::command(json!({ "resume": "yes" }))).create_thread();
     asked.assistant = Some("a".to_owned());
     asked.metadata.insert("by".to_owned(), "ann".into());
-    asked.request.stream_modes = vec!["values".to_owned()];
+    asked.request.stream_modes = vec![StreamMode::Values];
     asked.request.context = json!({ "tenant": 7 });
     let made = store.create_run(asked.clone()).await?;
     same("the status", &made.status, &RunStatus::Pending)?;

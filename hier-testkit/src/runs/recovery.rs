@@ -8,8 +8,8 @@ use hier_core::Config;
 use hier_core::checkpoint::{Claim, WhenRunning};
 use hier_core::graph::{DynGraph, DynUpdates};
 use hier_core::runs::{
-    Cancel, EventQuery, Keeps, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex, ThreadQuery,
-    ThreadStatus,
+    Cancel, Durability, EventQuery, Keeps, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex,
+    ThreadQuery, ThreadStatus,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -58,7 +58,7 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
     counts.hangs.store(true, Ordering::SeqCst);
     let dead = Working::start(&store, &counts, SHORT)?;
     let mut asked = doing("t", "");
-    asked.request.durability = Some("sync".to_owned());
+    asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     dead.kill().await;
@@ -242,7 +242,7 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = Working::start(&store, &counts, LEASE)?;
     let mut asked = doing("t", "");
-    asked.request.durability = Some("sync".to_owned());
+    asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     let told = events(&store, "t", 0).await?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use hier_core::CancellationToken;
 use hier_core::prelude::*;
 use hier_core::runs::{
-    EventQuery, LogEvent, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery, ThreadStatus,
+    EventQuery, LogEvent, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, StreamMode, ThreadQuery,
+    ThreadStatus,
 };
 use hier_core::worker::Worker;
 use serde_json::json;
@@ -101,8 +102,8 @@ async fn live(store: &Arc<dyn RunStore>) -> usize {
 async fn accept(store: &Arc<dyn RunStore>, number: usize) -> Row {
     let thread = format!("t{}", number % THREADS);
     let mut request = Request::input(json!({ "runs": [number] }));
-    request.durability = Some(["sync", "async", "exit"][number % 3].to_owned());
-    request.stream_modes = vec!["updates".to_owned()];
+    request.durability = [Durability::Sync, Durability::Async, Durability::Exit][number % 3];
+    request.stream_modes = vec![StreamMode::Updates];
     store.create_run(NewRun::new(thread, "booking", request).create_thread()).await.expect("it is accepted")
 }
 

@@ -10,30 +10,11 @@ use uuid::Uuid;
 use crate::checkpoint::Source;
 use crate::message::ChatChunk;
 use crate::question::Question;
+pub use crate::runs::StreamMode;
 use crate::runs::{
     LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedTask, LoggedUpdate, NewEvent, TaskPhase,
 };
 use crate::state::{Update, Values};
-
-/// The kinds of events that a stream delivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StreamMode {
-    /// The state after each superstep that wrote something.
-    Values,
-    /// The writes of each node, when it has ended.
-    Updates,
-    /// The values that nodes emit with `run.emit(…)`, at once.
-    Custom,
-    /// The start and the end of each task.
-    Tasks,
-    /// Like `Tasks`, each with the step and the time.
-    Debug,
-    /// The answers of models, piece by piece: those of subgraphs too.
-    Messages,
-    /// Each checkpoint, with what is to run next. Only with a checkpointer.
-    Checkpoints,
-}
 
 /// A set of modes.
 #[derive(Clone, Copy, Debug, Default)]
