@@ -50,13 +50,13 @@ pub enum LogEvent {
         value: Value,
     },
     /// A task begins or has ended.
-    Task(LoggedTask),
+    Task(TaskEvent),
     /// A task begins or has ended, with the time.
     Debug {
         /// Milliseconds since 1970.
         timestamp: u64,
         /// The task.
-        task: LoggedTask,
+        task: TaskEvent,
     },
     /// A checkpoint has been made, or the run goes on from it.
     Checkpoint(LoggedCheckpoint),
@@ -101,7 +101,7 @@ pub struct LoggedQuestion {
 
 /// A task that begins or has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoggedTask {
+pub struct TaskEvent {
     /// The id of the task.
     pub id: Uuid,
     /// The node.
@@ -234,7 +234,7 @@ impl LoggedUpdate {
     }
 }
 
-impl LoggedTask {
+impl TaskEvent {
     /// The task as JSON.
     pub fn to_json(&self) -> Value {
         let Self { id, node, .. } = self;
@@ -303,54 +303,38 @@ impl io::Write for Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{ChatResponse, Message};
-
-    fn message(chunk: ChatChunk) -> LogEvent {
-        let (path, agent) = (vec!["desk".to_owned()], "clerk".to_owned());
-        let (id, node, task) = ("m".to_owned(), "model".to_owned(), Uuid::from_u128(1));
-        LogEvent::Message(Box::new(LoggedMessage { id, node, task, step: 2, path, agent, chunk }))
-    }
-
-    fn task(phase: TaskPhase) -> LoggedTask {
-        LoggedTask { id: Uuid::from_u128(1), node: "ask".to_owned(), step: -1, phase }
-    }
-
-    fn events() -> Vec<LogEvent> {
-        let question =
-            LoggedQuestion { id: "q".to_owned(), path: vec!["ask".to_owned()], value: json!({ "ok": null }) };
-        let finished = TaskPhase::Finished { result: json!({}), error: None, interrupts: vec![question.clone()] };
-        let started = TaskPhase::Started { triggers: vec!["n".to_owned()], input: json!({ "n": 1.5 }) };
-        let error = Some(Failure::new("NodeError", "it broke"));
-        vec![
-            LogEvent::Start { attempt: 1, graph: "g".to_owned() },
-            LogEvent::End { status: RunStatus::Error, error, rollback: false },
-            LogEvent::Values(json!({ "n": 1 })),
-            LogEvent::Updates(LoggedUpdate { node: "ask".to_owned(), writes: Value::Null, cached: true }),
-            LogEvent::Interrupted(vec![question]),
-            LogEvent::Custom { node: "ask".to_owned(), value: Value::Null },
-            LogEvent::Task(task(started)),
-            LogEvent::Debug { timestamp: 7, task: task(finished) },
-            LogEvent::Checkpoint(LoggedCheckpoint {
-                id: Uuid::from_u128(2),
-                parent: None,
-                step: -1,
-                source: Source::Input,
-                values: json!({}),
-                next: vec!["ask".to_owned()],
-            }),
-            message(ChatChunk::CallArguments { id: "c".to_owned(), text: "{".to_owned() }),
-            message(ChatChunk::Done(ChatResponse::new(Message::assistant("hi").with_extra("k", 1)))),
-            LogEvent::Lagged { missed: 3 },
-            LogEvent::StateUpdate { state: json!({}), thread_id: "t".to_owned() },
-        ]
-    }
 
     #[test]
     fn every_event_is_read_as_it_was_stored() {
-        for event in events() {
-            let stored = serde_json::to_vec(&event).unwrap();
-            assert_eq!(event.bytes(), stored.len() as u64);
-            assert_eq!(serde_json::from_slice::<LogEvent>(&stored).unwrap(), event);
+        let id = Uuid::nil();
+        let question = json!({ "id": "q", "path": ["ask"], "value": { "ok": null } });
+        let started = json!({ "started": { "triggers": ["n"], "input": { "n": 1.5 } } });
+        let finished = json!({ "finished": { "result": {}, "error": "it broke", "interrupts": [question] } });
+        let task = |phase: &Value| json!({ "id": id, "node": "ask", "step": -1, "phase": phase });
+        let checkpoint = json!({
+            "id": id, "parent": null, "step": -1, "source": "input", "values": {}, "next": ["ask"],
+        });
+        let message = |chunk: Value| json!({ "id": "m", "node": "ask", "task": id, "step": 2, "path": ["a"], "agent": "clerk", "chunk": chunk });
+        let answer = json!({ "message": { "role": "assistant", "content": "hi", "id": "m" }, "model": null });
+        for (kind, data) in [
+            ("start", json!({ "attempt": 1, "graph": "g" })),
+            ("end", json!({ "status": "error", "error": { "error": "E", "message": "m" }, "rollback": false })),
+            ("values", json!(null)),
+            ("updates", json!({ "node": "ask", "writes": null, "cached": true })),
+            ("interrupted", json!([question])),
+            ("custom", json!({ "node": "ask", "value": null })),
+            ("task", task(&started)),
+            ("debug", json!({ "timestamp": 7, "task": task(&finished) })),
+            ("checkpoint", checkpoint),
+            ("message", message(json!({ "call_arguments": { "id": "c", "text": "{" } }))),
+            ("message", message(json!({ "done": answer }))),
+            ("lagged", json!({ "missed": 3 })),
+            ("state_update", json!({ "state": {}, "thread_id": "t" })),
+        ] {
+            let stored = json!({ "type": kind, "data": data });
+            let event: LogEvent = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!(json!(event), stored);
+            assert_eq!(event.bytes(), stored.to_string().len() as u64);
         }
     }
 

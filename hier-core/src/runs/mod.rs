@@ -48,7 +48,7 @@ pub use document::Document;
 pub use error::{Failure, RunsError};
 pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent};
 pub use log::{Keeps, RunLog};
-pub use log_event::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedTask, LoggedUpdate, TaskPhase};
+pub use log_event::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, TaskEvent, TaskPhase};
 pub use memory::MemoryRuns;
 pub use one_thread::OneThread;
 pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};

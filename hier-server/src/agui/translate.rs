@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus, TaskPhase};
+use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedUpdate, Run, RunStatus, TaskEvent, TaskPhase};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -240,7 +240,7 @@ impl Translator {
     }
 
     /// A task begins or has ended. Of two with one node the second has its id in the name.
-    fn task(&mut self, task: &LoggedTask) {
+    fn task(&mut self, task: &TaskEvent) {
         match &task.phase {
             TaskPhase::Started { .. } => {
                 let is_open = self.steps.values().any(|open| *open == task.node);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hier_core::runs::{LoggedMessage, LoggedTask, Run, TaskPhase};
+use hier_core::runs::{LoggedMessage, Run, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ impl Runnables {
     pub(super) fn node(
         &mut self,
         run: &Run,
-        task: &LoggedTask,
+        task: &TaskEvent,
         namespace: &[String],
         mut metadata: Value,
     ) -> Vec<Value> {

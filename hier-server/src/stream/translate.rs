@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use hier_core::runs::{
-    ClientMode, EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedTask, LoggedUpdate, Run, RunStatus,
-    StreamMode, TaskPhase,
+    ClientMode, EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedUpdate, Run, RunStatus, StreamMode,
+    TaskEvent, TaskPhase,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -260,7 +260,7 @@ impl Translator {
     }
 
     /// The payload of a task as clients read it.
-    fn task_payload(&self, task: &LoggedTask) -> Value {
+    fn task_payload(&self, task: &TaskEvent) -> Value {
         let mut data = question::task(task);
         if let TaskPhase::Started { .. } = task.phase {
             data["metadata"] = Value::Object(self.metadata());
@@ -269,7 +269,7 @@ impl Translator {
         data
     }
 
-    fn debug(&self, millis: u64, task: &LoggedTask, namespace: &[String]) -> Vec<Told> {
+    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
         let data = json!({
             "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
@@ -312,7 +312,7 @@ impl Translator {
     }
 
     /// The same about a node, of what the mode `debug` tells of a task.
-    fn node(&mut self, task: &LoggedTask, namespace: &[String]) -> Vec<Told> {
+    fn node(&mut self, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
         if !self.has(ClientMode::Events) {
             return Vec::new();
         }

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use hier_core::runs::{EventRow, LogEvent, LoggedTask};
+use hier_core::runs::{EventRow, LogEvent, TaskEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl Feed for Log {
 }
 
 /// A task without its input, which is the state and told by the checkpoints, and without its result, which is told by the update.
-fn without_state(task: &LoggedTask) -> Value {
+fn without_state(task: &TaskEvent) -> Value {
     let mut task = task.to_json();
     if let Some(fields) = task.as_object_mut() {
         fields.retain(|name, _| !matches!(name.as_str(), "input" | "result"));

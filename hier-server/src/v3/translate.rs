@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use hier_core::runs::{EventRow, Failure, LogEvent, LoggedTask, LoggedUpdate, Run, RunStatus, StreamMode, TaskPhase};
+use hier_core::runs::{EventRow, Failure, LogEvent, LoggedUpdate, Run, RunStatus, StreamMode, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -250,7 +250,7 @@ impl Known {
         }
     }
 
-    fn task(&mut self, task: &LoggedTask, namespace: &[String], telling: &mut Telling<'_>) {
+    fn task(&mut self, task: &TaskEvent, namespace: &[String], telling: &mut Telling<'_>) {
         // The graph that the task ran has ended with it.
         if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();

@@ -1,6 +1,6 @@
 //! What nodes ask, in the forms in which clients are told.
 
-use hier_core::runs::{LoggedQuestion, LoggedTask, TaskPhase};
+use hier_core::runs::{LoggedQuestion, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 
 /// A question in a stream, or as the end of a run: with the schema of its answer.
@@ -22,7 +22,7 @@ pub(crate) fn logged(questions: &[LoggedQuestion]) -> Value {
 }
 
 /// A task of a log, with its questions as [`asked`] shows them.
-pub(crate) fn task(task: &LoggedTask) -> Value {
+pub(crate) fn task(task: &TaskEvent) -> Value {
     let mut data = task.to_json();
     if let TaskPhase::Finished { interrupts, .. } = &task.phase {
         data["interrupts"] = logged(interrupts);

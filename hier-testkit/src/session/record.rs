@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hier_core::agent::ChatChunk;
-use hier_core::runs::{LogEvent, LoggedTask, TaskPhase};
+use hier_core::runs::{LogEvent, TaskEvent, TaskPhase};
 use hier_core::state::Values;
 use hier_core::{Event, MessageChunk, Outcome, Question, RunError, StreamMode};
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Recorder {
     }
 
     /// A task begins, or has ended.
-    fn task(&mut self, namespace: &[String], task: &LoggedTask) {
+    fn task(&mut self, namespace: &[String], task: &TaskEvent) {
         match &task.phase {
             TaskPhase::Started { .. } => {
                 // A level is `node:task id`.

@@ -332,7 +332,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of one task: run in place; its routes see the state with its writes applied.
     async fn single(&mut self, node: usize) -> Result<Option<End>, RunError> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
-            emitter.started(started(&self.task));
+            emitter.task(started(&self.task));
         }
         let span = task_span(&self.task);
         let result = if self.routes_first(node) {

@@ -11,13 +11,12 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::engine::stream::event::{
-    DebugEvent, Event, MessageChunk, Modes, Nested, StreamMode, TaskFinished, TaskStarted,
-};
+use crate::engine::stream::event::{DebugEvent, Event, MessageChunk, Modes, Nested, StreamMode};
 use crate::engine::stream::outcome::Outcome;
 use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
 use crate::question::Question;
+use crate::runs::TaskEvent;
 use crate::state::Values;
 
 /// Where the events of subgraphs go, whatever the root's types are.
@@ -85,21 +84,12 @@ impl<S: Values> Emitter<S> {
         }
     }
 
-    pub(crate) fn started(&self, event: TaskStarted) {
+    pub(crate) fn task(&self, task: TaskEvent) {
         if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.clone().into())));
+            self.emit(Event::Debug(DebugEvent::new(task.clone())));
         }
         if self.wants(StreamMode::Tasks) {
-            self.emit(Event::TaskStarted(event));
-        }
-    }
-
-    pub(crate) fn finished(&self, event: TaskFinished) {
-        if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.clone().into())));
-        }
-        if self.wants(StreamMode::Tasks) {
-            self.emit(Event::TaskFinished(event));
+            self.emit(Event::Task(task));
         }
     }
 

@@ -11,9 +11,7 @@ use crate::checkpoint::Source;
 use crate::message::ChatChunk;
 use crate::question::Question;
 pub use crate::runs::StreamMode;
-use crate::runs::{
-    LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedTask, LoggedUpdate, NewEvent, TaskPhase,
-};
+use crate::runs::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, NewEvent, TaskEvent};
 use crate::state::{Update, Values};
 
 /// A set of modes.
@@ -56,10 +54,8 @@ pub enum Event<S: Values> {
         /// The emitted value.
         value: Value,
     },
-    /// A task begins.
-    TaskStarted(TaskStarted),
-    /// A task has ended.
-    TaskFinished(TaskFinished),
+    /// A task begins or has ended.
+    Task(TaskEvent),
     /// A task begins or has ended, with step and time.
     Debug(DebugEvent),
     /// A checkpoint has been made, or the run goes on from it.
@@ -102,40 +98,6 @@ pub struct NodeUpdate<S: Values> {
     pub cached: bool,
 }
 
-/// A task begins.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TaskStarted {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The superstep.
-    pub step: i64,
-    /// The channels that set it off, by the names that the reference gives them.
-    pub triggers: Vec<String>,
-    /// The payload of its Send, or else the state that it sees, as JSON.
-    pub input: Value,
-}
-
-/// A task has ended.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TaskFinished {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The superstep.
-    pub step: i64,
-    /// Its writes as JSON; `{}` if there are none.
-    pub result: Value,
-    /// Its error, if it failed.
-    pub error: Option<String>,
-    /// Its questions, if there are any.
-    pub interrupts: Vec<Question>,
-}
-
 /// A task begins or has ended, with step and time.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -143,11 +105,11 @@ pub struct DebugEvent {
     /// Milliseconds since 1970.
     pub timestamp: u64,
     /// The task, with what it reads or has written as JSON.
-    pub task: LoggedTask,
+    pub task: TaskEvent,
 }
 
 impl DebugEvent {
-    pub(crate) fn new(task: LoggedTask) -> Self {
+    pub(crate) fn new(task: TaskEvent) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { timestamp: u64::try_from(now.as_millis()).unwrap_or(u64::MAX), task }
     }
@@ -185,20 +147,14 @@ pub struct Nested {
     pub event: LogEvent,
 }
 
-impl From<TaskStarted> for LoggedTask {
-    fn from(TaskStarted { id, node, step, triggers, input }: TaskStarted) -> Self {
-        Self { id, node, step, phase: TaskPhase::Started { triggers, input } }
-    }
-}
-
-impl From<TaskFinished> for LoggedTask {
-    fn from(TaskFinished { id, node, step, result, error, interrupts }: TaskFinished) -> Self {
-        Self { id, node, step, phase: TaskPhase::Finished { result, error, interrupts: logged(interrupts) } }
-    }
-}
-
-fn logged(questions: Vec<Question>) -> Vec<LoggedQuestion> {
-    questions.into_iter().map(|Question { id, path, value, .. }| LoggedQuestion { id, path, value }).collect()
+/// Questions as the log shows them.
+pub(crate) fn logged(questions: &[Question]) -> Vec<LoggedQuestion> {
+    let logged = |asked: &Question| LoggedQuestion {
+        id: asked.id.clone(),
+        path: asked.path.clone(),
+        value: asked.value.clone(),
+    };
+    questions.iter().map(logged).collect()
 }
 
 /// The state as JSON: the channels that have a value, by name.
@@ -225,10 +181,9 @@ impl<S: Values> Event<S> {
             Self::Updates(NodeUpdate { node, update, cached }) => {
                 LogEvent::Updates(LoggedUpdate { node, writes: update.writes().to_json()?, cached })
             }
-            Self::Interrupted(questions) => LogEvent::Interrupted(logged(questions)),
+            Self::Interrupted(questions) => LogEvent::Interrupted(logged(&questions)),
             Self::Custom { node, value } => LogEvent::Custom { node, value },
-            Self::TaskStarted(started) => LogEvent::Task(started.into()),
-            Self::TaskFinished(finished) => LogEvent::Task(finished.into()),
+            Self::Task(task) => LogEvent::Task(task),
             Self::Debug(DebugEvent { timestamp, task }) => LogEvent::Debug { timestamp, task },
             Self::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }) => {
                 LogEvent::Checkpoint(LoggedCheckpoint { id, parent, step, source, values: state_json(&*state)?, next })

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::engine::stream::event::Event;
+use crate::engine::stream::event::{DebugEvent, Event};
 use crate::message::ChatChunk;
-use crate::question::Question;
 use crate::runs::TaskPhase;
 use crate::state::{ChannelWrite, Stored, Update, Values};
 
@@ -35,14 +34,12 @@ impl Scale {
                 Event::Updates(update) => {
                     update.update.writes().iter().filter_map(ChannelWrite::stored).map(|value| self.stored(value)).sum()
                 }
-                Event::Interrupted(questions) => asked(questions),
+                Event::Interrupted(questions) => asked(questions.iter().map(|question| &question.value)),
                 Event::Custom { value, .. } => json(value),
-                Event::TaskStarted(task) => json(&task.input),
-                Event::TaskFinished(task) => json(&task.result) + asked(&task.interrupts),
-                Event::Debug(event) => match &event.task.phase {
+                Event::Task(task) | Event::Debug(DebugEvent { task, .. }) => match &task.phase {
                     TaskPhase::Started { input, .. } => json(input),
                     TaskPhase::Finished { result, interrupts, .. } => {
-                        json(result) + interrupts.iter().map(|question| OVERHEAD + json(&question.value)).sum::<usize>()
+                        json(result) + asked(interrupts.iter().map(|question| &question.value))
                     }
                 },
                 Event::Message(spoken) => match &spoken.chunk {
@@ -81,8 +78,8 @@ impl Scale {
     }
 }
 
-fn asked(questions: &[Question]) -> usize {
-    questions.iter().map(|question| OVERHEAD + json(&question.value)).sum()
+fn asked<'a>(questions: impl Iterator<Item = &'a Value>) -> usize {
+    questions.map(|question| OVERHEAD + json(question)).sum()
 }
 
 fn json(value: &Value) -> usize {
