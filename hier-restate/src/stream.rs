@@ -163,7 +163,7 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
         }
         let line = serde_json::from_str(&text).inspect_err(|error| {
             if let Some((heard, _)) = &piece {
-                tracing::warn!(%error, "a worker of another version told something that cannot be read");
+                tracing::warn!(%error, "dropped the events of a worker: a line cannot be read, perhaps because the worker is of another version");
                 lock(heard).tell(Told::Lost);
             }
         });
@@ -279,4 +279,23 @@ impl RemoteGraph {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_event_that_cannot_be_read_is_reported_as_lost() {
+        let hub = Hub::listen("127.0.0.1:0").await.unwrap();
+        let (sender, mut told) = mpsc::unbounded_channel();
+        let (token, slice) = (Uuid::new_v4(), 1);
+        let heard = Heard { told: sender, slice, pieces: HashMap::new() };
+        lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
+        let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
+        let open = serde_json::to_string(&Line::Open { token, slice, part: None }).unwrap();
+        let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
+        worker.write_all(format!("{open}\n{unknown}\n").as_bytes()).await.unwrap();
+        assert_eq!(told.recv().await, Some(Told::Lost));
+    }
 }

@@ -16,7 +16,7 @@ use crate::message::ChatChunk;
 
 /// What an event of a thread's log says.
 ///
-/// The protocols of a server match on every variant: who adds one decides for each protocol how it is shown.
+/// The protocols of the server match on every variant, so that a new variant needs a decision in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum LogEvent {

@@ -134,20 +134,15 @@ const NAMES: [(&str, ClientMode); 9] = [
 ];
 
 impl ClientMode {
-    /// The mode with this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    /// The mode with this name. The error lists the names.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
+        found.ok_or_else(|| format!("`{name}` is no stream mode: those are {}", NAMES.map(|(name, _)| name).join(", ")))
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, mode)| *mode == self).map_or("values", |(name, _)| name)
-    }
-
-    /// What is said of a name that no mode has.
-    pub fn unknown(name: &str) -> String {
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        format!("`{name}` is no stream mode: those are {}", names.join(", "))
     }
 }
 
@@ -163,8 +158,7 @@ impl JsonSchema for ClientMode {
 
 impl<'de> Deserialize<'de> for ClientMode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::parse(&name).ok_or_else(|| serde::de::Error::custom(Self::unknown(&name)))
+        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 

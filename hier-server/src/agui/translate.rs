@@ -176,7 +176,7 @@ impl Translator {
         self.tell("TOOL_CALL_END", json!({ "toolCallId": call }));
     }
 
-    /// Ends a message: tells what the pieces have not told of it.
+    /// Sends what the pieces of a message have not sent, and ends it.
     fn whole(&mut self, sent: &PartialMessage, message: &Value) {
         let id = &*sent.id;
         let text = sent.missing_text(message);

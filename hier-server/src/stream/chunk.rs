@@ -40,7 +40,7 @@ pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
     chunk
 }
 
-/// The last chunk: what the chunks before it have not told.
+/// Makes it the last chunk: with what the chunks before it have not sent.
 fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
     chunk["chunk_position"] = "last".into();
     chunk["usage_metadata"] = message.get("usage_metadata").cloned().unwrap_or_default();

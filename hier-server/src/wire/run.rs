@@ -101,7 +101,7 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Client
         let Value::String(name) = &value else {
             return Err(serde::de::Error::custom(format!("{value} is no stream mode, which are texts")));
         };
-        ClientMode::parse(name).ok_or_else(|| serde::de::Error::custom(ClientMode::unknown(name)))
+        ClientMode::parse(name).map_err(serde::de::Error::custom)
     };
     list.into_iter().map(mode).collect::<Result<_, _>>().map(Some)
 }
