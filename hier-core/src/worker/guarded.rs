@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::checkpoint::{Checkpointer, Conversations, SaverError, saver_calls};
 use crate::panics;
-use crate::runs::{Bell, RunStore, RunsError, run_calls};
+use crate::runs::{Bell, RunBackend, RunStore, RunsError, run_calls};
 
 /// A store whose panics become [`SaverError::Panicked`], whatever of it is called.
 pub(super) struct Guarded {
@@ -73,8 +73,8 @@ run_calls! {
                 })
             }
 
-            fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
-                self
+            fn backend(&self) -> &dyn RunBackend {
+                self.store.backend()
             }
         }
     }
