@@ -4,7 +4,7 @@
 //! cargo run --features server --example compat_server -- --suite sdk-py --addr 127.0.0.1:2024
 //! ```
 //!
-//! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/suites.sh` does all of
+//! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/peers.sh suites` does all of
 //! it, for both suites. `docs/server.md` says what passes. Beside them are the small graphs of the server's own tests.
 
 #[path = "../../hier-server/tests/http/graphs.rs"]

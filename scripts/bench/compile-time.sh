@@ -1,12 +1,6 @@
-#!/usr/bin/env bash
-# Measures what a graph costs to compile: `cargo check` of programs with one graph of 0, 10, 100 and 400 nodes.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-root=$PWD
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/src"
-cat >"$folder/Cargo.toml" <<TOML
+# Prints the least of three times for each number of nodes.
+mkdir "$scratch/src"
+cat >"$scratch/Cargo.toml" <<TOML
 [package]
 name = "compile-time"
 version = "0.0.0"
@@ -18,13 +12,13 @@ serde = { version = "1", features = ["derive"] }
 
 [workspace]
 TOML
-cp Cargo.lock "$folder/Cargo.lock"
+cp Cargo.lock "$scratch/Cargo.lock"
 
 program() {
+    local nodes=$1 names="" edges="START" i
     echo 'use hier_core::prelude::*;'
     echo '#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]'
     echo 'struct S { #[reducer(sum)] count: u64 }'
-    local nodes=$1 names="" edges="START" i
     for ((i = 0; i < nodes; i++)); do
         echo "async fn n$i(state: &S) -> SUpdate { S::update().count(state.count) }"
         names+="n$i, "
@@ -39,15 +33,16 @@ program() {
 }
 
 export CARGO_TARGET_DIR="$root/target/compile-time" CARGO_INCREMENTAL=0
-program 0 >"$folder/src/main.rs"
-cargo check --quiet --manifest-path "$folder/Cargo.toml"
+check() { cargo check --quiet --manifest-path "$scratch/Cargo.toml"; }
+program 0 >"$scratch/src/main.rs"
+check
 for nodes in 0 10 100 400; do
-    program "$nodes" >"$folder/src/main.rs"
+    program "$nodes" >"$scratch/src/main.rs"
     best=
     for _ in 1 2 3; do
-        touch "$folder/src/main.rs"
+        touch "$scratch/src/main.rs"
         start=$(date +%s%N)
-        cargo check --quiet --manifest-path "$folder/Cargo.toml"
+        check
         took=$((($(date +%s%N) - start) / 1000000))
         if [ -z "$best" ] || [ "$took" -lt "$best" ]; then best=$took; fi
     done
