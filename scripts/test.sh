@@ -18,11 +18,11 @@ make_scratch
 
 # The size, in GB, to which a run fills the folder that cargo builds in, and .tools/. What an earlier run left there counts for three
 # quarters of it at most, since not all of it is used again.
-needed=10
+needed=12
 ! $all || needed=20
 mkdir -p "$target" "$tools"
 taken=$(du --summarize --total --block-size=1G "$target" "$tools" | sed -n 's/\ttotal$//p')
-free=$(df --output=avail --block-size=1G "$target" | tail -1)
+free=$(df --output=avail --block-size=1G "$target" | tail -1 | tr -d ' ')
 [ "$free" -ge $((needed - taken > needed / 4 ? needed - taken : needed / 4)) ] || die "the disk has $free GB free, and the run needs \
 $needed GB in $target and $tools, which have $taken GB: free some with \`cargo clean\`, or set CARGO_TARGET_DIR to a folder on another disk"
 
