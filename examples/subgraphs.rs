@@ -10,6 +10,7 @@
 //! Run it: `cargo run --example subgraphs`
 
 use hier::prelude::*;
+use hier::runs::LogEvent;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -109,8 +110,8 @@ async fn main() -> Result<()> {
             match event {
                 Ok(Event::Updates(done)) => show(&[], &done.node, &done.update.writes().to_json()?),
                 Ok(Event::Nested(inner)) => {
-                    for (node, update) in inner.data.as_object().into_iter().flatten() {
-                        show(&inner.namespace, node, update);
+                    if let LogEvent::Updates(done) = &inner.event {
+                        show(&inner.namespace, &done.node, &done.writes);
                     }
                 }
                 Ok(_) => {}

@@ -12,11 +12,11 @@
 #   scripts/postgres.sh unpool FOLDER       stops it
 set -euo pipefail
 
-usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+. "$(dirname "$0")/lib.sh"
 
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1 || true)
+bin=$(compgen -G '/usr/lib/postgresql/*/bin' | sort -V | tail -1 || true)
 [ -n "$bin" ] || bin=$(dirname "$(command -v initdb || true)")
-[ -x "$bin/initdb" ] || { echo "Postgres is not installed: apt-get install postgresql" >&2; exit 1; }
+[ -x "$bin/initdb" ] || die "Postgres is not installed: apt-get install postgresql"
 
 # The server refuses to run as root.
 user=$(id -un)
@@ -30,16 +30,6 @@ as_user() {
     else
         "$@"
     fi
-}
-
-free_port() {
-    for _ in $(seq 100); do
-        # Below those that the system gives to connections.
-        local port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    echo "no free port" >&2
-    return 1
 }
 
 start() {
@@ -68,12 +58,12 @@ start() {
 }
 
 tls() {
-    local ec="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch"
+    local ec=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch)
     # Commands that follow one another by `&&`: `set -e` has no effect here.
     (
         cd "$1" \
-            && openssl req -x509 $ec -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem \
-            && openssl req $ec -subj "/CN=server of a test" -keyout server.key -out server.request \
+            && openssl req -x509 "${ec[@]}" -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem \
+            && openssl req "${ec[@]}" -subj "/CN=server of a test" -keyout server.key -out server.request \
             && echo "subjectAltName=IP:127.0.0.1" >server.names \
             && openssl x509 -req -in server.request -CA root.pem -CAkey root.key -CAcreateserial -days 2 \
                 -extfile server.names -out server.pem \
@@ -96,12 +86,8 @@ pool() {
         "pidfile = $folder/pooler.pid" >"$folder/pooler.ini"
     [ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
     as_user "$pooler" -q -d "$folder/pooler.ini" || { cat "$folder/pooler.log" >&2; return 1; }
-    for _ in $(seq 1200); do
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
-        sleep 0.1
-    done
-    cat "$folder/pooler.log" >&2
-    return 1
+    await pgbouncer $$ is_open "$port" || { cat "$folder/pooler.log" >&2; return 1; }
+    echo "postgres://hier@127.0.0.1:$port/postgres"
 }
 
 stop() { as_user "$bin/pg_ctl" -D "$1/data" -m "$2" -w -t 180 stop >/dev/null; }
@@ -117,10 +103,10 @@ case "${1:-}:$#" in
     with:*)
         shift
         # In memory, if there is a file system for that: nothing of it is to last.
-        folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-        chmod 755 "$folder"
-        trap 'stop "$folder" immediate 2>/dev/null || true; rm -rf "$folder"' EXIT
-        HIER_TEST_POSTGRES=$(start "$folder")
+        make_scratch /dev/shm
+        chmod 755 "$scratch"
+        at_exit stop "$scratch" immediate
+        HIER_TEST_POSTGRES=$(start "$scratch")
         export HIER_TEST_POSTGRES
         "$@"
         ;;

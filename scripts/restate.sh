@@ -15,33 +15,15 @@
 #
 # Needs Node and npm for the installation, and Linux or macOS on x64 or arm64.
 set -euo pipefail
-home=$(cd "$(dirname "$0")/.." && pwd)/.tools/restate
-version=1.7.12
-
-usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+. "$(dirname "$0")/lib.sh"
 
 install() {
-    local arch
-    case $(uname -m) in x86_64) arch=x64 ;; *) arch=arm64 ;; esac
+    local arch=arm64 package
+    [ "$(uname -m)" != x86_64 ] || arch=x64
     package=@restatedev/restate-server-$(uname -s | tr '[:upper:]' '[:lower:]')-$arch
-    server=$home/node_modules/$package/bin/restate-server
-    [ -x "$server" ] && return
-    command -v npm >/dev/null || { echo "npm is not installed, and Restate comes with it" >&2; exit 1; }
-    echo "installing Restate $version into $home" >&2
-    npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix "$home" "$package@$version" >&2
+    npm_packages restate --ignore-scripts "$package@1.7.12"
+    server=$tools/restate/node_modules/$package/bin/restate-server
 }
-
-free_port() {
-    for _ in $(seq 100); do
-        # Below those that the system gives to connections.
-        local port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    echo "no free port" >&2
-    return 1
-}
-
-answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # The configuration of one node of several.
 configure() {
@@ -96,49 +78,36 @@ start() {
         DO_NOT_TRACK=1 "$server" --no-logo --listen-mode tcp --config-file "$config" --base-dir "$node/data" \
             >>"$node/log" 2>&1 </dev/null &
         echo $! >"$node/pid"
+        disown
     done
     for config in "$folder"/*/config.toml; do
         node=$(dirname "$config")
         read -r ingress admin _ <"$node/ports"
-        for _ in $(seq 1800); do
-            answers "$ingress" && answers "$admin" && healthy "$admin" && break
-            kill -0 "$(cat "$node/pid")" 2>/dev/null || { cat "$node/log" >&2; return 1; }
-            sleep 0.1
-        done
+        await Restate "$(cat "$node/pid")" takes_part "$ingress" "$admin" || { cat "$node/log" >&2; return 1; }
         echo "http://127.0.0.1:$ingress http://127.0.0.1:$admin"
     done
 }
 
-# Whether the node takes part.
-healthy() {
-    local line
-    exec 4<>"/dev/tcp/127.0.0.1/$1" || return 1
-    printf 'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&4
-    read -r line <&4 || true
-    exec 4<&- 4>&-
-    case $line in *" 200"*) return 0 ;; *) return 1 ;; esac
+# Succeeds once the node takes part.
+takes_part() { is_open "$1" && fetch "http://127.0.0.1:$2/health"; }
+
+# Ends a node with this signal.
+end_node() {
+    [ -f "$1/pid" ] || return 0
+    end_process "$(cat "$1/pid")" "$2"
+    rm -f "$1/pid"
 }
 
-# Ends a node with this signal, and waits until it is gone.
-end() {
-    local node=$1 pid
-    [ -f "$node/pid" ] || return 0
-    pid=$(cat "$node/pid")
-    kill "-$2" "$pid" 2>/dev/null || true
-    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
-    kill -KILL "$pid" 2>/dev/null || true
-    rm -f "$node/pid"
-}
-
-all() {
-    for config in "$1"/*/config.toml; do end "$(dirname "$config")" "$2"; done
+# Ends all nodes with this signal.
+end_all() {
+    for config in "$1"/*/config.toml; do end_node "$(dirname "$config")" "$2"; done
 }
 
 case "${1:-}:$#" in
     start:2 | start:3) start "$(realpath -m "$2")" "${3:-1}" ;;
-    stop:2) all "$(realpath "$2")" TERM ;;
-    crash:2) all "$(realpath "$2")" KILL ;;
-    crash:3) end "$(realpath "$2")/$3" KILL ;;
+    stop:2) end_all "$(realpath "$2")" TERM ;;
+    crash:2) end_all "$(realpath "$2")" KILL ;;
+    crash:3) end_node "$(realpath "$2")/$3" KILL ;;
     with:0 | with:1) usage ;;
     with:*)
         shift
@@ -147,11 +116,11 @@ case "${1:-}:$#" in
         [ $# -gt 0 ] || usage
         install
         # In memory, if there is a file system for that: nothing of it is to last.
-        folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-        trap 'all "$folder" KILL 2>/dev/null || true; rm -rf "$folder"' EXIT
-        start "$folder" "$nodes" >"$folder/urls"
-        read -r HIER_TEST_RESTATE HIER_TEST_RESTATE_ADMIN <"$folder/urls"
-        export HIER_TEST_RESTATE HIER_TEST_RESTATE_ADMIN HIER_TEST_RESTATE_FOLDER=$folder
+        make_scratch /dev/shm
+        at_exit end_all "$scratch" KILL
+        start "$scratch" "$nodes" >"$scratch/urls"
+        read -r HIER_TEST_RESTATE HIER_TEST_RESTATE_ADMIN <"$scratch/urls"
+        export HIER_TEST_RESTATE HIER_TEST_RESTATE_ADMIN HIER_TEST_RESTATE_FOLDER=$scratch
         "$@"
         ;;
     *) usage ;;

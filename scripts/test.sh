@@ -5,18 +5,28 @@
 #   scripts/test.sh          what a change must pass
 #   scripts/test.sh --all    also the tests against other people's programs, which are installed into .tools/
 set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/lib.sh"
+cd "$root"
 
 all=false
 case "${1:-}" in
     "") ;;
     --all) all=true ;;
-    *) echo "usage: scripts/test.sh [--all]" >&2; exit 2 ;;
+    *) usage ;;
 esac
+make_scratch
 
-step() { printf '\n== %s\n' "$*"; }
+# The size, in GB, to which a run fills the folder that cargo builds in, and .tools/. What an earlier run left there counts for three
+# quarters of it at most, since not all of it is used again.
+needed=12
+! $all || needed=20
+mkdir -p "$target" "$tools"
+taken=$(du --summarize --total --block-size=1G "$target" "$tools" | sed -n 's/\ttotal$//p')
+free=$(df --output=avail --block-size=1G "$target" | tail -1 | tr -d ' ')
+[ "$free" -ge $((needed - taken > needed / 4 ? needed - taken : needed / 4)) ] || die "the disk has $free GB free, and the run needs \
+$needed GB in $target and $tools, which have $taken GB: free some with \`cargo clean\`, or set CARGO_TARGET_DIR to a folder on another disk"
 
-command -v cargo >/dev/null || { echo "cargo is not installed: see https://rustup.rs" >&2; exit 1; }
+command -v cargo >/dev/null || die "cargo is not installed: see https://rustup.rs"
 if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
     step "installing rustfmt and clippy"
     rustup component add rustfmt clippy
@@ -37,22 +47,12 @@ RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --all-features --no-deps --
 
 step "packages"
 # What a release would upload; the tests below compile it.
-cargo package --quiet --no-verify --allow-dirty --locked \
-    --package hier-spec --package hier-macros --package hier-core --package hier-checkpoint --package hier-models \
-    --package hier-mcp --package hier-server --package hier-restate --package hier-testkit --package hier --package hier-cli
+released=(hier-spec hier-macros hier-checkpoint hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
+    hier-server hier-restate hier-testkit hier hier-cli)
+cargo package --quiet --no-verify --allow-dirty --locked "${released[@]/#/--package=}"
 
-packages=()
-ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || command -v initdb >/dev/null || packages+=(postgresql)
-[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || packages+=(pgbouncer)
-if [ "${#packages[@]}" != 0 ]; then
-    step "installing ${packages[*]}"
-    install=(apt-get install --yes --no-install-recommends "${packages[@]}")
-    if [ "$(id -u)" = 0 ]; then
-        apt-get update --quiet && "${install[@]}"
-    else
-        sudo apt-get update --quiet && sudo "${install[@]}"
-    fi
-fi
+[ -n "$(compgen -G '/usr/lib/postgresql/*/bin')" ] || need initdb postgresql
+[ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 
 step "tests, with a Postgres of their own"
 ./scripts/postgres.sh with cargo test --workspace --all-features --locked
@@ -60,88 +60,45 @@ step "tests, with a Postgres of their own"
 step "tests, with features of serde_json that other crates may switch on"
 CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
 
-# Runs an example, with what it needs on its command line. What it prints is shown if it fails.
-run_example() {
-    local name=$1
-    shift
-    timeout 120 "${CARGO_TARGET_DIR:-target}/debug/examples/$name" "$@" >"$scratch/out" 2>&1
-}
-example() {
-    local name=$1
-    case $name in
-        approval)
-            # It dies while it waits for the answer, as it says.
-            ! run_example "$name" --db "sqlite:$scratch/approval.db" start \
-                && run_example "$name" --db "sqlite:$scratch/approval.db" pending \
-                && run_example "$name" --db "sqlite:$scratch/approval.db" answer yes \
-                && grep --quiet paid "$scratch/out"
-            ;;
-        # A file by itself is a database, and the next process goes on with the conversation.
-        chat)
-            run_example "$name" --db "$scratch/chat.db" <<<hello \
-                && run_example "$name" --db "$scratch/chat.db" <<<again \
-                && ! run_example "$name" --db mysql://chat <<<hello \
-                && grep --quiet '`mysql://chat` is no database: give a file' "$scratch/out"
-            ;;
-        server) run_example "$name" --selftest --allow-origin http://localhost:3000 ;;
-        studio) run_example "$name" --selftest ;;
-        # Needs a Restate server: scripts/cluster.sh drives it, with --all.
-        cluster) ;;
-        # Serves until it is stopped: the clients of LangGraph's server drive it, with --all.
-        compat_server) ;;
-        crash_target) run_example "$name" --db "sqlite:$scratch/crash.db" --thread t1 --log "$scratch/crash.log" ;;
-        *) run_example "$name" ;;
-    esac || { cat "$scratch/out"; exit 1; }
-}
-
 step "examples"
-# As the tests have compiled them: then there is nothing to compile.
-cargo build --quiet --locked --workspace --all-features --bins --examples
-scratch=$(mktemp -d)
-beside=
-trap '[ -z "$beside" ] || kill "$beside" 2>/dev/null || true; rm -rf "$scratch"' EXIT
-for example in examples/*.rs examples/*/main.rs; do
-    name=$(basename "${example%/main.rs}" .rs)
-    printf -- '-- %s\n' "$name"
-    example "$name"
-done
+./scripts/examples.sh
 
 if $all; then
     # It compiles and waits for nobody; those that follow wait for servers, browsers and people's answers more than they compute. It has
     # what they leave of the processors, and is shown when it is done.
     nice -n 19 ./scripts/hygiene.sh >"$scratch/hygiene" 2>&1 &
     beside=$!
+    at_exit end_process "$beside"
 
     step "real model servers"
     # Named so that what is compiled already is used.
-    ./scripts/llm.sh cargo test --workspace --all-features --locked --test servers
+    ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers
 
     step "the Model Context Protocol's own suite, and its clients and servers"
-    ./scripts/mcp.sh
+    ./scripts/peers.sh mcp
 
     step "new projects"
-    ./scripts/new-projects.sh
+    ./scripts/peers.sh new-projects
 
     step "fresh scenarios of the reference"
-    ./scripts/fresh-scenarios.sh
+    ./scripts/peers.sh fresh-scenarios
 
     step "the clients of LangGraph's server, and its own tests"
-    ./scripts/clients.sh
-    ./scripts/suites.sh
+    ./scripts/peers.sh clients
+    ./scripts/peers.sh suites
 
     step "graphs on a Restate cluster"
-    ./scripts/cluster.sh
+    ./scripts/peers.sh cluster
 
     step "the studio in Chromium"
-    ./scripts/studio.sh
+    ./scripts/peers.sh studio
 
     step "AG-UI, with the protocol's own client and validator"
-    ./scripts/agui.sh "${CARGO_TARGET_DIR:-target}/debug/examples/server"
+    ./scripts/peers.sh agui
 
     step "spelling, the book, each feature by itself, the public API: begun beside the others"
     status=0
     wait "$beside" || status=$?
-    beside=
     cat "$scratch/hygiene"
     [ "$status" = 0 ] || exit "$status"
 fi

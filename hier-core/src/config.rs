@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Claim, WhenRunning};
 use crate::policy::StepPolicy;
+pub use crate::runs::Durability;
 use crate::sync::lock;
 
 /// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
@@ -50,20 +51,6 @@ pub struct Config {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) interrupt_before: Option<Vec<String>>,
     pub(crate) interrupt_after: Option<Vec<String>>,
-}
-
-/// When checkpoints are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Durability {
-    /// Each before the next step starts, and what a task did before the task counts as done.
-    Sync,
-    /// In the background, in order: the run does not wait. A crash loses the last moments, never the order. At the end of
-    /// the run everything is stored.
-    #[default]
-    Async,
-    /// Once, when the run ends, in whatever way but a crash or a future that is dropped. There is no history of the steps
-    /// between.
-    Exit,
 }
 
 impl Default for Config {

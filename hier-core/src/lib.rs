@@ -62,7 +62,7 @@ pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durab
 pub use engine::program::{Interrupt, Run, SignalWait};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
-    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskFinished, TaskSnapshot, TaskStarted, branch_off,
+    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,
 };
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, runs, store};

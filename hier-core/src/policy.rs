@@ -36,52 +36,79 @@ pub struct StoppedClock {
 
 /// Decides where a run pauses, and which tasks of a step run elsewhere.
 ///
-/// A namespace is a list of the parts that lead from the root graph to a subgraph; it is empty for the root.
+/// A namespace is a list of the parts that lead from the root graph to a subgraph; it is empty for the root. Each method defaults to what
+/// happens without a policy.
 pub trait StepPolicy: fmt::Debug + Send + Sync {
     /// Returns the clock for the ids of a namespace. Defaults to the system's clock.
-    fn clock(&self, namespace: &str) -> Option<StoppedClock>;
+    fn clock(&self, namespace: &str) -> Option<StoppedClock> {
+        let _ = namespace;
+        None
+    }
 
     /// Returns true if the run continues one that another policy paused.
-    fn resumes(&self) -> bool;
+    fn resumes(&self) -> bool {
+        false
+    }
 
     /// Returns true if that run paused between two steps of the root graph, with no subgraph running.
-    fn resumes_between_steps(&self) -> bool;
+    fn resumes_between_steps(&self) -> bool {
+        false
+    }
 
     /// Records that a graph is entered and must not pass this step.
-    fn start_at(&self, namespace: &[String], last_step: i64);
+    fn start_at(&self, namespace: &[String], last_step: i64) {
+        let _ = (namespace, last_step);
+    }
 
     /// Returns the last step of a graph that is resumed: this one, unless the graph was entered before the run paused.
-    fn resume_at(&self, namespace: &[String], last_step: i64) -> i64;
+    fn resume_at(&self, namespace: &[String], last_step: i64) -> i64 {
+        let _ = namespace;
+        last_step
+    }
 
     /// Records that the current step only applies results of tasks that ran elsewhere: it does not count as a step of this run.
-    fn only_applies(&self);
+    fn only_applies(&self) {}
 
     /// Records that a step is stored.
-    fn stored(&self, namespace: &[String]);
+    fn stored(&self, namespace: &[String]) {
+        let _ = namespace;
+    }
 
     /// Returns true if the run pauses before the next step of a graph.
-    fn pauses(&self, is_subgraph: bool) -> bool;
+    fn pauses(&self, is_subgraph: bool) -> bool {
+        let _ = is_subgraph;
+        false
+    }
 
     /// Records that the run pauses.
-    fn paused(&self);
+    fn paused(&self) {}
 
     /// Returns the part of this graph's open step that the run does. Defaults to all of it.
-    fn partial_step(&self, namespace: &[String]) -> Option<PartialStep>;
+    fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
+        let _ = namespace;
+        None
+    }
 
     /// Records that the partial step is done; later steps run as a whole.
-    fn partial_step_done(&self);
+    fn partial_step_done(&self) {}
 
     /// Returns true if tasks of this node may run elsewhere.
-    fn may_run_elsewhere(&self, node: &str) -> bool;
+    fn may_run_elsewhere(&self, node: &str) -> bool {
+        let _ = node;
+        false
+    }
 
     /// Decides whether these tasks run elsewhere. If so, the run pauses.
-    fn runs_elsewhere(&self, namespace: &[String], tasks: Vec<String>) -> bool;
+    fn runs_elsewhere(&self, namespace: &[String], tasks: Vec<String>) -> bool {
+        let _ = (namespace, tasks);
+        false
+    }
 
     /// Records that a step of several tasks begins: the run does not pause inside it.
-    fn wide_step_begins(&self);
+    fn wide_step_begins(&self) {}
 
     /// Records that it has ended.
-    fn wide_step_ends(&self);
+    fn wide_step_ends(&self) {}
 }
 
 /// A step of several tasks that is running. Ends when it is dropped.

@@ -100,11 +100,15 @@ impl Question {
     /// ```
     /// # use hier_core::prelude::*;
     /// use hier_core::Question;
-    /// use hier_core::agent::ApprovalRequest;
     ///
-    /// fn wants_to_call(question: &Question) -> Result<String> {
-    ///     let asked: ApprovalRequest = question.parse()?;
-    ///     Ok(format!("{} wants to call {}", asked.agent, asked.call.name))
+    /// #[derive(Deserialize)]
+    /// struct Payment {
+    ///     euros: u32,
+    /// }
+    ///
+    /// fn ask(question: &Question) -> Result<String> {
+    ///     let payment: Payment = question.parse()?;
+    ///     Ok(format!("pay {} euros?", payment.euros))
     /// }
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {

@@ -1,4 +1,4 @@
-//! Against other people's servers, which `scripts/llm.sh` installs and starts: one that answers what is written down, in
+//! Against other people's servers, which `scripts/peers.sh llm` installs and starts: one that answers what is written down, in
 //! five dialects, and llama.cpp with a small real model.
 
 use std::io::Write;
@@ -14,8 +14,9 @@ use serde_json::json;
 /// Says so past the capture of the test runner, which shows what failed tests print, and this one passes.
 fn skipped<T>(variable: &str) -> Option<T> {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    let text =
-        format!("\n*** SKIPPED {name}: no {variable}; run `scripts/llm.sh cargo test --package hier-models` ***\n");
+    let text = format!(
+        "\n*** SKIPPED {name}: no {variable}; run `scripts/peers.sh llm cargo test --package hier-models` ***\n"
+    );
     std::io::stderr().write_all(text.as_bytes()).expect("an open stderr");
     None
 }

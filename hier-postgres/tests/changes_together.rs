@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
 use hier_core::runs::{
-    Claimed, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError, Settlement,
-    ThreadPatch,
+    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError,
+    Settlement, ThreadPatch,
 };
 use hier_postgres::Postgres;
 use kit::server::{Road, blocked, connected, server};
@@ -61,7 +61,7 @@ impl Desk {
     }
 
     fn tells(&self, number: usize) -> Settlement {
-        Settlement::events(vec![NewEvent::new(self.claimed[number].run.id, "values", json!({ "n": number }))])
+        Settlement::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
     /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
@@ -87,7 +87,7 @@ impl Desk {
 
     async fn modes(&self, number: usize) -> Vec<String> {
         let page = self.store.events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
-        page.events.iter().map(|row| row.event.mode.clone()).collect()
+        page.events.iter().map(|row| row.event.mode().to_owned()).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Letter, ListQuery, Prune, SaverError};
 use hier_core::runs::{
-    Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, Settlement,
-    ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
+    Settlement, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -156,7 +156,8 @@ async fn goes_past_rows<S: RunStore>(
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
     let claimed = old.claim_run(claim).await.expect("what can be read").expect("the run");
     let index = ThreadIndex::new(ThreadStatus::Idle).values(serde_json::json!({ "n": 1 }));
-    let event = NewEvent::new(Some(claimed.run.id), "custom", serde_json::json!(1));
+    let event =
+        NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
     let settlement = Settlement::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
     old.record(&claimed.lease, settlement).await.expect("its end");
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
-use hier_core::runs::{EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
 use hier_postgres::Postgres;
 use kit::server::{Road, server};
 use tokio::time::{Instant, timeout};
@@ -164,10 +164,15 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
         here.create_run(run(&thread)).await.expect("a run");
         let claim = RunClaim::new("desk 1", Duration::from_mins(5), ["desk".to_owned()]);
         let claimed = here.claim_run(claim).await.expect("the server").expect("the run");
-        let told = || NewEvent::new(Some(claimed.run.id), "custom", serde_json::json!("once"));
+        let told = || {
+            NewEvent::new(
+                Some(claimed.run.id),
+                LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!("once") },
+            )
+        };
         let seen = async || {
             let page = there.events(EventQuery::after(&*thread, 0)).await.expect("its events");
-            page.events.iter().filter(|row| row.event.mode == "custom").count()
+            page.events.iter().filter(|row| row.event.mode() == "custom").count()
         };
         road.hold_answers();
         let recording = here.record(&claimed.lease, Settlement::events(vec![told()]));

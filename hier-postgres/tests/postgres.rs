@@ -5,7 +5,7 @@
 mod kit;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
-use hier_core::runs::{Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
 use hier_postgres::{Postgres, PostgresOptions};
 use hier_testkit::checkpoint::{self as suite, Report};
 use kit::pooler::pooler;
@@ -258,7 +258,7 @@ async fn what_is_there_is_read_through_a_pooler() {
         open().await.release(&claimed.lease).await.expect("released");
         let next = open().await.claim_run(claim()).await.expect("the server").expect("the run whose worker has let go");
         assert_eq!(next.run.id, run);
-        let told = NewEvent::new(run, "values", serde_json::json!({}));
+        let told = NewEvent::new(run, LogEvent::Values(serde_json::json!({})));
         assert!(open().await.record(&next.lease, Settlement::events(vec![told])).await.expect("stored") > 1);
         there.hand_back(&next.lease, run).await.expect("handed back");
     }

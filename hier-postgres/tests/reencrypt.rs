@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, EventQuery, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunStatus, RunStore, Settlement,
-    ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunStatus, RunStore,
+    Settlement, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -39,7 +39,11 @@ async fn fill<S: RunStore>(old: &S, foreign: &S) {
     old.create_run(run_of("busy".to_owned(), "input".to_owned())).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
     let claimed = old.claim_run(claim).await.expect("what can be read").expect("the run");
-    let events = (0..MANY).map(|number| NewEvent::new(Some(claimed.run.id), "custom", json!(number))).collect();
+    let events = (0..MANY)
+        .map(|number| {
+            NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: json!(number) })
+        })
+        .collect();
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": 1 }));
     let settlement = Settlement::events(events).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
     old.record(&claimed.lease, settlement).await.expect("its end");
@@ -60,7 +64,7 @@ async fn seals_all_pages<S: RunStore>(
     let mut query = EventQuery::after("busy", 0);
     query.limit = usize::MAX;
     let page = new.events(query).await.expect("what can be read");
-    let told = page.events.iter().filter(|event| event.event.mode == "custom").count() as u64;
+    let told = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
     assert_eq!(told, MANY);
     for number in [0, MANY / 2, MANY - 1] {
         assert!(new.thread(&format!("thread-{number:05}")).await.expect("what can be read").is_some());

@@ -11,8 +11,8 @@ use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, Document, EventQuery, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
-    Settlement, ThreadIndex, ThreadStatus,
+    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus,
+    RunStore, Settlement, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_worker::Worker;
@@ -46,7 +46,7 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     for number in 0..steps {
         let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7])], 1);
         let mut settlement = Settlement::records(vec![record]);
-        settlement.events = vec![NewEvent::new(run.id, "values", json!({ "n": number }))];
+        settlement.events = vec![NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })))];
         store.record(&lease, settlement).await.expect("stored");
         last = Some(checkpoint);
     }
@@ -174,7 +174,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let end = RunEnd::new(added.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await.expect("the lease is good");
     let page = store.events(EventQuery::after("t", 0)).await.expect("events");
-    let modes: Vec<_> = page.events.iter().map(|row| &*row.event.mode).collect();
+    let modes: Vec<_> = page.events.iter().map(|row| row.event.mode()).collect();
     assert_eq!(modes, ["start", "end", "start", "end"]);
 }
 
@@ -256,14 +256,14 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
         assert_eq!((run.id, run.attempts), (made.id, 1));
         for number in 0..3 {
             road.lose_one_answer();
-            let told = NewEvent::new(run.id, "values", json!({ "n": number }));
+            let told = NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })));
             store.record(&lease, Settlement::events(vec![told])).await.expect("stored");
         }
         road.lose_one_answer();
         let end = RunEnd::new(run.id, RunStatus::Success);
         store.record(&lease, Settlement::default().end(end)).await.expect("ended");
         let page = store.events(EventQuery::after(&*thread, 0)).await.expect("events");
-        let modes: Vec<_> = page.events.iter().map(|row| (row.number, &*row.event.mode)).collect();
+        let modes: Vec<_> = page.events.iter().map(|row| (row.number, row.event.mode())).collect();
         assert_eq!(modes, [(1, "start"), (2, "values"), (3, "values"), (4, "values"), (5, "end")]);
         // The other one is not in the way of the next round.
         store.remove_thread(&thread).await.expect("removed");

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore, RunsError,
-    Settlement, ThreadQuery,
+    Document, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
+    RunsError, Settlement, ThreadQuery,
 };
 
 /// More than a store looks at in one go.
@@ -79,7 +79,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
             assert!(lines[0].contains(part), "{}", lines[0]);
         }
     }
-    let event = NewEvent::new(Some(good), "custom", serde_json::json!(1));
+    let event = NewEvent::new(Some(good), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
     let settlement = Settlement::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
     store.record(&claimed.lease, settlement).await.expect("its end");
     assert!(store.claim_run(claim()).await.expect("what can be read").is_none());

@@ -7,7 +7,7 @@ use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, Save
 use hier_core::drive::{self, PartialStep};
 use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
-use hier_core::{Outcome, RunError, StreamMode};
+use hier_core::{Outcome, RunError};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -257,7 +257,7 @@ impl Host {
             None => None,
         };
         if let (Some(teller), Some(listener)) = (&teller, &piece.listener) {
-            run.modes = listener.modes.iter().filter_map(|mode| StreamMode::from_name(mode)).collect();
+            run.modes.clone_from(&listener.modes);
             run.tell = Some(teller.tell());
         }
         let ended = graph.run(run).await;

@@ -136,8 +136,7 @@ impl DynGraph for Handed {
         settings.context.clone_from(&run.context.context);
         settings.configurable.clone_from(&run.context.configurable);
         let (thread, id) = (settings.thread.clone(), settings.run_id().unwrap_or_else(Uuid::new_v4));
-        let modes = run.modes.iter().map(|mode| mode.name().to_owned()).collect();
-        let stream = self.remote.stream_as(id, &self.hub, run.input.clone(), settings, modes);
+        let stream = self.remote.stream_as(id, &self.hub, run.input.clone(), settings, run.modes.clone());
         self.follow(run, (&thread, id), stream).await.map_err(|error| self.failed(error))
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::drive::Settings;
 use hier_core::graph::DynInput;
-use hier_core::runs::NewEvent;
+use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -161,7 +161,13 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
         if lines.read_line(&mut text).await? == 0 {
             return Ok(());
         }
-        match (serde_json::from_str(&text)?, &mut piece) {
+        let line = serde_json::from_str(&text).inspect_err(|error| {
+            if let Some((heard, _)) = &piece {
+                tracing::warn!(%error, "dropped the events of a worker: a line cannot be read, perhaps because the worker is of another version");
+                lock(heard).tell(Told::Lost);
+            }
+        });
+        match (line?, &mut piece) {
             (Line::Open { token, slice, part }, None) => {
                 let Some(heard) = hub.upgrade().and_then(|hub| lock(&hub.runs).get(&token).cloned()) else {
                     return Ok(());
@@ -228,8 +234,7 @@ impl Heard {
 }
 
 impl RemoteGraph {
-    /// Runs the graph and hands over its events as they come: those of these modes, named as `StreamMode`'s (`values`, `updates`,
-    /// `custom`, `tasks`, `messages`, `checkpoints`, `debug`).
+    /// Runs the graph and hands over its events of these modes as they come.
     ///
     /// Workers send them straight to the hub. An event is handed over once, also if the work that told it is done again and tells the
     /// same; where it tells something else (tokens of a model), [`Told::Lost`] says so, and what the second try tells comes after it.
@@ -240,9 +245,9 @@ impl RemoteGraph {
         hub: &Hub,
         input: DynInput,
         config: Config,
-        modes: impl IntoIterator<Item = impl Into<String>>,
+        modes: impl IntoIterator<Item = StreamMode>,
     ) -> RemoteStream {
-        let modes = modes.into_iter().map(Into::into).collect();
+        let modes = modes.into_iter().collect();
         match settings_of(&config) {
             Ok(settings) => self.stream_as(Uuid::new_v4(), hub, input, settings, modes),
             Err(error) => {
@@ -259,7 +264,7 @@ impl RemoteGraph {
         hub: &Hub,
         input: DynInput,
         settings: Settings,
-        modes: Vec<String>,
+        modes: Vec<StreamMode>,
     ) -> RemoteStream {
         let (sender, told) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();
@@ -274,4 +279,23 @@ impl RemoteGraph {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_event_that_cannot_be_read_is_reported_as_lost() {
+        let hub = Hub::listen("127.0.0.1:0").await.unwrap();
+        let (sender, mut told) = mpsc::unbounded_channel();
+        let (token, slice) = (Uuid::new_v4(), 1);
+        let heard = Heard { told: sender, slice, pieces: HashMap::new() };
+        lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
+        let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
+        let open = serde_json::to_string(&Line::Open { token, slice, part: None }).unwrap();
+        let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
+        worker.write_all(format!("{open}\n{unknown}\n").as_bytes()).await.unwrap();
+        assert_eq!(told.recv().await, Some(Told::Lost));
+    }
 }

@@ -5,6 +5,7 @@ use hier_core::Outcome;
 use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
 use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
+use hier_core::runs::StreamMode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -96,7 +97,7 @@ pub(crate) struct Begin {
 pub(crate) struct Listener {
     pub(crate) address: String,
     pub(crate) token: Uuid,
-    pub(crate) modes: Vec<String>,
+    pub(crate) modes: Vec<StreamMode>,
 }
 
 /// How a run ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{Also, Checkpointer, Conversations, Lease, Record, Saved, SaverError, saver_calls};
-use hier_core::runs::{Bell, Claimed, NewRun, Run, RunClaim, RunStore, RunsError, run_calls};
+use hier_core::runs::{Bell, Claimed, NewRun, Run, RunBackend, RunClaim, RunStore, RunsError, run_calls};
 use uuid::Uuid;
 
 /// A saver as graphs take it, made of a [`SaverLayer`]; a store of runs as workers take it, if it is a [`RunsLayer`].
@@ -177,8 +177,8 @@ run_calls! {
                 self.0.runs_store().bell()
             }
 
-            fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
-                self
+            fn backend(&self) -> &dyn RunBackend {
+                self.0.runs_store().backend()
             }
 
             async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {

@@ -9,21 +9,20 @@ use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Ending};
+use super::prepare;
+use super::shared::Shared;
 use super::watch::{self, Heartbeat, Stop, Storing};
-use super::{Shared, prepare};
 use hier_checkpoint::panics;
-use hier_core::Durability;
-use hier_core::Outcome;
-use hier_core::RunError;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
+use hier_core::{Outcome, RunError};
 
 /// Does the run. Whatever goes wrong, it is stored, or the run is left to whoever claims it next. Its place is free for another one once
 /// nothing of it is at work any more: whoever hears of its end may add the next run at once.
 pub(super) async fn drive(shared: &Shared, claimed: Claimed, place: OwnedSemaphorePermit, stop: &CancellationToken) {
     let Claimed { run, lease, .. } = claimed;
-    let keeps = prepare::keeps(prepare::durability(&run.request).unwrap_or(Durability::Async));
+    let keeps = prepare::keeps(run.request.durability);
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
     let done = done(shared, &run, &log, stop).await;
     drop(place);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Shared;
+use super::shared::Shared;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{DueQuery, DueThread};
 use hier_core::graph::DynGraph;

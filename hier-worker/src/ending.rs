@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::shared::Shared;
 use hier_checkpoint::panics;
 use hier_core::Config;
 use hier_core::Outcome;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{Checkpointer, Conversations, SaverError, saver_calls};
-use hier_core::runs::{Bell, RunStore, RunsError, run_calls};
+use hier_core::runs::{Bell, RunBackend, RunStore, RunsError, run_calls};
 
 /// A store whose panics become [`SaverError::Panicked`], whatever of it is called.
 pub(super) struct Guarded {
@@ -73,8 +73,8 @@ run_calls! {
                 })
             }
 
-            fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
-                self
+            fn backend(&self) -> &dyn RunBackend {
+                self.store.backend()
             }
         }
     }

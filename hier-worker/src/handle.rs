@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Shared, drive};
+use super::drive;
+use super::shared::Shared;
 use hier_checkpoint::sync::{Mutex, lock};
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};

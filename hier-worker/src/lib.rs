@@ -36,12 +36,13 @@
 //! # }
 //! ```
 
-pub(crate) mod drive;
+mod drive;
 mod due;
 mod ending;
 mod guarded;
 mod handle;
-pub(crate) mod prepare;
+mod prepare;
+mod shared;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -61,34 +62,16 @@ use hier_checkpoint::panics;
 use hier_core::graph::DynGraph;
 use hier_core::runs::{Claimed, Run, RunClaim, RunStore};
 use hier_core::store::Store;
+use shared::Shared;
 
 /// How many runs a worker claims at once. No more, so that other workers have their part.
 const AT_ONCE: usize = 32;
 /// How long a worker waits after the store has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Told of each run that has ended here.
-type Ended = dyn Fn(&Run) + Send + Sync;
-
 /// Claims runs and does them.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker(Shared, Handle);
-
-/// What all runs of a worker share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn RunStore>,
-    pub(crate) graphs: BTreeMap<String, Arc<dyn DynGraph>>,
-    pub(crate) memory: Option<Arc<dyn Store>>,
-    pub(crate) lasts: Duration,
-    pub(crate) poll: Duration,
-    pub(crate) flush: Duration,
-    pub(crate) attempts: u32,
-    pub(crate) max_run_time: Duration,
-    pub(crate) max_steps: usize,
-    pub(crate) ended: Option<Arc<Ended>>,
-    holder: String,
-    concurrency: usize,
-}
 
 impl Worker {
     /// A worker that does ten runs at once, and has no graphs yet.

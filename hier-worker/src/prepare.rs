@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use hier_core::StreamMode;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use hier_core::runs::{Failure, Keeps, Request, Run, RunsError};
@@ -14,16 +13,6 @@ use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability};
 /// What is wrong with a request.
 fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
-}
-
-/// When the run's checkpoints are stored.
-pub(super) fn durability(request: &Request) -> Result<Durability, Failure> {
-    match request.durability.as_deref() {
-        None | Some("async") => Ok(Durability::Async),
-        Some("sync") => Ok(Durability::Sync),
-        Some("exit") => Ok(Durability::Exit),
-        Some(other) => Err(invalid(format!("`durability` is `{other}`: it can be `sync`, `async` or `exit`"))),
-    }
 }
 
 /// When its events are stored.
@@ -60,7 +49,7 @@ pub(super) fn prepare(
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
     let mut config = Config::thread(&run.thread)
-        .durability(durability(request)?)
+        .durability(request.durability)
         .stream_subgraphs(request.stream_subgraphs)
         .cancel(cancel);
     for (key, value) in &run.metadata {
@@ -86,7 +75,7 @@ pub(super) fn prepare(
         config = config.checkpoint(checkpoint);
     }
     let mut prepared = DynRun::new(input, config);
-    prepared.modes = request.stream_modes.iter().filter_map(|mode| StreamMode::from_name(mode)).collect();
+    prepared.modes.clone_from(&request.stream_modes);
     prepared.context = RunContext::new(request.context.clone());
     prepared.context.thread = Some(run.thread.clone());
     if let Some(Value::Object(configurable)) = request.config.get("configurable") {

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Shared;
+use super::shared::Shared;
 use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Cancel, Run, RunLog};
 

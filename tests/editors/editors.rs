@@ -1,4 +1,4 @@
-//! What an editor makes of `graph!`, asked of rust-analyzer: `scripts/editors.sh` says where it is, in `HIER_TEST_RUST_ANALYZER`.
+//! What an editor makes of `graph!`, asked of rust-analyzer: `scripts/peers.sh editors` says where it is, in `HIER_TEST_RUST_ANALYZER`.
 //! One test, since opening the crate takes half a minute.
 
 use hier_editors::{Editor, Place};
@@ -11,7 +11,7 @@ const FUNCTION: &str = "async fn classify(filing: &Filing) -> FilingUpdate {";
 #[test]
 fn an_editor_knows_what_stands_in_graph() {
     let Ok(program) = std::env::var("HIER_TEST_RUST_ANALYZER") else {
-        eprintln!("\n*** SKIPPED: no HIER_TEST_RUST_ANALYZER; run `scripts/editors.sh` ***\n");
+        eprintln!("\n*** SKIPPED: no HIER_TEST_RUST_ANALYZER; run `scripts/peers.sh editors` ***\n");
         return;
     };
     let mut editor = Editor::open(&program, DESK);

@@ -50,7 +50,30 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
             ("uuid", "ids of checkpoints"),
         ],
     ),
-    ("hier_checkpoint", &[("uuid", "ids of checkpoints")]),
+    (
+        "hier_checkpoint",
+        &[
+            ("async_trait", "savers and stores are implemented with it"),
+            ("futures_core", "`BoxFuture`, of the same"),
+            ("schemars", "messages and options of runs have schemas"),
+            ("serde_core", "records and messages are stored"),
+            ("serde_json", "metadata, inputs and questions are JSON"),
+            ("uuid", "ids of checkpoints"),
+        ],
+    ),
+    ("hier_draw", &[]),
+    (
+        "hier_agents",
+        &[
+            ("futures_core", "a model answers with a `Stream`"),
+            ("schemars", "arguments of tools and answers have schemas"),
+            ("serde_core", "states and answers are stored"),
+            ("serde_json", "arguments of tools and answers are JSON"),
+        ],
+    ),
+    ("hier_worker", &[("tokio_util", "`CancellationToken`, with which a worker is stopped")]),
+    ("hier_sqlite", &[("uuid", "ids of checkpoints")]),
+    ("hier_postgres", &[("uuid", "ids of checkpoints")]),
     ("hier_models", &[]),
     (
         "hier_mcp",

@@ -26,7 +26,7 @@ use hier_core::state::{Contains, SharesWith, Values};
 /// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
 /// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
 /// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
-/// assert!(desk.spec().mermaid().contains("worker"));
+/// assert!(desk.spec().nodes.iter().any(|node| node.name == "worker"));
 /// # Ok(())
 /// # }
 /// ```

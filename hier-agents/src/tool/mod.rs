@@ -20,7 +20,7 @@ use hier_core::state::Values;
 /// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it; by hand it is
 /// written with [`async_trait`](hier_core::async_trait).
 ///
-/// The attribute's grammar, and what a tool takes and returns, is on [its page](macro@hier_core::prelude::tool).
+/// The attribute's grammar, and what a tool takes and returns, is on [its page](macro@crate::prelude::tool).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tool for agents over `{S}` with the context `{C}`",
     label = "no tool for agents over `{S}` with the context `{C}`",
@@ -90,7 +90,7 @@ pub trait DeclaredTool: NamedTool {
 /// assert_eq!((spec.name.as_str(), spec.description.as_str()), ("refund", "Gives the money of an order back."));
 /// ```
 ///
-/// `tools![path, …]` takes functions with [`#[tool]`](macro@hier_core::prelude::tool) above them, and is an array of their
+/// `tools![path, …]` takes functions with [`#[tool]`](macro@crate::prelude::tool) above them, and is an array of their
 /// [`ToolSpec`](crate::ToolSpec)s, in this order. What has no `#[tool]` is refused at its path.
 ///
 /// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::ToolNode).

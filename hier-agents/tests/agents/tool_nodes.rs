@@ -7,6 +7,7 @@ use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest, ToolErrors, ToolNode, ToolStatus};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::Place;
+use hier_core::runs::{TaskEvent, TaskPhase};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Barrier;
@@ -193,8 +194,8 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
     let mut events = Support::compile().stream(asked(), Config::default(), desk, [StreamMode::Tasks]);
     let mut ran = Vec::new();
     while let Some(event) = events.next().await {
-        if let Event::TaskStarted(task) = event.unwrap() {
-            ran.push(task.node);
+        if let Event::Task(TaskEvent { node, phase: TaskPhase::Started { .. }, .. }) = event.unwrap() {
+            ran.push(node);
         }
     }
     assert_eq!(ran, ["think", "act", "person", "think"]);

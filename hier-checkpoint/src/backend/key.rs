@@ -14,7 +14,7 @@ use zeroize::Zeroize;
 ///
 /// let key = Key::from_hex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")?;
 /// assert_eq!(format!("{key:?}"), "Key(…)");
-/// # Ok::<(), crate::checkpoint::SaverError>(())
+/// # Ok::<(), hier_checkpoint::checkpoint::SaverError>(())
 /// ```
 #[derive(Clone)]
 pub struct Key([u8; 32]);

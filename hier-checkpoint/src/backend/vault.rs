@@ -78,6 +78,7 @@ impl Vault {
     }
 
     /// The same for a database that is still to be named.
+    #[must_use]
     pub fn of_a_database(&self) -> Self {
         Self { database: Arc::default(), ..self.clone() }
     }

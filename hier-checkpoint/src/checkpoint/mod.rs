@@ -56,6 +56,9 @@ pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 ///
 /// Everything is committed under a [`Lease`]: the proof that its holder was the last to claim the thread.
 ///
+/// A saver implements leases, commits, reads and the deletion of a thread. The other methods have a default that does without: copies,
+/// pruning, deletion of runs, mailboxes, timers, the cache of conversations.
+///
 /// The trait is written with [`async_trait`](crate::async_trait), and so is an implementation. A call counts from when its
 /// future is first polled: where the order of calls matters, it is the order of those polls.
 #[diagnostic::on_unimplemented(
@@ -119,19 +122,38 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Copies the whole history of a thread to another thread and replaces its history. The copy includes all namespaces and pending
     /// writes. The source is not changed. If the source is unknown, the target has no history afterwards. The copy is due at the same
     /// time as the source. The mailbox of the source is not copied.
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
+    ///
+    /// Defaults to an error: the saver does not copy threads.
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
+        let _ = (from, to);
+        Err(SaverError::not_supported("copies of threads"))
+    }
 
     /// Deletes the checkpoints whose metadata has one of these as `run_id`, in all threads and namespaces, with their
     /// pending writes. Values that other checkpoints still need stay. Unknown ids are no error.
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
+    ///
+    /// Defaults to an error: the saver deletes whole threads only.
+    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
+        let _ = runs;
+        Err(SaverError::not_supported("the deletion of runs"))
+    }
 
     /// Deletes what is no longer wanted, and returns how many checkpoints that were. Every checkpoint that stays can be
     /// read as before; its parent link is cut if the parent is gone.
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
+    ///
+    /// Defaults to an error: the saver deletes whole threads only.
+    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
+        let _ = prune;
+        Err(SaverError::not_supported("pruning"))
+    }
 
     /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`]) and that nobody holds, and returns
     /// how many those were.
-    async fn sweep(&self) -> Result<u64, SaverError>;
+    ///
+    /// Defaults to none: the threads of the saver live until they are deleted.
+    async fn sweep(&self) -> Result<u64, SaverError> {
+        Ok(0)
+    }
 
     /// As [`Self::commit`], and changes beside the records what `also` says: all of it or nothing.
     ///

@@ -149,7 +149,7 @@ pub fn is_per_call(namespace: &str) -> bool {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use crate::checkpoint::{MemorySaver, sweep_every};
+/// # use hier_checkpoint::checkpoint::{MemorySaver, sweep_every};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let saver = MemorySaver::default();

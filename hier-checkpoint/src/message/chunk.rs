@@ -83,7 +83,8 @@ impl ChatResponse {
 ///
 /// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt then follows, and only that is part of
 /// the answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChatChunk {
     /// The next piece of its text.

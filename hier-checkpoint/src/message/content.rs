@@ -30,7 +30,7 @@ impl Content {
     /// Text, images and files, in order.
     ///
     /// ```
-    /// # use hier_core::agent::{Content, Message, Part};
+    /// # use hier_checkpoint::message::{Content, Message, Part};
     /// let scan = Content::parts([Part::text("What does this receipt say?"), Part::image("https://example.org/1.png")]);
     /// let question = Message::user(scan);
     /// # assert_eq!(question.content().unwrap().text(), "What does this receipt say?");
@@ -124,7 +124,7 @@ impl Part {
     /// Returns the part as text, image or file, in whatever form it arrived. Returns none for any other block.
     ///
     /// ```
-    /// # use hier_core::agent::Part;
+    /// # use hier_checkpoint::message::Part;
     /// # use serde_json::json;
     /// let block = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=", "metadata": { "name": "dot.png" } });
     /// let part: Part = serde_json::from_value(block.clone())?;

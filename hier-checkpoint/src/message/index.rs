@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A list of up to so many is looked through: an index of fewer costs more than it saves.
 const FEW: usize = 16;
 
-/// The place of each name, once the list is longer than [`FEW`]. Where a name stands twice, its last.
+/// The place of each name, once the list is longer than `FEW`. Where a name stands twice, its last.
 ///
 /// A name is known by its hash: what is shared is copied when it changes, and numbers are copied faster than names. Whoever finds a
 /// place looks whether the name stands there.

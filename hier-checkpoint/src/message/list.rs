@@ -55,6 +55,7 @@ impl Messages {
 
     /// The same conversation with a message in front, which is no part of it.
     #[doc(hidden)]
+    #[must_use]
     pub fn preceded_by(&self, first: Option<Message>) -> Self {
         match first {
             Some(first) => Self::of([Arc::new(identified(first))].into_iter().chain(self.list.iter().cloned())),
@@ -64,6 +65,7 @@ impl Messages {
 
     /// The same conversation with others behind it.
     #[doc(hidden)]
+    #[must_use]
     pub fn followed_by(&self, others: Vec<Message>) -> Self {
         let mut all = self.clone();
         for message in others {

@@ -101,7 +101,7 @@ impl ToolCall {
     /// A call of a tool, with a fresh id.
     ///
     /// ```
-    /// # use hier_core::agent::{Message, ToolCall};
+    /// # use hier_checkpoint::message::{Message, ToolCall};
     /// # use serde_json::json;
     /// let both = [ToolCall::new("order", json!({ "number": 17 })), ToolCall::new("order", json!({ "number": 18 }))];
     /// assert_eq!(Message::calls("I look both up.", both).tool_calls().len(), 2);
@@ -151,7 +151,7 @@ impl Message {
     /// A message of the model that calls one tool, with a fresh id for the call.
     ///
     /// ```
-    /// # use hier_core::agent::Message;
+    /// # use hier_checkpoint::message::Message;
     /// # use serde_json::json;
     /// let message = Message::call("lookup_rate", json!({ "year": 2026 }));
     /// assert_eq!(message.tool_calls()[0].name, "lookup_rate");

@@ -12,7 +12,7 @@ impl Messages {
     /// goes, and what stands before it.
     ///
     /// ```
-    /// # use hier_core::agent::{Message, Messages};
+    /// # use hier_checkpoint::message::{Message, Messages};
     /// let talk: Messages =
     ///     [Message::system("Be kind."), Message::user("one"), Message::assistant("two"), Message::user("three")].into();
     /// let texts: Vec<_> = talk.last_messages(1).iter().map(|m| m.content().unwrap().text()).collect();

@@ -54,7 +54,7 @@ pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);
 }
 
-/// Messages are merged by id, or removed: see [`Messages`](crate::agent::Messages).
+/// Messages are merged by id, or removed: see [`Messages`](crate::message::Messages).
 pub fn messages<T: MergeMessages>(value: &mut T, new: T) -> Result<(), ReduceError> {
     value.merge_messages(new)
 }

@@ -228,7 +228,7 @@ impl<T: Identified> Upsert for Vec<T> {
 #[diagnostic::on_unimplemented(
     message = "the reducer `messages` cannot merge a `{Self}`",
     label = "not a conversation",
-    note = "`messages` takes `hier_core::agent::Messages`; for lists of other items with an id use `by_id`"
+    note = "`messages` takes `Messages`; for lists of other items with an id use `by_id`"
 )]
 pub trait MergeMessages {
     /// Replaces messages with known ids, removes what `new` says, and adds the others at the end.

@@ -6,8 +6,21 @@ use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::run::{MultitaskStrategy, Run};
+use super::run::Run;
 use crate::sync::{Mutex, lock};
+
+/// A change of a thread that was stored.
+#[derive(Clone, Debug, Default)]
+pub struct Notice<'a> {
+    /// The thread.
+    pub thread: &'a str,
+    /// True if a run may have ended or been cancelled. Otherwise there are only new events and runs.
+    pub ends: bool,
+    /// The run that has ended, as it is stored now.
+    pub ended: Option<Run>,
+    /// True if there may be a run to claim.
+    pub runs: bool,
+}
 
 /// Wakes who waits for runs to claim, or for a thread to change. A store rings it after each transaction.
 #[derive(Debug)]
@@ -108,12 +121,15 @@ impl Bell {
         self.ring_those(id, |thread| ring(&thread.all));
     }
 
-    /// A run was added to this thread, with what that does to those before it.
-    pub fn ring_added(&self, id: &str, strategy: MultitaskStrategy) {
-        if strategy.spares_others() {
-            self.ring_events(id);
-        } else {
-            self.ring_thread(id);
+    /// Wakes the listeners that a change concerns.
+    pub fn announce(&self, notice: Notice<'_>) {
+        match notice.ended {
+            Some(run) => self.ring_ended(run),
+            None if notice.ends => self.ring_thread(notice.thread),
+            None => self.ring_events(notice.thread),
+        }
+        if notice.runs {
+            self.ring_runs();
         }
     }
 

@@ -57,8 +57,9 @@ pub struct Cron {
     /// The user that created it, for [`Crons::count_of`]. It does not change.
     #[serde(default)]
     pub user: String,
-    /// What whoever made it keeps with it.
-    pub extra: Map<String, Value>,
+    /// The body from which it was made, as clients read it.
+    #[serde(default)]
+    pub payload: Option<Value>,
     /// What its runs do to those before them on their thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
@@ -107,7 +108,7 @@ impl NewCron {
                 created: now,
                 updated: now,
                 user: String::new(),
-                extra: Map::new(),
+                payload: None,
                 multitask_strategy: MultitaskStrategy::default(),
                 thread_metadata: Map::new(),
                 revision: 0,

@@ -75,7 +75,7 @@ pub enum RunsError {
 #[non_exhaustive]
 pub struct Failure {
     /// The kind of the error, a name that programs can match: that of the error's type, where a node failed with one
-    /// ([`NodeError::name`](crate::NodeError::name)); `NodeError`, `GraphRecursionError`.
+    /// (`NodeError::name`); `NodeError`, `GraphRecursionError`.
     pub error: String,
     /// What people read.
     pub message: String,

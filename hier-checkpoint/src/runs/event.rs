@@ -3,45 +3,31 @@
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
+use super::log_event::LogEvent;
 use super::thread::ThreadRow;
 
 /// How many bytes of events a thread keeps, unless the store says otherwise: when there are more, the oldest go.
 pub const LOG_BYTES: u64 = 32 << 20;
 
-/// Names of events that the store itself appends. The others are the names of stream modes.
-pub mod event_mode {
-    /// A run was claimed: `{"attempt": n}`. Of several attempts, what follows the last start is what counts.
-    pub const START: &str = "start";
-    /// A run has ended, and this is the last event of it: `{"status": …, "error": …}`. Each run has exactly one, however it
-    /// ended.
-    pub const END: &str = "end";
-}
-
 /// An event that is to be appended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The run that it tells of.
+    /// The run that it belongs to; none if the thread was changed from outside.
     pub run: Option<Uuid>,
-    /// The stream mode, or one of [`event_mode`].
-    pub mode: String,
-    /// Where it comes from: `node:task id` for each graph on the way; empty for the root.
+    /// The graph that it comes from: `node:task id` for each graph on the way; empty for the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
-    /// The node, where the mode has one and the payload does not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The payload.
-    pub data: Value,
+    /// What it says.
+    pub body: LogEvent,
 }
 
 impl NewEvent {
     /// An event of a root graph.
-    pub fn new(run: impl Into<Option<Uuid>>, mode: impl Into<String>, data: Value) -> Self {
-        Self { run: run.into(), mode: mode.into(), namespace: Vec::new(), node: None, data }
+    pub fn new(run: impl Into<Option<Uuid>>, body: LogEvent) -> Self {
+        Self { run: run.into(), namespace: Vec::new(), body }
     }
 
     /// The same of a subgraph.
@@ -51,29 +37,15 @@ impl NewEvent {
         self
     }
 
-    /// The same of a node.
-    #[must_use]
-    pub fn node(mut self, node: impl Into<String>) -> Self {
-        self.node = Some(node.into());
-        self
+    /// The name of its stream mode: see [`LogEvent::mode`].
+    pub const fn mode(&self) -> &'static str {
+        self.body.mode()
     }
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> u64 {
-        let texts = self.mode.len() + self.node.as_ref().map_or(0, String::len);
         let namespace: usize = self.namespace.iter().map(String::len).sum();
-        (64 + texts + namespace + json_bytes(&self.data)) as u64
-    }
-}
-
-fn json_bytes(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => 2 + items.iter().map(json_bytes).sum::<usize>(),
-        Value::Object(fields) => {
-            2 + fields.iter().map(|(name, value)| name.len() + 4 + json_bytes(value)).sum::<usize>()
-        }
+        64 + namespace as u64 + self.body.bytes()
     }
 }
 

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::error::RunsError;
 use super::event::NewEvent;
 use super::held::{Held, has_answer, is_beginning, is_input, may_be_last};
+use super::log_event::LogEvent;
 use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
@@ -142,7 +142,7 @@ impl RunLog {
     /// The events that wait; only those before the first that belongs to a commit, if it says so.
     fn take(&self, only_loose: bool) -> Vec<NewEvent> {
         let mut buffer = lock(&self.buffer);
-        let bound = |event: &NewEvent| !matches!(&*event.mode, "messages" | "custom" | "tools");
+        let bound = |event: &NewEvent| !matches!(event.body, LogEvent::Message(_) | LogEvent::Custom { .. });
         let count = match buffer.events.iter().position(bound) {
             Some(first) if only_loose => first,
             _ => buffer.events.len(),
@@ -150,7 +150,7 @@ impl RunLog {
         let mut events = Vec::with_capacity(count + 1);
         if buffer.missed > 0 && (count > 0 || !only_loose) {
             let missed = std::mem::take(&mut buffer.missed);
-            events.push(NewEvent::new(self.run, "lagged", json!({ "missed": missed })));
+            events.push(NewEvent::new(self.run, LogEvent::Lagged { missed }));
         }
         events.extend(buffer.events.drain(..count));
         buffer.bytes = buffer.events.iter().map(NewEvent::bytes).sum();

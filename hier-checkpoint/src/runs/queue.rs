@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use serde_json::json;
 use uuid::Uuid;
 
 use super::document::Document;
 use super::error::RunsError;
-use super::event::{LOG_BYTES, NewEvent, event_mode};
+use super::event::{LOG_BYTES, NewEvent};
+use super::log_event::LogEvent;
 use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
-use super::thread::{NewThread, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
+use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
 
@@ -19,8 +19,8 @@ const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 /// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
 const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A thread with its runs that have not ended. A store loads it under a lock, lets something happen to it, and stores what has
-/// [changed](Queue::changed).
+/// A thread with its runs that have not ended. A backend loads it, a [`ThreadChange`](super::ThreadChange) acts on it, and the backend stores
+/// what has [changed](Queue::changed).
 #[derive(Clone, Debug)]
 pub struct Queue {
     thread: ThreadRow,
@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// The thread as it is made for a run that wants it made.
-    pub fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
+    pub(super) fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
         let missing = || RunsError::NoThread { thread: run.thread.clone() };
         let new = run.new_thread.clone().ok_or_else(missing)?;
         check_thread(&run.thread)?;
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Adds a run, which has this number.
-    pub fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
+    pub(super) fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
         if let Some(on) = &new.on {
             on.check(&self.thread)?;
         }
@@ -143,7 +143,7 @@ impl Queue {
     }
 
     /// Cancels those of these runs that have not ended, and returns them.
-    pub fn cancel(&mut self, runs: &[Uuid], action: Cancel, now: SystemTime) -> Vec<Run> {
+    pub(super) fn cancel(&mut self, runs: &[Uuid], action: Cancel, now: SystemTime) -> Vec<Run> {
         let mut cancelled = Vec::new();
         for id in runs {
             let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
@@ -163,21 +163,9 @@ impl Queue {
         cancelled
     }
 
-    /// As [`cancel`](Self::cancel). Returns [`RunsError::NoThread`] if the thread does not meet the condition.
-    pub fn cancel_if(
-        &mut self,
-        is: &ThreadIs,
-        runs: &[Uuid],
-        action: Cancel,
-        now: SystemTime,
-    ) -> Result<Vec<Run>, RunsError> {
-        is.check(&self.thread)?;
-        Ok(self.cancel(runs, action, now))
-    }
-
     /// The run that a worker which has these graphs may claim now: one whose worker has let its lease run out, or the first
     /// that is due.
-    pub fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
+    pub(super) fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
         let running = self.live.iter().find(|run| run.status == RunStatus::Running);
         let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
         let has = |name: &str| graphs.is_none_or(|graphs| graphs.iter().any(|graph| graph == name));
@@ -186,7 +174,7 @@ impl Queue {
     }
 
     /// Begins the run that [`head`](Self::head) gives.
-    pub fn start(&mut self, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
+    pub(super) fn start(&mut self, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
         let id = self.head(graphs, now)?.id;
         let run = self.live.iter_mut().find(|run| run.id == id)?;
         run.status = RunStatus::Running;
@@ -194,30 +182,19 @@ impl Queue {
         run.started = run.started.or(Some(now));
         run.updated = now;
         let run = run.clone();
-        let data = json!({ "attempt": run.attempts, "graph": run.graph });
-        self.change.events.push(NewEvent::new(run.id, event_mode::START, data));
+        let start = LogEvent::Start { attempt: run.attempts, graph: run.graph.clone() };
+        self.change.events.push(NewEvent::new(run.id, start));
         self.touch(id);
         Some(run)
     }
 
-    /// Whether a run of it was begun.
-    pub fn starts(&self) -> bool {
-        self.change.events.iter().any(|event| event.mode == event_mode::START)
-    }
-
-    /// Begins the run that was just added under this id, if it is the one that [`head`](Self::head) gives.
-    pub fn start_added(&mut self, id: Uuid, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
-        self.head(graphs, now).filter(|head| head.id == id)?;
-        self.start(graphs, now)
-    }
-
     /// The run with this id as it has just ended; none if it has not, or is deleted with its end.
-    pub fn ended(&self, id: Uuid) -> Option<&Run> {
+    pub(super) fn ended(&self, id: Uuid) -> Option<&Run> {
         self.change.put.iter().find(|run| run.id == id && run.ended.is_some())
     }
 
     /// The run waits again, and its last attempt does not count.
-    pub fn hand_back(&mut self, id: Uuid, now: SystemTime) {
+    pub(super) fn hand_back(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
             return;
         };
@@ -229,7 +206,7 @@ impl Queue {
 
     /// What whoever holds the lease has to tell, apart from records.
     /// Takes all but the records out of it.
-    pub fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
+    pub(super) fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         if let Some(index) = settlement.index.take() {
             self.thread.take(index, now);
@@ -260,7 +237,7 @@ impl Queue {
     }
 
     /// Takes what callers change of the thread. Returns [`RunsError::NoThread`] if the patch is for another thread.
-    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
+    pub(super) fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
         patch.on.check(&self.thread)?;
         self.thread.patch(patch, now);
         Ok(())
@@ -278,8 +255,8 @@ impl Queue {
         if run.temporary && self.thread.temporary {
             self.thread.time_to_live = Some(LINGERS);
         }
-        let data = json!({ "status": run.status, "error": run.error, "rollback": end.rollback });
-        self.change.events.push(NewEvent::new(run.id, event_mode::END, data));
+        let body = LogEvent::End { status: run.status, error: run.error.clone(), rollback: end.rollback };
+        self.change.events.push(NewEvent::new(run.id, body));
         if end.rollback {
             self.change.removed.push(run.id);
             if run.has_stored() {

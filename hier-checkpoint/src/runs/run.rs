@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
+use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
 use crate::checkpoint::{Also, Lease, Record};
 
@@ -72,17 +73,6 @@ impl MultitaskStrategy {
     }
 }
 
-/// What happens to a run when whoever waited for it goes away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnDisconnect {
-    /// It goes on.
-    #[default]
-    Continue,
-    /// It is cancelled.
-    Cancel,
-}
-
 /// How a run is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -112,7 +102,7 @@ pub struct Request {
     pub context: Value,
     /// The stream modes whose events are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stream_modes: Vec<String>,
+    pub stream_modes: Vec<StreamMode>,
     /// Whether the events of subgraphs are kept too.
     pub stream_subgraphs: bool,
     /// Nodes before which the run stops; `*` is every node.
@@ -121,9 +111,8 @@ pub struct Request {
     /// Nodes after which the run stops; `*` is every node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_after: Option<Vec<String>>,
-    /// `sync`, `async` or `exit`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub durability: Option<String>,
+    /// When checkpoints are stored.
+    pub durability: Durability,
     /// The checkpoint to begin from, instead of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
@@ -136,9 +125,8 @@ pub struct Request {
     /// The address that is told of the run's end: see [`Webhooks`](super::Webhooks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// What whoever asked keeps with the run. No engine reads it.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub extra: Map<String, Value>,
+    /// How clients follow the run.
+    pub options: RunOptions,
 }
 
 impl Request {

@@ -1,15 +1,15 @@
 //! Memory across threads: items by namespace and key.
 //!
-//! Nodes reach it with [`Run::store`](crate::Run::store). The rules are the reference's (LangGraph 1.2, `BaseStore`), but
+//! Nodes reach it with `Run::store`. The rules are the reference's (LangGraph 1.2, `BaseStore`), but
 //! that putting an item again keeps the time at which it was made, that comparing a missing field is no error, and that an
 //! item whose time to live has passed is gone at once.
 //!
 //! ```
-//! use crate::store::{MemoryStore, Search, StoreExt};
+//! use hier_checkpoint::store::{MemoryStore, Search, StoreExt};
 //! use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), crate::store::StoreError> {
+//! # async fn main() -> Result<(), hier_checkpoint::store::StoreError> {
 //! let store = MemoryStore::default();
 //! store.put(["users", "ada"], "food", &json!({ "likes": "figs", "stars": 5 })).await?;
 //! let found = store.search(Search::below(["users"]).filter("stars", json!({ "$gte": 4 }))).await?;

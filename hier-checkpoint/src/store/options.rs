@@ -11,7 +11,7 @@ use super::index::{Embedder, Indexing, paths_of};
 ///
 /// ```
 /// use std::time::Duration;
-/// use crate::store::{MemoryStore, StoreOptions};
+/// use hier_checkpoint::store::{MemoryStore, StoreOptions};
 ///
 /// let week = Duration::from_hours(168);
 /// let store = MemoryStore::new(StoreOptions::default().time_to_live(week));

@@ -19,7 +19,7 @@ const KEY: &str = "HIER_KEY";
 
 /// The saver of the database.
 pub(super) async fn saver(arguments: &Database) -> Result<Saver, Error> {
-    open(arguments).await.map(RunStore::as_checkpointer)
+    open(arguments).await.map(<dyn RunStore>::as_checkpointer)
 }
 
 /// The database, with its runs.

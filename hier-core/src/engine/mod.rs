@@ -25,9 +25,7 @@ mod stream;
 mod thread;
 
 pub use stream::emitter::EventStream;
-pub use stream::event::{
-    CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode, TaskFinished, TaskStarted,
-};
+pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use thread::branch::branch_off;
 pub use thread::snapshot::{StateSnapshot, TaskSnapshot};

@@ -132,6 +132,7 @@ impl NodeError {
 
     /// Returns a copy of the error with another kind and the same name.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_kind(&self, kind: NodeErrorKind) -> Self {
         let error = Self::of(kind, self.0.transient, self.0.name);
         if self.is_of_handler() { error.of_handler() } else { error }
@@ -160,6 +161,7 @@ impl NodeError {
 
     /// The failure of a tool. Another attempt may help if it may help the tool.
     #[doc(hidden)]
+    #[must_use]
     pub fn of_tool(self, tool: &str) -> Self {
         let transient = self.is_transient();
         Self::from_kind(NodeErrorKind::Tool { tool: tool.to_owned(), error: self }, transient)

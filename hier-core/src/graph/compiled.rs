@@ -224,16 +224,8 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         &self.inner.spec
     }
 
-    /// The layers around an agent's calls of models and tools, by their names, in the order in which a call goes through them: see
-    /// [`layer`](crate::agent::layer). Those that it will inherit are not known here.
-    ///
-    /// ```
-    /// # use hier_core::agent::AgentBuilder;
-    /// # use hier_core::agent::layer::Emails;
-    /// # use hier_core::prelude::*;
-    /// let agent = AgentBuilder::<BaseState>::new("support").layer(Limit::new().model_calls(50)).layer(Redact::new(Emails));
-    /// assert_eq!(agent.compile().unwrap().layers(), ["Limit", "Redact"]);
-    /// ```
+    /// The layers around an agent's calls of models and tools, by their names, in the order in which a call goes through them: the
+    /// module `layer` of `hier-agents`. Those that it will inherit are not known here.
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
     }

@@ -269,8 +269,8 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
         let mut kinds = Vec::new();
         while let Some(event) = events.next().await {
             kinds.push(match event.unwrap() {
-                Event::TaskStarted(_) => "start",
-                Event::TaskFinished(_) => "end",
+                Event::Task(task) if task.phase.name() == "task" => "start",
+                Event::Task(_) => "end",
                 Event::Updates(update) if update.cached => "cached",
                 Event::Updates(_) => "update",
                 _ => "else",

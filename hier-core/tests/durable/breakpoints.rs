@@ -28,7 +28,8 @@ async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         let event: Event<DynState> = event.unwrap();
-        events.push(json!([event.mode(), event.to_json().unwrap()["data"]]));
+        let event = event.to_json().unwrap();
+        events.push(json!([event["type"], event["data"]]));
     }
     events
 }

@@ -70,7 +70,7 @@ async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
     for number in 0..10 {
         let mut request = endless();
         // Of every second nothing is stored before its end.
-        request.durability = (number % 2 == 0).then(|| "exit".to_owned());
+        request.durability = if number % 2 == 0 { Durability::Exit } else { Durability::Async };
         let new = NewRun::new(format!("t{number}"), "endless", request).create_thread();
         runs.push(store.create_run(new).await.expect("a run").id);
     }

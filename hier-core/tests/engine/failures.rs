@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::NodeErrorKind;
 use hier_core::prelude::*;
+use hier_core::runs::TaskPhase;
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -114,8 +115,11 @@ mod siblings {
         let error = loop {
             match events.next().await {
                 Some(Ok(Event::Updates(update))) => updates.push(update.node),
-                Some(Ok(Event::TaskFinished(task))) => ends.push((task.node, task.error)),
-                Some(Ok(Event::TaskStarted(_))) => {}
+                Some(Ok(Event::Task(task))) => {
+                    if let TaskPhase::Finished { error, .. } = task.phase {
+                        ends.push((task.node, error));
+                    }
+                }
                 Some(Err(error)) => break error,
                 other => panic!("no values of a step that failed: {other:?}"),
             }

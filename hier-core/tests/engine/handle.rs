@@ -10,8 +10,8 @@ use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, EventQuery, Keeps, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd, RunLog,
-    RunStatus, RunStore, RunsError, Settlement,
+    Claimed, EventQuery, Keeps, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd,
+    RunLog, RunStatus, RunStore, RunsError, Settlement,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -159,7 +159,7 @@ async fn a_run_that_has_a_place_is_begun_as_it_is_added() {
     assert_eq!((ended.attempts, &ended.output.expect("an output")["values"]["n"]), (1, &json!(2)));
     assert_eq!(desk.store.records.load(Ordering::SeqCst), 1, "its input was stored with its end");
     let modes: Vec<_> = desk.store.events(EventQuery::after("t", 0)).await.expect("events").events;
-    assert_eq!(modes.iter().map(|row| &*row.event.mode).collect::<Vec<_>>(), ["start", "end"]);
+    assert_eq!(modes.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), ["start", "end"]);
     let thread = desk.store.thread("t").await.expect("the store").expect("the thread");
     assert_eq!(thread.values, Some(json!({ "n": 2 })));
     desk.stop.cancel();
@@ -364,7 +364,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
         assert_eq!(held.len(), 2, "who reads through the log sees it");
         assert_eq!(store.get(&thread, "", None).await.expect("the store"), None, "it is not stored yet");
-        log.push(NewEvent::new(claimed.run.id, "values", json!({ "n": 1 })));
+        log.push(NewEvent::new(claimed.run.id, LogEvent::Values(json!({ "n": 1 }))));
         store.fails.store(fails, Ordering::SeqCst);
         assert_eq!(log.flush().await.is_err(), fails > 0);
         let stored = store.get(&thread, "", None).await.expect("the store").map(|saved| saved.checkpoint.step);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hier_core::prelude::*;
+use hier_core::runs::{LogEvent, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -48,12 +49,12 @@ fn short(event: &Event<Trace>) -> String {
         Event::Values(state) => format!("values {}", state.log.join("+")),
         Event::Updates(update) => format!("updates {}", update.node),
         Event::Custom { node, .. } => format!("custom {node}"),
-        Event::TaskStarted(task) => format!("start {}", task.node),
-        Event::TaskFinished(task) => format!("end {}", task.node),
-        Event::Debug(debug) => format!("debug {} {}", debug.kind, debug.payload["name"].as_str().unwrap_or("?")),
+        Event::Task(TaskEvent { node, phase: TaskPhase::Started { .. }, .. }) => format!("start {node}"),
+        Event::Task(task) => format!("end {}", task.node),
+        Event::Debug(debug) => format!("debug {} {}", debug.task.phase.name(), debug.task.node),
         Event::Nested(nested) => {
             let levels: Vec<&str> = nested.namespace.iter().filter_map(|level| level.split(':').next()).collect();
-            format!("{} {}", levels.join("|"), nested.mode)
+            format!("{} {}", levels.join("|"), nested.event.mode())
         }
         other => format!("{other:?}"),
     }
@@ -226,14 +227,17 @@ mod nested {
         let events = events(&Root::compile(), config, &[StreamMode::Tasks]).await;
         let id = |node: &str| {
             events.iter().find_map(|event| match event {
-                Event::TaskStarted(task) if task.node == node => Some(task.id.to_string()),
-                Event::Nested(nested) if nested.data["name"] == node => Some(nested.data["id"].as_str()?.to_owned()),
+                Event::Task(task) if task.node == node => Some(task.id.to_string()),
+                Event::Nested(nested) => match &nested.event {
+                    LogEvent::Task(task) if task.node == node => Some(task.id.to_string()),
+                    _ => None,
+                },
                 _ => None,
             })
         };
         let level = |node: &str| format!("{node}:{}", id(node).unwrap());
         let deepest = events.iter().find_map(|event| match event {
-            Event::Nested(nested) if nested.data["name"] == "s1" => Some(nested.namespace.clone()),
+            Event::Nested(nested) if nested.event.data()["name"] == "s1" => Some(nested.namespace.clone()),
             _ => None,
         });
         assert_eq!(deepest.unwrap(), [level("Middle"), level("Leaf")]);

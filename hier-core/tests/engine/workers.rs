@@ -228,7 +228,7 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
     let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
     let mut request = Request::input(json!({ "n": 0 }));
-    request.stream_modes = vec!["custom".to_owned()];
+    request.stream_modes = vec![StreamMode::Custom];
     let new = NewRun::new("t", "telling", request).create_thread();
     let run = store.runs.create_run(new).await.expect("a run").id;
     store.stores().await;
@@ -239,7 +239,7 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     stop.cancel();
     working.await.expect("it stops");
     let page = store.runs.events(EventQuery::after("t", 0)).await.expect("the events");
-    page.events.into_iter().map(|row| row.event.mode).collect()
+    page.events.into_iter().map(|row| row.event.mode().to_owned()).collect()
 }
 
 /// What was on its way to the store when a run was cancelled was lost with the call that was dropped.

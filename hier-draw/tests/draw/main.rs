@@ -6,6 +6,7 @@ mod pictures;
 
 use hier_core::graph::Place;
 use hier_core::prelude::*;
+use hier_draw::Draw;
 
 type Builder = GraphBuilder<DynState>;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hier_draw;
+use hier_draw::Draw;
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target};
 use proptest::prelude::*;
 

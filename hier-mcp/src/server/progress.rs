@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hier_core::graph::DynTell;
+use hier_core::runs::LogEvent;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::Peer;
@@ -32,14 +33,14 @@ impl Progress {
         });
         let steps = AtomicU32::new(0);
         let tell: DynTell = Arc::new(move |event| {
-            let progress = match event.mode.as_str() {
-                "custom" => said(&token, &event.data),
-                "updates" if event.namespace.is_empty() => {
-                    let step = steps.fetch_add(1, Ordering::Relaxed) + 1;
-                    let node = event.data.as_object().and_then(|nodes| nodes.keys().next());
-                    let progress = ProgressNotificationParam::new(token.clone(), f64::from(step));
-                    Some(node.map_or(progress.clone(), |node| progress.with_message(format!("{node} is done"))))
-                }
+            let done = |node: &str| {
+                let step = steps.fetch_add(1, Ordering::Relaxed) + 1;
+                let progress = ProgressNotificationParam::new(token.clone(), f64::from(step));
+                Some(progress.with_message(format!("{node} is done")))
+            };
+            let progress = match &event.body {
+                LogEvent::Custom { value, .. } => said(&token, value),
+                LogEvent::Updates(update) if event.namespace.is_empty() => done(&update.node),
                 _ => None,
             };
             if let Some(progress) = progress {

@@ -1,5 +1,5 @@
 //! Checkpoints and servers to test with.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
 #[path = "../../../hier-sqlite/tests/kit/mod.rs"]
 mod checkpoints;

@@ -1,8 +1,8 @@
 //! What a superstep on the cluster costs, beside handlers written by hand that do the same calls in the same run.
 //!
 //! ```text
-//! scripts/figures.sh            # all of it
-//! scripts/figures.sh pairs      # or one of: pairs, crowd, speedup, memory, model
+//! scripts/bench.sh cluster            # all of it
+//! scripts/bench.sh cluster pairs      # or one of: pairs, crowd, speedup, memory, model
 //! ```
 //!
 //! The worker and the client are this process, and where it says so workers are processes of their own; the server is the one that

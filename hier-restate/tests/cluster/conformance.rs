@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use hier_conformance::{Elsewhere, ElsewhereError, ElsewhereState, describe, run_elsewhere};
 use hier_core::checkpoint::ListQuery;
 use hier_core::graph::{DynGraph, DynInput, DynUpdates};
-use hier_core::runs::NewEvent;
+use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome, async_trait};
 use hier_restate::{Error, Failure, FanOut, Hub, RemoteGraph, Snapshot, Told};
 
@@ -60,7 +60,8 @@ impl Elsewhere for Cluster {
         if !listened {
             return (Vec::new(), self.remote.invoke(input, config).await.map_err(error));
         }
-        let mut stream = self.remote.stream(&self.hub, input, config, ["values", "updates", "custom"]);
+        let mut stream =
+            self.remote.stream(&self.hub, input, config, [StreamMode::Values, StreamMode::Updates, StreamMode::Custom]);
         let mut events = Vec::new();
         while let Some(told) = stream.next().await {
             match told {

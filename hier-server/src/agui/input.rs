@@ -1,7 +1,7 @@
 //! What a client of AG-UI asks for, as a run.
 
 use hier_core::graph::DynInput;
-use hier_core::runs::ThreadRow;
+use hier_core::runs::{OnDisconnect, ThreadRow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::messages;
 use crate::graphs::Served;
 use crate::reserved;
-use crate::wire::run::{CommandBody, ConfigBody, OnDisconnect, RunCreate};
+use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
 
 /// What a client sends. What it does not know, hier does not need.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{EventRow, Run, ThreadStatus, event_mode};
+use hier_core::runs::{EventRow, LogEvent, Run, StreamMode, ThreadStatus};
 use serde_json::Value;
 
 use super::input::RunAgentInput;
@@ -24,7 +24,8 @@ use crate::routes::streams::{Guard, Leaves};
 use crate::wire::run::IfNotExists;
 
 /// The modes of the engine that the events are made of.
-const MODES: [&str; 5] = ["values", "updates", "messages", "custom", "tasks"];
+const MODES: [StreamMode; 5] =
+    [StreamMode::Values, StreamMode::Updates, StreamMode::Messages, StreamMode::Custom, StreamMode::Tasks];
 
 pub(crate) async fn run(
     caller: Caller,
@@ -55,7 +56,7 @@ pub(crate) async fn run(
     let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
-    let kept = Kept { modes: MODES.map(str::to_owned).to_vec(), subgraphs: false };
+    let kept = Kept { modes: MODES.to_vec(), subgraphs: false };
     let run = add_keeping(&caller, Some(&thread), body, kept, false).await?;
     Ok(Streamed(told(&caller, &run, translator)))
 }
@@ -98,7 +99,7 @@ impl Feed for Telling {
     }
 
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
-        let is_end = row.event.mode == event_mode::END;
+        let is_end = matches!(row.event.body, LogEvent::End { .. });
         let ended = if is_end { self.app.same_run(&self.run).await } else { None };
         told.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
         if !is_end {

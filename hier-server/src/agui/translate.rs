@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedUpdate, Run, RunStatus, TaskEvent, TaskPhase};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::diff::diff;
 use super::messages;
-use crate::stream::speech::{Speeches, What, written};
+use crate::stream::assembler::{Block, Change, MessageAssembler, MessageDelta, PartialMessage, calls, field, written};
 use crate::time::millis;
 use crate::wire::message;
 use crate::wire::places::Places;
@@ -23,22 +24,14 @@ pub(super) struct Translator {
     run: String,
     parent: Option<String>,
     places: Places,
-    speeches: Speeches,
-    open: Open,
+    messages: MessageAssembler,
+    /// The messages whose reasoning has begun and not ended.
+    thoughts: Vec<String>,
+    /// The steps that have begun and not ended, by the ids of their tasks.
+    steps: HashMap<Uuid, String>,
     state: Option<Value>,
     has_begun: bool,
     told: Vec<Value>,
-}
-
-/// What has begun and not ended.
-#[derive(Debug, Default)]
-struct Open {
-    texts: Vec<String>,
-    thoughts: Vec<String>,
-    /// Calls by their ids, each with whether any of its arguments were told.
-    calls: Vec<(String, bool)>,
-    /// The steps, by the ids of their tasks.
-    steps: HashMap<String, String>,
 }
 
 impl Translator {
@@ -48,23 +41,27 @@ impl Translator {
 
     /// What an event becomes. Of the last event of a run, with the run as it ended.
     pub(super) fn event(&mut self, row: &EventRow, ended: Option<&Run>) -> Vec<Value> {
-        let mut data = row.event.data.clone();
         if row.event.namespace.is_empty() {
-            match &*row.event.mode {
-                event_mode::START => self.begin(),
-                event_mode::END => self.end(ended, &data),
-                "messages" => self.speak(&data),
-                "updates" => {
-                    self.places.updates(ROOT, &mut data);
-                    self.updates(&data);
+            match &row.event.body {
+                LogEvent::Start { .. } => self.begin(),
+                LogEvent::End { status, .. } => self.end(ended, *status),
+                LogEvent::Message(piece) => self.message(piece),
+                LogEvent::Updates(update) => {
+                    let mut update = update.clone();
+                    self.places.state(ROOT, &mut update.writes);
+                    self.update(&update);
                 }
-                "values" => self.values(data),
-                "tasks" => self.task(&data),
-                "custom" => {
-                    let name = data.get("name").and_then(Value::as_str).unwrap_or("custom").to_owned();
-                    self.tell("CUSTOM", json!({ "name": name, "value": data }));
+                LogEvent::Values(state) => self.values(state.clone()),
+                LogEvent::Task(task) => self.task(task),
+                LogEvent::Custom { value, .. } => {
+                    let name = value.get("name").and_then(Value::as_str).unwrap_or("custom");
+                    self.tell("CUSTOM", json!({ "name": name, "value": value }));
                 }
-                _ => {}
+                LogEvent::Interrupted(_)
+                | LogEvent::Debug { .. }
+                | LogEvent::Checkpoint(_)
+                | LogEvent::Lagged { .. }
+                | LogEvent::StateUpdate { .. } => {}
             }
         }
         let at = millis(row.at);
@@ -103,43 +100,46 @@ impl Translator {
         self.tell("RUN_STARTED", event);
     }
 
-    fn speak(&mut self, data: &Value) {
-        let Some(piece) = self.speeches.take(data) else { return };
-        let id = piece.id;
-        match piece.what {
-            What::Text(text) => self.say(&id, &text),
-            What::Reasoning(text) => self.think(&id, &text),
-            What::Call { id: call, name, .. } => self.call(&id, &call, &name),
-            What::Arguments { text, .. } => {
-                let call = data.pointer("/arguments/id").and_then(Value::as_str).unwrap_or_default().to_owned();
-                self.arguments(&call, &text);
-            }
-            What::Done { message, .. } => {
-                let is_told = !self.speeches.text(&id).is_empty();
-                self.whole(&id, &message, is_told);
-            }
+    fn message(&mut self, piece: &LoggedMessage) {
+        let mut messages = std::mem::take(&mut self.messages);
+        if let Some(delta) = messages.take(piece) {
+            self.delta(&piece.id, delta);
+        }
+        self.messages = messages;
+    }
+
+    fn delta(&mut self, id: &str, delta: MessageDelta<'_>) {
+        let growth = match delta.change {
+            Change::Grown(growth) => growth,
+            Change::Done(message) => return self.whole(&delta.sent, &message),
+        };
+        let text = growth.text;
+        match &delta.sent.blocks[growth.block] {
+            Block::Text(sent) => self.text(id, text, sent.len() == text.len()),
+            Block::Reasoning(_) => self.reasoning(id, text),
+            Block::Call { id: call, name, .. } if growth.is_new => self.call(id, call, name),
+            Block::Call { id: call, .. } => self.arguments(call, text),
         }
     }
 
-    fn say(&mut self, id: &str, text: &str) {
+    fn text(&mut self, id: &str, text: &str, begins: bool) {
         if text.is_empty() {
             return;
         }
-        self.thought(id);
-        if !self.open.texts.iter().any(|open| open == id) {
-            self.open.texts.push(id.to_owned());
+        self.end_reasoning(id);
+        if begins {
             self.tell("TEXT_MESSAGE_START", json!({ "messageId": id, "role": "assistant" }));
         }
         self.tell("TEXT_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
     }
 
-    fn think(&mut self, id: &str, text: &str) {
+    fn reasoning(&mut self, id: &str, text: &str) {
         if text.is_empty() {
             return;
         }
         let id = format!("{id}-reasoning");
-        if !self.open.thoughts.contains(&id) {
-            self.open.thoughts.push(id.clone());
+        if !self.thoughts.contains(&id) {
+            self.thoughts.push(id.clone());
             self.tell("REASONING_START", json!({ "messageId": id }));
             self.tell("REASONING_MESSAGE_START", json!({ "messageId": id, "role": "reasoning" }));
         }
@@ -147,72 +147,77 @@ impl Translator {
     }
 
     /// The reasoning of a message is over once something else of it is told.
-    fn thought(&mut self, id: &str) {
+    fn end_reasoning(&mut self, id: &str) {
         let id = format!("{id}-reasoning");
-        if let Some(place) = self.open.thoughts.iter().position(|open| *open == id) {
-            self.open.thoughts.remove(place);
+        if let Some(place) = self.thoughts.iter().position(|open| *open == id) {
+            self.thoughts.remove(place);
             self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
             self.tell("REASONING_END", json!({ "messageId": id }));
         }
     }
 
     fn call(&mut self, message: &str, call: &str, name: &str) {
-        self.thought(message);
-        if self.open.calls.iter().any(|(open, _)| open == call) {
-            return;
-        }
-        self.open.calls.push((call.to_owned(), false));
+        self.end_reasoning(message);
         let event = json!({ "toolCallId": call, "toolCallName": name, "parentMessageId": message });
         self.tell("TOOL_CALL_START", event);
     }
 
     fn arguments(&mut self, call: &str, text: &str) {
-        let Some((_, told)) = self.open.calls.iter_mut().find(|(open, _)| open == call) else { return };
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": call, "delta": text }));
         }
-        *told = true;
-        self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": call, "delta": text }));
     }
 
-    /// A message is whole: what the pieces have not told of it is told, and it ends.
-    fn whole(&mut self, id: &str, message: &Value, is_told: bool) {
-        if !is_told {
-            self.say(id, &message::text(message));
+    /// Ends a call whose arguments were sent so far.
+    fn end_call(&mut self, call: &str, sent: &str, args: &str) {
+        if sent.is_empty() {
+            self.arguments(call, args);
         }
-        self.thought(id);
-        for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            self.call(id, &field("id"), &field("name"));
-            if self.open.calls.iter().any(|(open, told)| *open == field("id") && !told) {
-                let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
-                self.arguments(&field("id"), &args);
+        self.tell("TOOL_CALL_END", json!({ "toolCallId": call }));
+    }
+
+    /// Sends what the pieces of a message have not sent, and ends it.
+    fn whole(&mut self, sent: &PartialMessage, message: &Value) {
+        let id = &*sent.id;
+        let text = sent.missing_text(message);
+        let has_text = text.is_some() || !sent.text().is_empty();
+        self.text(id, &text.unwrap_or_default(), true);
+        self.end_reasoning(id);
+        for call in calls(message) {
+            let of = field(call, "id");
+            let args_sent = sent.calls().find(|(id, _)| *id == of).map(|(_, args)| args);
+            if args_sent.is_none() {
+                self.call(id, of, field(call, "name"));
             }
-            self.open.calls.retain(|(open, _)| *open != field("id"));
-            self.tell("TOOL_CALL_END", json!({ "toolCallId": field("id") }));
+            let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+            self.end_call(of, args_sent.unwrap_or_default(), &args);
         }
-        if let Some(place) = self.open.texts.iter().position(|open| open == id) {
-            self.open.texts.remove(place);
+        // Calls that were cut off are not part of the message.
+        for (call, args) in sent.calls().filter(|(id, _)| calls(message).iter().all(|call| field(call, "id") != *id)) {
+            self.end_call(call, args, "{}");
+        }
+        if has_text {
             self.tell("TEXT_MESSAGE_END", json!({ "messageId": id }));
         }
     }
 
     /// Messages that nodes wrote without saying them before, and results of tools.
-    fn updates(&mut self, data: &Value) {
-        for update in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
-            for (id, written) in written(update.1) {
-                let whole = Value::Object(written.clone());
-                match written.get("type").and_then(Value::as_str) {
-                    Some("ai") if self.speeches.note(id) => self.whole(id, &whole, false),
-                    Some("tool") => {
-                        let event = json!({
-                            "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
-                            "content": message::text(&whole),
-                        });
-                        self.tell("TOOL_CALL_RESULT", event);
-                    }
-                    _ => {}
+    fn update(&mut self, update: &LoggedUpdate) {
+        if update.is_by_handler() {
+            return;
+        }
+        for (id, written) in written(&update.writes) {
+            let whole = Value::Object(written.clone());
+            match written.get("type").and_then(Value::as_str) {
+                Some("ai") if self.messages.note(id) => self.whole(&PartialMessage::new(id), &whole),
+                Some("tool") => {
+                    let event = json!({
+                        "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
+                        "content": message::text(&whole),
+                    });
+                    self.tell("TOOL_CALL_RESULT", event);
                 }
+                _ => {}
             }
         }
     }
@@ -235,43 +240,43 @@ impl Translator {
     }
 
     /// A task begins or has ended. Of two with one node the second has its id in the name.
-    fn task(&mut self, data: &Value) {
-        let field = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, node) = (field("id"), field("name"));
-        if data.get("triggers").is_some() {
-            let is_open = self.open.steps.values().any(|open| *open == node);
-            let step = if is_open { format!("{node} {id}") } else { node };
-            self.open.steps.insert(id, step.clone());
-            self.tell("STEP_STARTED", json!({ "stepName": step }));
-        } else if let Some(step) = self.open.steps.remove(&id) {
-            self.tell("STEP_FINISHED", json!({ "stepName": step }));
+    fn task(&mut self, task: &TaskEvent) {
+        match &task.phase {
+            TaskPhase::Started { .. } => {
+                let is_open = self.steps.values().any(|open| *open == task.node);
+                let step = if is_open { format!("{} {}", task.node, task.id) } else { task.node.clone() };
+                self.steps.insert(task.id, step.clone());
+                self.tell("STEP_STARTED", json!({ "stepName": step }));
+            }
+            TaskPhase::Finished { .. } => {
+                if let Some(step) = self.steps.remove(&task.id) {
+                    self.tell("STEP_FINISHED", json!({ "stepName": step }));
+                }
+            }
         }
     }
 
     /// Ends what has begun.
     fn close(&mut self) {
-        let Open { texts, thoughts, calls, steps } = std::mem::take(&mut self.open);
-        for id in thoughts {
+        for id in std::mem::take(&mut self.thoughts) {
             self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
             self.tell("REASONING_END", json!({ "messageId": id }));
         }
-        for (id, told) in calls {
-            if !told {
-                self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": id, "delta": "{}" }));
-            }
-            self.tell("TOOL_CALL_END", json!({ "toolCallId": id }));
+        let open = self.messages.abandon();
+        for (call, args) in open.iter().flat_map(PartialMessage::calls) {
+            self.end_call(call, args, "{}");
         }
-        for id in texts {
-            self.tell("TEXT_MESSAGE_END", json!({ "messageId": id }));
+        for message in open.iter().filter(|message| !message.text().is_empty()) {
+            self.tell("TEXT_MESSAGE_END", json!({ "messageId": message.id }));
         }
-        let mut steps: Vec<String> = steps.into_values().collect();
+        let mut steps: Vec<String> = std::mem::take(&mut self.steps).into_values().collect();
         steps.sort_unstable();
         for step in steps {
             self.tell("STEP_FINISHED", json!({ "stepName": step }));
         }
     }
 
-    fn end(&mut self, ended: Option<&Run>, data: &Value) {
+    fn end(&mut self, ended: Option<&Run>, status: RunStatus) {
         if !self.has_begun {
             self.begin();
         }
@@ -290,8 +295,7 @@ impl Translator {
             self.values(values);
         }
         let asked: Vec<Value> = ended.into_iter().flat_map(questions).map(interrupt).collect();
-        let is_cancelled =
-            ended.map_or(data.get("status") == Some(&"interrupted".into()), |run| run.status == RunStatus::Interrupted);
+        let is_cancelled = ended.map_or(status, |run| run.status) == RunStatus::Interrupted;
         let outcome = match (is_cancelled, asked.is_empty()) {
             (true, _) => json!({ "type": "cancelled" }),
             (false, false) => json!({ "type": "interrupt", "interrupts": asked }),

@@ -112,7 +112,7 @@ fn object(cron: &Cron) -> CronObject {
         end_time: cron.ends.map(iso_short),
         schedule: cron.schedule.clone(),
         timezone: cron.timezone.clone(),
-        payload: cron.extra.get("payload").cloned(),
+        payload: cron.payload.clone(),
         next_run_date: cron.next.map(iso_short),
         metadata: cron.metadata.clone(),
         on_run_completed: cron.thread.is_none().then_some(on_run_completed),
@@ -170,7 +170,7 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     cron.multitask_strategy = wanted.strategy;
     cron.thread_metadata = wanted.filter;
     cron.metadata = run.metadata.unwrap_or_default();
-    cron.extra.insert("payload".to_owned(), payload);
+    cron.payload = Some(payload);
     cron.user.clone_from(&caller.user.identity);
     Ok(cron)
 }
@@ -314,7 +314,7 @@ pub(crate) async fn patch(
                 "the thread of the cron was deleted: delete the cron, and make another one",
             ));
         }
-        let mut payload = old.extra.get("payload").cloned().unwrap_or_else(|| json!({}));
+        let mut payload = old.payload.clone().unwrap_or_else(|| json!({}));
         if let Some(fields) = payload.as_object_mut() {
             // The thread and the assistant stay.
             fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));

@@ -5,8 +5,7 @@ use axum::extract::Path;
 use axum::http::{HeaderValue, header};
 use axum::response::{NoContent, Response};
 use hier_core::runs::{
-    Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect as Disconnect, Request, Run, RunQuery, RunStatus,
-    ThreadIs,
+    Assistant, MultitaskStrategy, NewRun, NewThread, Request, Run, RunQuery, RunStatus, StreamMode, ThreadIs,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,11 +26,10 @@ use crate::query::Query;
 use crate::reserved;
 use crate::reserved::USER;
 use crate::stream::translate::recorded;
-use crate::wire::mode::Mode;
 use crate::wire::object::{RunObject, RunOutput, run_statuses};
 use crate::wire::row;
 use crate::wire::row::run as run_json;
-use crate::wire::run::{DurabilityWord, IfNotExists, Multitask, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
+use crate::wire::run::{IfNotExists, Multitask, OnCompletion, OneOrMany, RunCreate};
 
 /// For whom a run is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +45,15 @@ pub(crate) enum Follower {
 /// What the run is told to keep of what happens.
 pub(crate) struct Kept {
     /// The modes of the engine.
-    pub(crate) modes: Vec<String>,
+    pub(crate) modes: Vec<StreamMode>,
     pub(crate) subgraphs: bool,
 }
 
-fn kept(body: &RunCreate, modes: &[Mode], temporary: bool, follower: Follower) -> Kept {
+fn kept(body: &RunCreate, temporary: bool, follower: Follower) -> Kept {
+    let options = body.options();
     // Of a run whose thread nobody else knows, only its end is told to who waits for it.
-    let modes = if temporary && follower == Follower::End { Vec::new() } else { recorded(modes) };
-    Kept { modes, subgraphs: body.stream_subgraphs.unwrap_or(false) }
+    let modes = if temporary && follower == Follower::End { Vec::new() } else { recorded(&options.stream_mode) };
+    Kept { modes, subgraphs: options.stream_subgraphs }
 }
 
 /// Adds a run to a thread, or to one of its own.
@@ -65,9 +64,8 @@ pub(crate) async fn add(caller: &Caller, thread: Option<&str>, body: RunCreate, 
 
 /// What is kept of a run, and whether its thread is deleted with its end.
 pub(super) fn kept_of(thread: Option<&str>, body: &RunCreate, follower: Follower) -> (Kept, bool) {
-    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
     let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
-    (kept(body, &modes, temporary, follower), temporary)
+    (kept(body, temporary, follower), temporary)
 }
 
 /// A run that a client asks for, checked.
@@ -86,8 +84,7 @@ pub(crate) async fn wanted(
     temporary: bool,
     follower: Follower,
 ) -> ApiResult<Wanted> {
-    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
-    wanted_keeping(caller, body, kept(body, &modes, temporary, follower)).await
+    wanted_keeping(caller, body, kept(body, temporary, follower)).await
 }
 
 async fn wanted_keeping(caller: &Caller, body: &RunCreate, kept: Kept) -> ApiResult<Wanted> {
@@ -168,10 +165,7 @@ pub(super) async fn checked(
     new.assistant = Some(assistant.id.clone());
     new.metadata = metadata(body, &assistant.id, &assistant.graph, &assistant.metadata);
     new.multitask_strategy = strategy;
-    new.on_disconnect = match body.on_disconnect.unwrap_or_default() {
-        OnDisconnect::Continue => Disconnect::Continue,
-        OnDisconnect::Cancel => Disconnect::Cancel,
-    };
+    new.on_disconnect = body.on_disconnect.unwrap_or_default();
     new.after = body.delay().map_err(ApiError::invalid)?;
     new.temporary = temporary;
     Ok(new)
@@ -253,31 +247,15 @@ fn request(
             return Err(ApiError::invalid(format!("`{name}`: {}", spec.unknown_node(node))));
         }
     }
-    let durability = match body.durability() {
-        DurabilityWord::Sync => "sync",
-        DurabilityWord::Async => "async",
-        DurabilityWord::Exit => "exit",
-    };
-    request.durability = Some(durability.to_owned());
+    request.durability = body.durability();
     request.checkpoint = body.start().map_err(ApiError::invalid)?;
     request.checkpoint_ns = body.namespace().map_err(ApiError::invalid)?;
     if let Some(address) = &body.webhook {
         caller.app.webhooks.check(address).map_err(ApiError::invalid)?;
         request.webhook = Some(address.clone());
     }
-    request.extra = extra(body);
+    request.options = body.options();
     Ok(request)
-}
-
-/// What the server keeps with a run, for itself.
-fn extra(body: &RunCreate) -> Map<String, Value> {
-    let modes = body.stream_mode.clone().unwrap_or_else(|| vec![Mode::Values]);
-    let mut extra = Map::new();
-    extra.insert("stream_mode".into(), json!(modes));
-    extra.insert("stream_subgraphs".into(), body.stream_subgraphs.unwrap_or(false).into());
-    extra.insert("resumable".into(), body.stream_resumable.unwrap_or(false).into());
-    extra.insert("feedback_keys".into(), json!(body.feedback_keys));
-    extra
 }
 
 /// The path of a run, which clients remember.

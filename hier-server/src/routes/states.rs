@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
 use hier_core::graph::{DynCommand, DynUpdates};
-use hier_core::runs::{Keeps, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
+use hier_core::runs::{Keeps, LogEvent, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
 use hier_core::{Config, RunError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -332,8 +332,8 @@ async fn changed(
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
-    let told = state::state(&served.places, thread, &snapshot, &row.metadata);
-    log.push(NewEvent::new(None, "state_update", json!({ "state": told, "thread_id": thread })));
+    let state = json!(state::state(&served.places, thread, &snapshot, &row.metadata));
+    log.push(NewEvent::new(None, LogEvent::StateUpdate { state, thread_id: thread.to_owned() }));
     log.settle(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
 }

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{Cancel, EventRow, OnDisconnect, Run, event_mode};
+use hier_core::runs::{Cancel, ClientMode, EventRow, LogEvent, OnDisconnect, Run};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +26,6 @@ use crate::follow::{Ending, Follow};
 use crate::query::Query;
 use crate::stream::sse::frame;
 use crate::stream::translate::{Told, Translator};
-use crate::wire::mode::Mode;
 use crate::wire::object::RunOutput;
 use crate::wire::run::RunCreate;
 
@@ -192,7 +191,7 @@ impl Feed for RunStream {
     async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
         let events = self.translator.event(&row);
         self.put(row.number, events, told);
-        if row.event.mode != event_mode::END {
+        if !matches!(row.event.body, LogEvent::End { .. }) {
             return ControlFlow::Continue(());
         }
         // The status is in the database before the stream ends: clients look at it then.
@@ -229,8 +228,8 @@ impl RunStream {
     }
 }
 
-fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves: Leaves) -> Response {
-    let flag = |name: &str| run.request.extra.get(name).and_then(serde_json::Value::as_bool).unwrap_or(false);
+fn run_stream(caller: &Caller, run: &Run, modes: Vec<ClientMode>, since: Since, leaves: Leaves) -> Response {
+    let options = &run.request.options;
     let after = match since {
         Since::Place(place) => place,
         Since::Now | Since::Nowhere => Place(u64::MAX, 0),
@@ -239,25 +238,19 @@ fn run_stream(caller: &Caller, run: &Run, modes: Vec<Mode>, since: Since, leaves
         app: caller.app.clone(),
         run: run.clone(),
         follow: Follow::of_run(caller.app.clone(), run),
-        translator: Translator::new(run.clone(), caller.app.places(&run.graph), modes, flag("stream_subgraphs")),
+        translator: Translator::new(run.clone(), caller.app.places(&run.graph), modes, options.stream_subgraphs),
         after,
-        with_ids: flag("resumable"),
+        with_ids: options.resumable,
         guard: Guard::new(&caller.app, run, leaves),
     };
     feed::feed(&caller.app, stream)
 }
 
-/// The modes that a run was asked to be followed in.
-pub(crate) fn modes_of(run: &Run) -> Vec<Mode> {
-    let listed = run.request.extra.get("stream_mode").and_then(serde_json::Value::as_array);
-    let modes: Vec<Mode> = listed.into_iter().flatten().filter_map(|mode| Mode::parse(mode.as_str()?)).collect();
-    if listed.is_none() { vec![Mode::Values] } else { modes }
-}
-
 async fn streamed(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Streamed> {
     let run = add(&caller, thread.as_deref(), body, Follower::Stream).await?;
     let leaves = Leaves::as_said(&run);
-    let mut response = run_stream(&caller, &run, modes_of(&run), Since::Place(Place::START), leaves);
+    let mut response =
+        run_stream(&caller, &run, run.request.options.stream_mode.clone(), Since::Place(Place::START), leaves);
     located(&mut response, &run, thread.is_some(), Some("stream"));
     Ok(Streamed(response))
 }
@@ -279,7 +272,7 @@ pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>
 #[serde(default)]
 pub(crate) struct StreamQuery {
     /// In which modes; in those that the run was asked for if none is named.
-    stream_mode: Vec<Mode>,
+    stream_mode: Vec<ClientMode>,
     /// Whether the run is cancelled if the client goes away.
     cancel_on_disconnect: bool,
 }
@@ -293,7 +286,8 @@ pub(crate) async fn join(
 ) -> ApiResult<Streamed> {
     let run = caller.run(&thread, &run, Action::Read).await?;
     let leaves = Leaves::asked(&caller, &run, query.cancel_on_disconnect).await?;
-    let modes = if query.stream_mode.is_empty() { modes_of(&run) } else { query.stream_mode };
+    let asked = &run.request.options.stream_mode;
+    let modes = if query.stream_mode.is_empty() { asked.clone() } else { query.stream_mode };
     let since = match since {
         // Live: after the last event that is there now.
         Since::Now => {

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Path;
-use hier_core::runs::{EventRow, event_mode};
+use hier_core::runs::{EventRow, LogEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::streams::{Place, Since, modes_of};
+use super::streams::{Place, Since};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
@@ -94,28 +94,24 @@ impl ThreadStream {
     /// What a row becomes for this client.
     async fn events(&mut self, row: &EventRow) -> Vec<Told> {
         let Some(run) = row.event.run else {
-            let is_wanted = self.wanted.states && row.event.mode == "state_update";
-            let update = is_wanted.then(|| Told { event: "state_update".to_owned(), data: row.event.data.clone() });
+            let is_wanted = self.wanted.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
+            let update = is_wanted.then(|| Told { event: row.event.mode().to_owned(), data: row.event.body.data() });
             return update.into_iter().collect();
         };
         if !self.runs.contains_key(&run) {
             let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
-            let subgraphs = found.request.extra.get("stream_subgraphs").and_then(serde_json::Value::as_bool);
-            let translator = Translator::new(
-                found.clone(),
-                self.app.places(&found.graph),
-                modes_of(&found),
-                subgraphs.unwrap_or(false),
-            );
+            let places = self.app.places(&found.graph);
+            let options = found.request.options.clone();
+            let translator = Translator::new(found, places, options.stream_mode, options.stream_subgraphs);
             self.runs.insert(run, translator);
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };
         let mut told = translator.event(row);
-        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && row.event.mode == event_mode::START);
+        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
         if !is_wanted {
             told.clear();
         }
-        if row.event.mode == event_mode::END {
+        if matches!(row.event.body, LogEvent::End { .. }) {
             if self.wanted.runs
                 && let Some(run) = self.app.run_of(&self.thread, run).await
             {

@@ -2,14 +2,22 @@
 
 use std::collections::HashMap;
 
-use hier_core::runs::Run;
+use hier_core::runs::{LoggedMessage, Run, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::speech::{Piece, What};
+use super::assembler::{Change, MessageDelta};
+use super::chunk::chunk;
 
-/// The tasks that have begun, by their ids, with what was told of that: their ends say the input again.
+/// The tasks that have begun, by their ids: their ends say the triggers and the input again.
 #[derive(Debug, Default)]
-pub(super) struct Runnables(HashMap<String, Value>);
+pub(super) struct Runnables(HashMap<Uuid, Begun>);
+
+#[derive(Debug)]
+struct Begun {
+    triggers: Vec<String>,
+    input: Value,
+}
 
 /// Who an event is about.
 struct Runnable<'a> {
@@ -43,46 +51,24 @@ pub(super) fn root(run: &Run, event: &str, data: &Value, mut metadata: Value) ->
     Runnable { name: &run.graph, id: &id, tags: Vec::new(), metadata, parents: Vec::new() }.told(event, data)
 }
 
-/// The events about a model that says a piece of a message in a task of a node.
+/// The events about a model that says a piece of this message.
 pub(super) fn model(
     run: &Run,
-    piece: &Piece,
-    chunk: &Value,
-    (name, task): (&str, Option<&str>),
+    message: &LoggedMessage,
+    delta: &MessageDelta<'_>,
     namespace: &[String],
     metadata: Value,
 ) -> Vec<Value> {
     let mut parents = parents(run, namespace);
-    parents.extend(task.map(str::to_owned));
-    let model = Runnable { name, id: &piece.id, tags: vec!["seq:step:1".to_owned()], metadata, parents };
-    let start = piece.is_first.then(|| model.told("on_chat_model_start", &json!({})));
-    let (event, data) = match &piece.what {
-        What::Done { message, .. } => ("on_chat_model_end", json!({ "output": message })),
-        _ => ("on_chat_model_stream", json!({ "chunk": chunk })),
+    parents.push(message.task.to_string());
+    let model =
+        Runnable { name: &message.node, id: &message.id, tags: vec!["seq:step:1".to_owned()], metadata, parents };
+    let start = delta.is_first.then(|| model.told("on_chat_model_start", &json!({})));
+    let (event, data) = match &delta.change {
+        Change::Done(message) => ("on_chat_model_end", json!({ "output": message })),
+        Change::Grown(_) => ("on_chat_model_stream", json!({ "chunk": chunk(delta) })),
     };
     start.into_iter().chain([model.told(event, &data)]).collect()
-}
-
-/// What the mode `debug` tells of a task.
-pub(super) struct TaskEvent<'a> {
-    pub(super) name: &'a str,
-    pub(super) id: &'a str,
-    pub(super) step: i64,
-    payload: &'a Value,
-}
-
-impl<'a> TaskEvent<'a> {
-    pub(super) fn of(debug: &'a Value) -> Self {
-        let payload = &debug["payload"];
-        let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default();
-        Self { name: text("name"), id: text("id"), step: debug["step"].as_i64().unwrap_or(0), payload }
-    }
-
-    /// Whether it has come to its end: one that failed, or asks, has not.
-    fn is_done(&self) -> bool {
-        let asks = self.payload["interrupts"].as_array().is_some_and(|asked| !asked.is_empty());
-        self.payload["error"].is_null() && !asks
-    }
 }
 
 impl Runnables {
@@ -90,34 +76,37 @@ impl Runnables {
     pub(super) fn node(
         &mut self,
         run: &Run,
-        task: &TaskEvent<'_>,
+        task: &TaskEvent,
         namespace: &[String],
         mut metadata: Value,
     ) -> Vec<Value> {
-        let begins = task.payload.get("input").is_some();
-        let begun = if begins { task.payload.clone() } else { self.0.remove(task.id).unwrap_or_default() };
-        if let Some(triggers) = begun.get("triggers") {
-            metadata["langgraph_triggers"] = triggers.clone();
+        let begun = match &task.phase {
+            TaskPhase::Started { triggers, input } => Some(Begun { triggers: triggers.clone(), input: input.clone() }),
+            TaskPhase::Finished { .. } => self.0.remove(&task.id),
+        };
+        if let Some(begun) = &begun {
+            metadata["langgraph_triggers"] = json!(begun.triggers);
         }
         match metadata.as_object_mut() {
             Some(fields) if namespace.is_empty() => drop(fields.remove("checkpoint_ns")),
             _ => metadata["checkpoint_ns"] = namespace.join("|").into(),
         }
-        let tags = vec![format!("graph:step:{}", task.step)];
-        let node = Runnable { name: task.name, id: task.id, tags, metadata, parents: parents(run, namespace) };
-        if begins {
-            let told = node.told("on_chain_start", &json!({ "input": task.payload["input"] }));
-            self.0.insert(task.id.to_owned(), begun);
-            return vec![told];
+        let (id, tags) = (task.id.to_string(), vec![format!("graph:step:{}", task.step)]);
+        let node = Runnable { name: &task.node, id: &id, tags, metadata, parents: parents(run, namespace) };
+        match &task.phase {
+            TaskPhase::Started { input, .. } => {
+                self.0.extend(begun.map(|begun| (task.id, begun)));
+                vec![node.told("on_chain_start", &json!({ "input": input }))]
+            }
+            TaskPhase::Finished { result, error: None, interrupts } if interrupts.is_empty() => {
+                let mut end = json!({ "output": result });
+                if let Some(begun) = begun {
+                    end["input"] = begun.input;
+                }
+                vec![node.told("on_chain_stream", &json!({ "chunk": result })), node.told("on_chain_end", &end)]
+            }
+            // A task that failed, or asks, has not come to its end.
+            TaskPhase::Finished { .. } => Vec::new(),
         }
-        if !task.is_done() {
-            return Vec::new();
-        }
-        let result = &task.payload["result"];
-        let mut end = json!({ "output": result });
-        if let Some(input) = begun.get("input") {
-            end["input"] = input.clone();
-        }
-        vec![node.told("on_chain_stream", &json!({ "chunk": result })), node.told("on_chain_end", &end)]
     }
 }

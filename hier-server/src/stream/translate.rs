@@ -2,19 +2,21 @@
 
 use std::time::SystemTime;
 
-use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use hier_core::runs::{
+    ClientMode, EventRow, LogEvent, LoggedCheckpoint, LoggedMessage, LoggedUpdate, Run, RunStatus, StreamMode,
+    TaskEvent, TaskPhase,
+};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
-use super::runnables::{self, Runnables, TaskEvent};
-use super::speech::{Speeches, What, written};
+use super::assembler::{Change, MessageAssembler, written};
+use super::chunk::{chunk, partial};
+use super::runnables::{self, Runnables};
+
 use crate::time::iso;
-use crate::wire::mode::Mode;
 use crate::wire::places::Places;
 use crate::wire::question;
 use crate::wire::row::{output, questions};
-
-/// The fields of a task that are states.
-const TASK_STATES: [&str; 2] = ["input", "result"];
 
 /// An event as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,23 +38,23 @@ impl Told {
 }
 
 /// The modes of the engine whose events the modes of a client are made of.
-pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
-    let of = |mode: &Mode| -> &[&str] {
+pub(crate) fn recorded(modes: &[ClientMode]) -> Vec<StreamMode> {
+    let of = |mode: &ClientMode| -> &[StreamMode] {
         match mode {
-            Mode::Values => &["values"],
-            Mode::Updates => &["updates"],
-            Mode::Messages | Mode::MessagesTuple => &["messages", "updates"],
-            Mode::Custom => &["custom"],
-            Mode::Tasks => &["tasks"],
-            Mode::Checkpoints => &["checkpoints"],
-            Mode::Debug => &["debug", "checkpoints"],
-            Mode::Events => &["debug", "messages", "values"],
+            ClientMode::Values => &[StreamMode::Values],
+            ClientMode::Updates => &[StreamMode::Updates],
+            ClientMode::Messages | ClientMode::MessagesTuple => &[StreamMode::Messages, StreamMode::Updates],
+            ClientMode::Custom => &[StreamMode::Custom],
+            ClientMode::Tasks => &[StreamMode::Tasks],
+            ClientMode::Checkpoints => &[StreamMode::Checkpoints],
+            ClientMode::Debug => &[StreamMode::Debug, StreamMode::Checkpoints],
+            ClientMode::Events => &[StreamMode::Debug, StreamMode::Messages, StreamMode::Values],
         }
     };
-    let mut names: Vec<String> = modes.iter().flat_map(of).map(|name| (*name).to_owned()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let mut recorded: Vec<StreamMode> = modes.iter().flat_map(of).copied().collect();
+    recorded.sort_unstable();
+    recorded.dedup();
+    recorded
 }
 
 /// Translates the events of one run, in their order.
@@ -60,11 +62,11 @@ pub(crate) fn recorded(modes: &[Mode]) -> Vec<String> {
 pub(crate) struct Translator {
     run: Run,
     places: Places,
-    modes: Vec<Mode>,
+    modes: Vec<ClientMode>,
     subgraphs: bool,
     /// The state of the root as it was told last.
     values: Value,
-    speeches: Speeches,
+    messages: MessageAssembler,
     /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
     spoken: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
@@ -72,73 +74,67 @@ pub(crate) struct Translator {
 
 impl Translator {
     /// Translates for a client that asks for these modes.
-    pub(crate) fn new(run: Run, places: Places, modes: Vec<Mode>, subgraphs: bool) -> Self {
+    pub(crate) fn new(run: Run, places: Places, modes: Vec<ClientMode>, subgraphs: bool) -> Self {
         Self {
             run,
             places,
             modes,
             subgraphs,
             values: json!({}),
-            speeches: Speeches::default(),
+            messages: MessageAssembler::default(),
             spoken: Vec::new(),
             runnables: Runnables::default(),
         }
     }
 
     /// The first event of each run.
-    pub(crate) fn opening(run: &Run, attempt: u64) -> Told {
+    pub(crate) fn opening(run: &Run, attempt: u32) -> Told {
         Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
-    fn has(&self, mode: Mode) -> bool {
+    fn has(&self, mode: ClientMode) -> bool {
         self.modes.contains(&mode)
     }
 
     /// What a client is told of an event.
     pub(crate) fn event(&mut self, row: &EventRow) -> Vec<Told> {
-        let event = &row.event;
-        let namespace = &*event.namespace;
-        if event.mode == event_mode::START {
-            let attempt = event.data.get("attempt").and_then(Value::as_u64).unwrap_or(1);
-            let mut told = vec![Self::opening(&self.run, attempt)];
-            told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
-            return told;
+        let namespace = &*row.event.namespace;
+        match &row.event.body {
+            LogEvent::Message(message) => return self.message(message, namespace),
+            // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
+            _ if !namespace.is_empty() && !self.subgraphs => return Vec::new(),
+            _ => {}
         }
-        // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
-        if !namespace.is_empty() && !self.subgraphs && event.mode != "messages" {
-            return Vec::new();
-        }
-        let mut data = event.data.clone();
-        match &*event.mode {
-            "messages" => self.message(&data, namespace),
-            "values" => {
-                self.places.state(namespace, &mut data);
-                self.state(data, namespace)
-            }
-            "updates" => {
-                self.places.updates(namespace, &mut data);
-                self.updates(data, namespace)
-            }
-            "custom" => self.plain(Mode::Custom, namespace, data),
-            "tasks" => {
-                self.places.fields(namespace, &mut data, &TASK_STATES);
-                self.plain(Mode::Tasks, namespace, self.task_payload(data))
-            }
-            "debug" => {
-                self.places.fields(namespace, &mut data["payload"], &TASK_STATES);
-                let mut told = self.node(&data, namespace);
-                told.extend(self.debug(data, namespace));
+        match self.places.event(&row.event) {
+            LogEvent::Start { attempt, .. } => {
+                let mut told = vec![Self::opening(&self.run, attempt)];
+                told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
                 told
             }
-            "checkpoints" => {
-                self.places.fields(namespace, &mut data, &["values"]);
-                self.checkpoint(&data, namespace, row.at)
+            LogEvent::Values(state) => self.state(state, namespace),
+            LogEvent::Updates(update) => {
+                let mut told = self.messages_of(&update, namespace);
+                told.extend(self.update(update.to_json(), namespace));
+                told
             }
-            _ => Vec::new(),
+            LogEvent::Interrupted(questions) => {
+                self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace)
+            }
+            LogEvent::Custom { value, .. } => self.plain(ClientMode::Custom, namespace, value),
+            LogEvent::Task(task) => self.plain(ClientMode::Tasks, namespace, self.task_payload(&task)),
+            LogEvent::Debug { timestamp, task } => {
+                let mut told = self.node(&task, namespace);
+                told.extend(self.debug(timestamp, &task, namespace));
+                told
+            }
+            LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at),
+            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {
+                Vec::new()
+            }
         }
     }
 
-    fn plain(&self, mode: Mode, namespace: &[String], data: Value) -> Vec<Told> {
+    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Vec<Told> {
         if self.has(mode) { vec![Told::new(named(mode.name(), namespace), data)] } else { Vec::new() }
     }
 
@@ -146,7 +142,7 @@ impl Translator {
         if namespace.is_empty() {
             self.values.clone_from(&data);
         }
-        let mut told = self.plain(Mode::Values, namespace, data);
+        let mut told = self.plain(ClientMode::Values, namespace, data);
         told.extend(self.completed());
         told
     }
@@ -155,28 +151,28 @@ impl Translator {
     fn completed(&mut self) -> Vec<Told> {
         let spoken = std::mem::take(&mut self.spoken);
         let complete = |(namespace, message): (Vec<String>, Value)| {
-            Told::new(self.of("messages/complete", &namespace), json!([message]))
+            Told::new(named("messages/complete", self.shown(&namespace)), json!([message]))
         };
         spoken.into_iter().map(complete).collect()
     }
 
-    fn updates(&mut self, mut data: Value, namespace: &[String]) -> Vec<Told> {
+    /// The messages of an update that were not told piece by piece.
+    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
-        if self.has(Mode::Messages) || self.has(Mode::MessagesTuple) {
-            for (node, update) in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
-                for (id, written) in written(update) {
-                    if self.speeches.note(id) {
-                        let metadata = self.spoken_metadata(node, None, 0, namespace);
-                        told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
-                    }
+        if !update.is_by_handler() && (self.has(ClientMode::Messages) || self.has(ClientMode::MessagesTuple)) {
+            for (id, written) in written(&update.writes) {
+                if self.messages.note(id) {
+                    let metadata = self.spoken_metadata(&update.node, None, 0, namespace);
+                    told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
                 }
             }
         }
-        if let Some(asked) = data.get("__interrupt__") {
-            data = json!({ "__interrupt__": question::each(Some(asked), question::asked) });
-        }
-        told.extend(self.plain(Mode::Updates, namespace, data));
-        if !self.has(Mode::Values) {
+        told
+    }
+
+    fn update(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
+        let mut told = self.plain(ClientMode::Updates, namespace, data);
+        if !self.has(ClientMode::Values) {
             told.extend(self.completed());
         }
         told
@@ -185,53 +181,54 @@ impl Translator {
     /// A message that was not told piece by piece.
     fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<Told> {
         let mut told = Vec::new();
-        if self.has(Mode::Messages) {
-            told.push(Told::new(self.of("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));
-            told.push(Told::new(self.of("messages/complete", namespace), json!([message])));
+        if self.has(ClientMode::Messages) {
+            told.push(Told::new(
+                named("messages/metadata", self.shown(namespace)),
+                json!({ id: { "metadata": metadata } }),
+            ));
+            told.push(Told::new(named("messages/complete", self.shown(namespace)), json!([message])));
         }
-        if self.has(Mode::MessagesTuple) {
-            told.push(Told::new(self.of("messages", namespace), json!([message, metadata])));
+        if self.has(ClientMode::MessagesTuple) {
+            told.push(Told::new(named("messages", self.shown(namespace)), json!([message, metadata])));
         }
         told
     }
 
-    /// The name of an event about messages: those of subgraphs are told to everybody, with a namespace only to who asks.
-    fn of(&self, event: &str, namespace: &[String]) -> String {
-        if self.subgraphs { named(event, namespace) } else { event.to_owned() }
+    /// The namespace of an event about messages as the client sees it. Clients that do not ask for subgraphs hear their models too.
+    const fn shown<'a>(&self, namespace: &'a [String]) -> &'a [String] {
+        if self.subgraphs { namespace } else { &[] }
     }
 
-    fn message(&mut self, data: &Value, namespace: &[String]) -> Vec<Told> {
-        let Some(piece) = self.speeches.take(data) else { return Vec::new() };
-        let node = data.get("node").and_then(Value::as_str).unwrap_or_default();
-        let step = data.get("step").and_then(Value::as_i64).unwrap_or(0);
-        let task = data.get("task").and_then(Value::as_str);
-        let metadata = self.spoken_metadata(node, task, step, namespace);
+    fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<Told> {
+        let metadata = self.spoken_metadata(&message.node, Some(message.task), message.step, namespace);
+        let shown = self.shown(namespace);
+        let Some(delta) = self.messages.take(message) else { return Vec::new() };
+        let has = |mode| self.modes.contains(&mode);
         let mut told = Vec::new();
         // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
-        if self.has(Mode::Events) {
-            let chunk = self.speeches.chunk(&piece);
-            let events = runnables::model(&self.run, &piece, &chunk, (node, task), namespace, metadata.clone());
+        if has(ClientMode::Events) {
+            let events = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
             told.extend(events.into_iter().map(Told::runnable));
         }
-        if self.has(Mode::Messages) {
-            if piece.is_first {
-                let about = json!({ &piece.id: { "metadata": metadata } });
-                told.push(Told::new(self.of("messages/metadata", namespace), about));
+        if has(ClientMode::Messages) {
+            if delta.is_first {
+                let about = json!({ &message.id: { "metadata": metadata } });
+                told.push(Told::new(named("messages/metadata", shown), about));
             }
-            let (event, message) = match &piece.what {
-                What::Done { message, is_new: true } => ("messages/complete", message.clone()),
-                What::Done { message, .. } => ("messages/partial", message.clone()),
-                _ => ("messages/partial", self.speeches.grown(&piece.id)),
+            let (event, message) = match &delta.change {
+                Change::Done(message) if delta.is_first => ("messages/complete", message.clone()),
+                Change::Done(message) => {
+                    self.spoken.push((namespace.to_vec(), message.clone()));
+                    ("messages/partial", message.clone())
+                }
+                Change::Grown(_) => ("messages/partial", partial(&delta.sent)),
             };
-            told.push(Told::new(self.of(event, namespace), json!([message])));
-            if let What::Done { message, is_new: false } = &piece.what {
-                self.spoken.push((namespace.to_vec(), message.clone()));
-            }
+            told.push(Told::new(named(event, shown), json!([message])));
         }
-        if self.has(Mode::MessagesTuple) {
-            let chunk = self.speeches.chunk(&piece);
+        if has(ClientMode::MessagesTuple) {
+            let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
-                told.push(Told::new(self.of("messages", namespace), json!([chunk, metadata])));
+                told.push(Told::new(named("messages", shown), json!([chunk, metadata])));
             }
         }
         told
@@ -247,7 +244,7 @@ impl Translator {
         metadata
     }
 
-    fn spoken_metadata(&self, node: &str, task: Option<&str>, step: i64, namespace: &[String]) -> Value {
+    fn spoken_metadata(&self, node: &str, task: Option<Uuid>, step: i64, namespace: &[String]) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("thread_id".into(), self.run.thread.clone().into());
         let mut levels = namespace.to_vec();
@@ -263,78 +260,64 @@ impl Translator {
     }
 
     /// The payload of a task as clients read it.
-    fn task_payload(&self, mut data: Value) -> Value {
-        if data.get("input").is_some() {
+    fn task_payload(&self, task: &TaskEvent) -> Value {
+        let mut data = question::task(task);
+        if let TaskPhase::Started { .. } = task.phase {
             data["metadata"] = Value::Object(self.metadata());
             data["interrupts"] = json!([]);
-        } else if let Some(asked) = data.get("interrupts") {
-            data["interrupts"] = question::each(Some(asked), question::asked);
         }
         data
     }
 
-    fn debug(&self, mut data: Value, namespace: &[String]) -> Vec<Told> {
-        let millis = data.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
+    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
-        data["timestamp"] = iso(at).into();
-        data["payload"] = self.task_payload(data["payload"].take());
-        self.plain(Mode::Debug, namespace, data)
+        let data = json!({
+            "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
+        });
+        self.plain(ClientMode::Debug, namespace, data)
     }
 
-    fn checkpoint(&self, data: &Value, namespace: &[String], at: SystemTime) -> Vec<Told> {
+    fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<Told> {
+        let LoggedCheckpoint { id, parent, step, source, values, next } = checkpoint;
         let ns = namespace.join("|");
-        let configured = |id: Option<&Value>| {
-            let id = id.filter(|id| !id.is_null())?;
-            Some(json!({ "configurable": {
+        let configured = |id: &Uuid| {
+            json!({ "configurable": {
                 "checkpoint_ns": ns, "run_id": self.run.id, "thread_id": self.run.thread, "graph_id": self.run.graph,
                 "assistant_id": self.run.assistant, "checkpoint_id": id,
-            } }))
+            } })
         };
-        let flat = |id: Option<&Value>| {
-            let id = id.filter(|id| !id.is_null())?;
-            Some(json!({ "checkpoint_id": id, "thread_id": self.run.thread, "checkpoint_ns": ns }))
-        };
-        let id = data.pointer("/config/checkpoint_id");
-        let parent = data.pointer("/parent_config/checkpoint_id");
-        let step = data.pointer("/metadata/step").cloned().unwrap_or_default();
-        let tasks = data
-            .get("tasks")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .map(|task| json!({ "id": task.get("id"), "name": task.get("name"), "interrupts": [], "state": null }));
+        let flat = |id: &Uuid| json!({ "checkpoint_id": id, "thread_id": self.run.thread, "checkpoint_ns": ns });
         let mut payload = json!({
             "config": configured(id),
-            "parent_config": configured(parent),
-            "values": data.get("values"),
-            "metadata": { "source": data.pointer("/metadata/source"), "step": step, "parents": {} },
-            "next": data.get("next"),
-            "tasks": tasks.collect::<Value>(),
+            "parent_config": parent.as_ref().map(configured),
+            "values": values,
+            "metadata": { "source": source, "step": step, "parents": {} },
+            "next": next,
+            "tasks": [],
         });
-        let mut told = self.plain(Mode::Checkpoints, namespace, payload.clone());
-        if self.has(Mode::Debug) {
-            payload["checkpoint"] = json!(flat(id));
-            payload["parent_checkpoint"] = json!(flat(parent));
+        let mut told = self.plain(ClientMode::Checkpoints, namespace, payload.clone());
+        if self.has(ClientMode::Debug) {
+            payload["checkpoint"] = flat(id);
+            payload["parent_checkpoint"] = json!(parent.as_ref().map(flat));
             let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
-            told.extend(self.plain(Mode::Debug, namespace, debug));
+            told.extend(self.plain(ClientMode::Debug, namespace, debug));
         }
         told
     }
 
     /// An event about the root as LangChain tells of its runnables.
     fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
-        self.has(Mode::Events)
+        self.has(ClientMode::Events)
             .then(|| Told::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
     }
 
     /// The same about a node, of what the mode `debug` tells of a task.
-    fn node(&mut self, debug: &Value, namespace: &[String]) -> Vec<Told> {
-        if !self.has(Mode::Events) {
+    fn node(&mut self, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
+        if !self.has(ClientMode::Events) {
             return Vec::new();
         }
-        let task = TaskEvent::of(debug);
-        let metadata = self.spoken_metadata(task.name, Some(task.id), task.step, namespace);
-        let told = self.runnables.node(&self.run, &task, namespace, metadata);
+        let metadata = self.spoken_metadata(&task.node, Some(task.id), task.step, namespace);
+        let told = self.runnables.node(&self.run, task, namespace, metadata);
         told.into_iter().map(Told::runnable).collect()
     }
 
@@ -354,7 +337,7 @@ impl Translator {
             if let Some(values) = values.as_object_mut() {
                 values.insert("__interrupt__".into(), asked.into());
             }
-            told.extend(self.plain(Mode::Values, &[], values));
+            told.extend(self.plain(ClientMode::Values, &[], values));
         }
         told.extend(self.root("on_chain_end", || json!({ "output": output(&self.places, ended) })));
         told

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use hier_core::runs::EventRow;
+use hier_core::runs::{EventRow, LogEvent, TaskEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -69,40 +69,43 @@ impl Feed for Log {
     }
 }
 
-/// What is told of a task, but for its input, which is the state and told by the checkpoints, and its result, which is told by the
-/// update.
-fn without_state(task: &Value) -> Value {
-    let fields = task.as_object().into_iter().flatten();
-    let kept = fields.filter(|(name, _)| !matches!(name.as_str(), "input" | "result"));
-    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+/// A task without its input, which is the state and told by the checkpoints, and without its result, which is told by the update.
+fn without_state(task: &TaskEvent) -> Value {
+    let mut task = task.to_json();
+    if let Some(fields) = task.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "input" | "result"));
+    }
+    task
 }
 
 fn data_of(row: &EventRow, places: &Places) -> Value {
     let event = &row.event;
-    let (mut data, is_cut) = match &*event.mode {
-        "tasks" => (without_state(&event.data), true),
-        "debug" => {
-            let payload = event.data.get("payload").map(without_state);
-            (json!({ "timestamp": event.data.get("timestamp"), "payload": payload }), true)
+    let (data, is_cut) = match &event.body {
+        LogEvent::Task(task) => (without_state(task), true),
+        LogEvent::Debug { timestamp, task } => {
+            (json!({ "timestamp": timestamp, "payload": without_state(task) }), true)
         }
         _ if event.bytes() > LARGE => (Value::Null, true),
-        _ => (event.data.clone(), false),
+        LogEvent::Message(_) => {
+            let mut data = event.body.data();
+            data.get_mut("message").into_iter().for_each(message::outward);
+            (data, false)
+        }
+        _ => (places.event(event).data(), false),
     };
-    match &*event.mode {
-        "values" => places.state(&event.namespace, &mut data),
-        "updates" => places.updates(&event.namespace, &mut data),
-        "checkpoints" => places.fields(&event.namespace, &mut data, &["values"]),
-        "messages" => data.get_mut("message").into_iter().for_each(message::outward),
-        _ => {}
-    }
+    let node = match &event.body {
+        LogEvent::Custom { node, .. } => Some(node),
+        LogEvent::Message(message) => Some(&message.agent),
+        _ => None,
+    };
     let at = row.at.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "n": row.number,
         "at": u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
         "run": event.run,
-        "mode": event.mode,
+        "mode": event.mode(),
         "ns": event.namespace,
-        "node": event.node,
+        "node": node,
         "data": data,
         "cut": is_cut,
     })

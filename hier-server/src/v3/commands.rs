@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::filter::Filter;
-use super::translate::recorded;
+use super::translate::RECORDED;
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{Body, from_value, id};
@@ -120,7 +120,7 @@ async fn row(caller: &Caller, thread: &str, action: Action) -> Result<Option<Thr
 /// Adds a run of which everything is kept that the protocol tells.
 async fn add(caller: &Caller, thread: &str, mut body: RunCreate) -> Result<Run, Refused> {
     body.if_not_exists = Some(IfNotExists::Create);
-    let kept = Kept { modes: recorded(), subgraphs: true };
+    let kept = Kept { modes: RECORDED.to_vec(), subgraphs: true };
     Ok(add_keeping(caller, Some(thread), body, kept, false).await?)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::extract::Path;
-use hier_core::runs::{EventRow, event_mode};
+use hier_core::runs::{EventRow, LogEvent};
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -101,7 +101,7 @@ impl Events {
 
     async fn take(&mut self, row: &EventRow) {
         let Some(run) = row.event.run else { return };
-        let is_end = row.event.mode == event_mode::END;
+        let is_end = matches!(row.event.body, LogEvent::End { .. });
         let is_known = self.graphs.contains_key(&run);
         // Looked up at the first event and at the last; a run that was deleted is told of as the log has it.
         let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await } else { None };

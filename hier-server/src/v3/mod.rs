@@ -3,6 +3,6 @@
 pub(crate) mod commands;
 pub(crate) mod events;
 pub(crate) mod filter;
+mod messages;
 pub(crate) mod socket;
-pub(crate) mod spoken;
 pub(crate) mod translate;

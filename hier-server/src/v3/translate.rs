@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use hier_core::runs::{EventRow, Run, RunStatus, event_mode};
+use hier_core::runs::{EventRow, Failure, LogEvent, LoggedUpdate, Run, RunStatus, StreamMode, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::spoken::Spoken;
-use crate::stream::speech::written;
+use super::messages;
+use crate::stream::assembler::{MessageAssembler, calls, field, written};
 use crate::time::millis;
 use crate::wire::places::Places;
 use crate::wire::row::questions;
@@ -79,11 +79,11 @@ impl Frame {
 struct Known {
     graph: String,
     places: Places,
-    spoken: Spoken,
+    messages: MessageAssembler,
     /// Graphs within that run now, by their namespaces.
     children: HashSet<Vec<String>>,
     /// Calls of tools that have begun.
-    calls: HashMap<String, String>,
+    calls: HashSet<String>,
     /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
     /// reads the state.
     ended: Vec<Ended>,
@@ -147,54 +147,44 @@ impl Translator {
             (known.graph, known.places) = graph();
         }
         let mut telling = Telling { row, run, frames: Vec::new() };
-        let event = &row.event;
-        known.release_states(&event.namespace, event.mode == "checkpoints", &mut telling);
-        known.discover(&event.namespace, &mut telling);
-        let mut data = event.data.clone();
-        match &*event.mode {
-            event_mode::START => {
+        let namespace = &*row.event.namespace;
+        let body = known.places.event(&row.event);
+        known.release_states(namespace, matches!(body, LogEvent::Checkpoint(_)), &mut telling);
+        known.discover(namespace, &mut telling);
+        match body {
+            LogEvent::Start { .. } => {
                 let graph = known.graph.clone();
                 telling.lifecycle(&[], "running", &graph, Value::Null);
             }
-            event_mode::END => {
-                known.end(ended, &data, &mut telling);
+            LogEvent::End { status, error, .. } => {
+                known.end(ended, status, error, &mut telling);
                 self.0.remove(&run);
             }
-            "messages" => {
-                for told in known.spoken.take(&data) {
-                    telling.tell("messages", &event.namespace, told);
+            LogEvent::Message(message) => {
+                for told in messages::events(&mut known.messages, &message) {
+                    telling.tell("messages", namespace, told);
                 }
             }
-            "values" => {
-                known.places.state(&event.namespace, &mut data);
-                known.states.insert(event.namespace.clone(), (millis(row.at), data));
-            }
-            "updates" => {
-                known.places.updates(&event.namespace, &mut data);
-                known.updates(&data, &event.namespace, &mut telling);
-            }
-            "custom" => {
-                telling.tell("custom", &event.namespace, data).node.clone_from(&event.node);
-            }
-            "tasks" => {
-                known.places.fields(&event.namespace, &mut data, &["input", "result"]);
-                known.task(data, &event.namespace, &mut telling);
-            }
-            "checkpoints" => {
+            LogEvent::Values(state) => drop(known.states.insert(namespace.to_vec(), (millis(row.at), state))),
+            LogEvent::Updates(update) => known.update(&update, namespace, &mut telling),
+            LogEvent::Custom { node, value } => telling.tell("custom", namespace, value).node = Some(node),
+            LogEvent::Task(task) => known.task(&task, namespace, &mut telling),
+            LogEvent::Checkpoint(checkpoint) => {
                 let told = json!({
-                    "id": data.pointer("/config/checkpoint_id"),
-                    "parent_id": data.pointer("/parent_config/checkpoint_id"),
-                    "step": data.pointer("/metadata/step"),
-                    "source": data.pointer("/metadata/source"),
+                    "id": checkpoint.id, "parent_id": checkpoint.parent, "step": checkpoint.step,
+                    "source": checkpoint.source,
                 });
-                telling.tell("checkpoints", &event.namespace, told);
-                known.release_states(&event.namespace, false, &mut telling);
+                telling.tell("checkpoints", namespace, told);
+                known.release_states(namespace, false, &mut telling);
                 // The last checkpoint of a graph is stored with its end.
-                if data.get("next").and_then(Value::as_array).is_some_and(|next| !next.is_empty()) {
-                    known.tell_ends(Some(&event.namespace), &mut telling);
+                if !checkpoint.next.is_empty() {
+                    known.tell_ends(Some(namespace), &mut telling);
                 }
             }
-            _ => {}
+            LogEvent::Interrupted(_)
+            | LogEvent::Debug { .. }
+            | LogEvent::Lagged { .. }
+            | LogEvent::StateUpdate { .. } => {}
         }
         telling.frames
     }
@@ -227,30 +217,29 @@ impl Known {
         }
     }
 
-    fn updates(&mut self, data: &Value, namespace: &[String], telling: &mut Telling<'_>) {
-        for (node, update) in data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
-            self.tools(update, namespace, telling);
-            let told = json!({ "node": node, "values": update });
-            telling.tell("updates", namespace, told).node = Some(node.clone());
+    fn update(&mut self, update: &LoggedUpdate, namespace: &[String], telling: &mut Telling<'_>) {
+        if !update.is_by_handler() {
+            self.tools(&update.writes, namespace, telling);
+            let told = json!({ "node": update.node, "values": update.writes });
+            telling.tell("updates", namespace, told).node = Some(update.node.clone());
         }
     }
 
     /// Calls of tools, as the messages of an update tell of them.
-    fn tools(&mut self, update: &Value, namespace: &[String], telling: &mut Telling<'_>) {
-        for (id, message) in written(update) {
-            self.spoken.note(id);
-            for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-                let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                if self.calls.insert(field("id"), field("name")).is_none() {
+    fn tools(&mut self, writes: &Value, namespace: &[String], telling: &mut Telling<'_>) {
+        for (id, message) in written(writes) {
+            let whole = Value::Object(message.clone());
+            self.messages.note(id);
+            for call in calls(&whole) {
+                let (id, name) = (field(call, "id"), field(call, "name"));
+                if self.calls.insert(id.to_owned()) {
                     let told = json!({
-                        "event": "tool-started", "tool_call_id": field("id"), "tool_name": field("name"),
-                        "input": call.get("args"),
+                        "event": "tool-started", "tool_call_id": id, "tool_name": name, "input": call.get("args"),
                     });
                     telling.tell("tools", namespace, told);
                 }
             }
             let Some(call) = message.get("tool_call_id").and_then(Value::as_str) else { continue };
-            let whole = Value::Object(message.clone());
             let failed = message.get("status").is_some_and(|status| status == "error");
             let told = if failed {
                 json!({ "event": "tool-error", "tool_call_id": call, "message": message::text(&whole) })
@@ -261,27 +250,21 @@ impl Known {
         }
     }
 
-    fn task(&mut self, mut data: Value, namespace: &[String], telling: &mut Telling<'_>) {
-        if let Some(asked) = data.get("interrupts") {
-            data["interrupts"] = question::each(Some(asked), question::asked);
-        }
+    fn task(&mut self, task: &TaskEvent, namespace: &[String], telling: &mut Telling<'_>) {
         // The graph that the task ran has ended with it.
-        if data.get("result").is_some()
-            && let (Some(node), Some(task)) = (data["name"].as_str(), data["id"].as_str())
-        {
+        if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();
-            child.push(format!("{node}:{task}"));
-            let is_asking = data["interrupts"].as_array().is_some_and(|asked| !asked.is_empty());
-            let (event, more) = match (&data["error"], is_asking) {
-                (Value::String(error), _) => ("failed", json!({ "error": error })),
-                (_, true) => ("interrupted", Value::Null),
-                _ => ("completed", Value::Null),
+            child.push(format!("{}:{}", task.node, task.id));
+            let (event, more) = match (error, interrupts.is_empty()) {
+                (Some(error), _) => ("failed", json!({ "error": error })),
+                (None, false) => ("interrupted", Value::Null),
+                (None, true) => ("completed", Value::Null),
             };
             if self.children.remove(&child) {
-                self.ended.push(Ended { namespace: child, graph: node.to_owned(), event, more });
+                self.ended.push(Ended { namespace: child, graph: task.node.clone(), event, more });
             }
         }
-        telling.tell("tasks", namespace, data);
+        telling.tell("tasks", namespace, question::task(task));
     }
 
     /// Tells which graphs directly within this one have ended, and those within them; all, if none is named.
@@ -302,7 +285,7 @@ impl Known {
 
     /// Sends questions first, then the end of the root, then the ends of waiting inner graphs, because a client reads the questions when
     /// it learns that the thread waits. Without questions, the inner graphs end before the root.
-    fn end(&mut self, ended: Option<&Run>, data: &Value, telling: &mut Telling<'_>) {
+    fn end(&mut self, ended: Option<&Run>, status: RunStatus, error: Option<Failure>, telling: &mut Telling<'_>) {
         let graph = self.graph.clone();
         let is_asking = ended.is_some_and(|ended| questions(ended).next().is_some());
         if !is_asking {
@@ -317,13 +300,11 @@ impl Known {
             let event_id = format!("synth:{}:input|{}|{id}", telling.run, namespace.join("|"));
             telling.tell("input.requested", &namespace, told).event_id = event_id;
         }
-        let status = ended.map(|run| run.status);
-        let name = data.get("status").and_then(Value::as_str).unwrap_or_default();
-        let failure = ended.and_then(|run| run.error.as_ref()).map(|error| error.message.clone());
-        let failure = failure.or_else(|| data.pointer("/error/message")?.as_str().map(str::to_owned));
+        let is_cancelled = [Some(status), ended.map(|run| run.status)].contains(&Some(RunStatus::Interrupted));
+        let failure = ended.and_then(|run| run.error.clone()).or(error);
         if let Some(error) = failure {
-            telling.lifecycle(&[], "failed", &graph, json!({ "error": error }));
-        } else if is_asking || status == Some(RunStatus::Interrupted) || name == "interrupted" {
+            telling.lifecycle(&[], "failed", &graph, json!({ "error": error.message }));
+        } else if is_asking || is_cancelled {
             telling.lifecycle(&[], "interrupted", &graph, Value::Null);
         } else {
             telling.lifecycle(&[], "completed", &graph, Value::Null);
@@ -333,15 +314,21 @@ impl Known {
 }
 
 /// The modes of the engine that the second protocol is made of.
-pub(crate) fn recorded() -> Vec<String> {
-    ["values", "updates", "messages", "custom", "tasks", "checkpoints"].map(str::to_owned).to_vec()
-}
+pub(crate) const RECORDED: [StreamMode; 6] = [
+    StreamMode::Values,
+    StreamMode::Updates,
+    StreamMode::Messages,
+    StreamMode::Custom,
+    StreamMode::Tasks,
+    StreamMode::Checkpoints,
+];
 
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
 
-    use hier_core::runs::NewEvent;
+    use hier_core::checkpoint::Source;
+    use hier_core::runs::{LoggedCheckpoint, NewEvent};
 
     use super::*;
 
@@ -357,11 +344,18 @@ mod tests {
             frames.len()
         };
         for graph in 0..1_000 {
-            let event = NewEvent::new(run, "values", json!({ "n": graph }));
+            let event = NewEvent::new(run, LogEvent::Values(json!({ "n": graph })));
             tell(graph + 1, event.namespace(vec![format!("inner:{graph}")]));
         }
-        let checkpoint = json!({ "config": { "checkpoint_id": "c" }, "next": ["inner"] });
-        assert_eq!(tell(1_001, NewEvent::new(run, "checkpoints", checkpoint)), 1_001);
+        let checkpoint = LogEvent::Checkpoint(LoggedCheckpoint {
+            id: run,
+            parent: None,
+            step: 1,
+            source: Source::Loop,
+            values: json!({}),
+            next: vec!["inner".to_owned()],
+        });
+        assert_eq!(tell(1_001, NewEvent::new(run, checkpoint)), 1_001);
         assert!(all.is_sorted_by(|a, b| a < b), "they rise");
         assert!(all.iter().all(|seq| *seq < PASS));
     }

@@ -1,7 +1,6 @@
 //! The forms of what goes over the wire.
 
 pub(crate) mod message;
-pub(crate) mod mode;
 pub(crate) mod object;
 pub(crate) mod places;
 pub(crate) mod question;

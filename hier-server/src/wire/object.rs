@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hier_core::runs::{Failure, MultitaskStrategy, RunStatus, ThreadStatus};
+use hier_core::runs::{Durability, Failure, MultitaskStrategy, RunStatus, ThreadStatus};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -122,7 +122,8 @@ pub(crate) struct Asked {
     pub(crate) subgraphs: Value,
     pub(crate) resumable: Value,
     pub(crate) checkpoint_during: bool,
-    pub(crate) durability: String,
+    #[schemars(with = "String")]
+    pub(crate) durability: Durability,
 }
 
 /// What a run returned; made as it is sent, since a run returns what its graph returns.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::graph::DynGraph;
 use hier_core::message::Message;
+use hier_core::runs::{LogEvent, NewEvent, TaskPhase};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -64,20 +65,27 @@ impl Places {
         }
     }
 
-    /// As [`state`](Self::state), for the updates of nodes, by their names.
-    pub(crate) fn updates<T: AsRef<str>>(&self, namespace: &[T], updates: &mut Value) {
-        let Some(shape) = self.shape(namespace) else { return };
-        updates.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(|update| shape.translate(update));
-    }
-
-    /// As [`state`](Self::state), for some fields of an object that are states: the input and the result of a task.
-    pub(crate) fn fields<T: AsRef<str>>(&self, namespace: &[T], object: &mut Value, names: &[&str]) {
-        let Some(shape) = self.shape(namespace) else { return };
-        for name in names {
-            if let Some(field) = object.get_mut(*name) {
-                shape.translate(field);
-            }
-        }
+    /// The event with the messages of its states and writes translated.
+    pub(crate) fn event(&self, event: &NewEvent) -> LogEvent {
+        let mut body = event.body.clone();
+        let values = match &mut body {
+            LogEvent::Values(values) => values,
+            LogEvent::Updates(update) => &mut update.writes,
+            LogEvent::Checkpoint(checkpoint) => &mut checkpoint.values,
+            LogEvent::Task(task) | LogEvent::Debug { task, .. } => match &mut task.phase {
+                TaskPhase::Started { input, .. } => input,
+                TaskPhase::Finished { result, .. } => result,
+            },
+            LogEvent::Start { .. }
+            | LogEvent::End { .. }
+            | LogEvent::Interrupted(_)
+            | LogEvent::Custom { .. }
+            | LogEvent::Message(_)
+            | LogEvent::Lagged { .. }
+            | LogEvent::StateUpdate { .. } => return body,
+        };
+        self.state(&event.namespace, values);
+        body
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::runs::{Run, ThreadRow};
+use hier_core::runs::{Durability, Run, ThreadRow};
 use serde_json::{Map, Value, json};
 
 use super::object::{Asked, Failed, Lives, RunObject, Thread};
@@ -73,23 +73,22 @@ fn addressed(row: &Run) -> Value {
 /// A run. What it was asked for stands in `kwargs`, without who asked for it.
 pub(crate) fn run(row: &Run) -> RunObject {
     let request = &row.request;
-    let extra = |name: &str| request.extra.get(name).cloned().unwrap_or_default();
-    let durability = request.durability.as_deref().unwrap_or("async");
+    let options = &request.options;
     let kwargs = Asked {
         input: request.input.clone(),
         command: request.command.clone(),
         config: addressed(row),
         context: if request.context.is_null() { json!({}) } else { request.context.clone() },
-        stream_mode: extra("stream_mode"),
+        stream_mode: json!(options.stream_mode),
         interrupt_before: request.interrupt_before.clone(),
         interrupt_after: request.interrupt_after.clone(),
         webhook: request.webhook.clone(),
-        feedback_keys: extra("feedback_keys"),
+        feedback_keys: json!(options.feedback_keys),
         temporary: row.temporary,
-        subgraphs: extra("stream_subgraphs"),
-        resumable: extra("resumable"),
-        checkpoint_during: durability != "exit",
-        durability: durability.to_owned(),
+        subgraphs: json!(options.stream_subgraphs),
+        resumable: json!(options.resumable),
+        checkpoint_during: request.durability != Durability::Exit,
+        durability: request.durability,
     };
     RunObject {
         run_id: row.id,

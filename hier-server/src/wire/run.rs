@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use hier_core::Durability;
+use hier_core::runs::{ClientMode, Durability, OnDisconnect, RunOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
-
-use crate::wire::mode::Mode;
 
 /// A value, or a list of them.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -49,8 +47,8 @@ pub(crate) struct RunCreate {
     pub(crate) metadata: Option<Map<String, Value>>,
     /// What is told of the run; `values` unless given.
     #[serde(deserialize_with = "modes")]
-    #[schemars(with = "Option<OneOrMany<Mode>>")]
-    pub(crate) stream_mode: Option<Vec<Mode>>,
+    #[schemars(with = "Option<OneOrMany<ClientMode>>")]
+    pub(crate) stream_mode: Option<Vec<ClientMode>>,
     /// Whether the events of graphs inside are told too.
     pub(crate) stream_subgraphs: Option<bool>,
     /// Whether events have ids, from which a stream can be joined again.
@@ -66,7 +64,7 @@ pub(crate) struct RunCreate {
     /// How many seconds from now the run begins.
     pub(crate) after_seconds: Option<f64>,
     /// When checkpoints are stored; `async` unless given.
-    pub(crate) durability: Option<DurabilityWord>,
+    pub(crate) durability: Option<Durability>,
     /// An older name: false is the durability `exit`.
     pub(crate) checkpoint_during: Option<bool>,
     /// The checkpoint that the run begins from, unless the latest.
@@ -92,7 +90,7 @@ pub(crate) struct RunCreate {
 pub(crate) struct Required(pub(crate) Option<String>);
 
 /// Modes, each checked, with the place of the one that is wrong.
-fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Mode>>, D::Error> {
+fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ClientMode>>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     let list = match value {
         None | Some(Value::Null) => return Ok(None),
@@ -103,7 +101,7 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Mode>>
         let Value::String(name) = &value else {
             return Err(serde::de::Error::custom(format!("{value} is no stream mode, which are texts")));
         };
-        Mode::parse(name).ok_or_else(|| serde::de::Error::custom(Mode::unknown(name)))
+        ClientMode::parse(name).map_err(serde::de::Error::custom)
     };
     list.into_iter().map(mode).collect::<Result<_, _>>().map(Some)
 }
@@ -142,26 +140,6 @@ pub(crate) struct ConfigBody {
     pub(crate) configurable: Option<Map<String, Value>>,
 }
 
-/// When checkpoints are stored.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Durability")]
-pub(crate) enum DurabilityWord {
-    Sync,
-    Async,
-    Exit,
-}
-
-impl From<DurabilityWord> for Durability {
-    fn from(word: DurabilityWord) -> Self {
-        match word {
-            DurabilityWord::Sync => Self::Sync,
-            DurabilityWord::Async => Self::Async,
-            DurabilityWord::Exit => Self::Exit,
-        }
-    }
-}
-
 /// What becomes of a second run of a thread that is busy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -194,15 +172,6 @@ pub(crate) enum OnCompletion {
     Keep,
 }
 
-/// What becomes of a run whose client has gone.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnDisconnect {
-    #[default]
-    Continue,
-    Cancel,
-}
-
 /// The longest that a run may be put off: ten years.
 const LATEST: f64 = 315_360_000.0;
 
@@ -217,12 +186,24 @@ impl RunCreate {
     }
 
     /// When its checkpoints are stored.
-    pub(crate) fn durability(&self) -> DurabilityWord {
+    pub(crate) fn durability(&self) -> Durability {
         match (self.durability, self.checkpoint_during) {
             (Some(word), _) => word,
-            (None, Some(false)) => DurabilityWord::Exit,
-            (None, _) => DurabilityWord::Async,
+            (None, Some(false)) => Durability::Exit,
+            (None, _) => Durability::Async,
         }
+    }
+
+    /// How clients follow the run.
+    pub(crate) fn options(&self) -> RunOptions {
+        let mut options = RunOptions::default();
+        if let Some(modes) = &self.stream_mode {
+            options.stream_mode.clone_from(modes);
+        }
+        options.stream_subgraphs = self.stream_subgraphs.unwrap_or(false);
+        options.resumable = self.stream_resumable.unwrap_or(false);
+        options.feedback_keys.clone_from(&self.feedback_keys);
+        options
     }
 
     /// The namespace of that checkpoint.
@@ -273,7 +254,7 @@ mod tests {
     #[test]
     fn what_clients_do_not_say_is_as_the_reference_has_it() {
         let run: RunCreate = serde_json::from_value(json!({ "assistant_id": "two", "later": 1 })).expect("a run");
-        assert_eq!(run.durability(), DurabilityWord::Async);
+        assert_eq!(run.durability(), Durability::Async);
         assert_eq!(run.multitask_strategy.unwrap_or_default(), Multitask::Enqueue);
         assert_eq!(run.delay(), Ok(Duration::ZERO));
         assert!(RunCreate { after_seconds: Some(-1.0), ..RunCreate::default() }.delay().is_err());

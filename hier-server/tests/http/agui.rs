@@ -1,4 +1,4 @@
-//! The Agent-User Interaction Protocol. Other people's programs judge it, too: `scripts/agui.sh`.
+//! The Agent-User Interaction Protocol. Other people's programs judge it, too: `scripts/peers.sh agui`.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-// The studio in a real Chromium. scripts/studio.sh calls it.
+// The studio in a real Chromium. scripts/peers.sh studio calls it.
 
 import { assert, join, open, run, scratch, serve, until } from "./driver.mjs";
 

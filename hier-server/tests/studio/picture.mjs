@@ -1,4 +1,4 @@
-// The picture of the studio in the documentation: `scripts/studio.sh --picture`.
+// The picture of the studio in the documentation: `scripts/peers.sh studio --picture`.
 
 import { open, run, serve, until } from "./driver.mjs";
 

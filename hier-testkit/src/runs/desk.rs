@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
 use hier_core::prelude::{END, NodeError, START};
-use hier_core::runs::Run;
+use hier_core::runs::{Run, StreamMode};
 use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
 use hier_worker::Worker;
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
     let mut run = new(thread);
     run.request.input = json!({ "log": ["in"], "do": what });
-    run.request.stream_modes = ["values", "updates", "custom"].map(str::to_owned).to_vec();
+    run.request.stream_modes = vec![StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
     run
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::runs::{EventQuery, NewEvent, RunEnd, RunStatus, RunsError, Settlement};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, RunEnd, RunStatus, RunsError, Settlement};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -23,7 +23,7 @@ cases!(super::Case, "events":
 );
 
 fn told(run: uuid::Uuid, number: usize) -> NewEvent {
-    NewEvent::new(run, "custom", json!({ "number": number }))
+    NewEvent::new(run, LogEvent::Custom { node: "node".to_owned(), value: json!({ "number": number }) })
 }
 
 async fn numbers_rise_over_runs(store: Subject) -> Outcome {
@@ -51,8 +51,8 @@ async fn each_run_starts_and_ends_once(store: Subject) -> Outcome {
     store.record(&again.lease, Settlement::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
     same("the events", &modes(&store, "t").await?, &["start", "start", "end"].map(str::to_owned).to_vec())?;
     let all = events(&store, "t", 0).await?;
-    same("the second attempt", &all[1].event.data["attempt"], &json!(2))?;
-    same("the end", &all[2].event.data["status"], &json!("success"))
+    same("the second attempt", &all[1].event.body.data()["attempt"], &json!(2))?;
+    same("the end", &all[2].event.body.data()["status"], &json!("success"))
 }
 
 async fn they_are_read_from_any_number_on(store: Subject) -> Outcome {
@@ -91,9 +91,10 @@ async fn what_a_stale_worker_tells_is_not_heard(store: Subject) -> Outcome {
 async fn they_are_as_they_were_told(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    let mut wild = told(made.id, 0).namespace(vec!["a:1".to_owned(), "b|2".to_owned()]).node("näme\u{0}\"'");
-    wild.data = json!({ "text": "\u{0}\u{1f600}'; drop table events; --", "deep": [[[null, 1.5, -7, true]]] });
-    let none = NewEvent::new(None, "state_update", json!(null));
+    let value = json!({ "text": "\u{0}\u{1f600}'; drop table events; --", "deep": [[[null, 1.5, -7, true]]] });
+    let custom = LogEvent::Custom { node: "näme\u{0}\"'".to_owned(), value };
+    let wild = NewEvent::new(made.id, custom).namespace(vec!["a:1".to_owned(), "b|2".to_owned()]);
+    let none = NewEvent::new(None, LogEvent::StateUpdate { state: json!(null), thread_id: "thread".to_owned() });
     store.record(&lease, Settlement::events(vec![wild.clone(), none.clone()])).await?;
     let heard: Vec<_> = events(&store, "t", 1).await?.into_iter().map(|row| row.event).collect();
     same("the events", &heard, &vec![wild, none])
@@ -134,7 +135,7 @@ async fn a_log_is_bounded(store: Subject) -> Outcome {
     let lease = claim(&store).await?.lease;
     let large = "x".repeat(4 << 20);
     for _ in 0..10 {
-        let event = NewEvent::new(made.id, "custom", json!(large));
+        let event = NewEvent::new(made.id, LogEvent::Custom { node: "node".to_owned(), value: json!(large) });
         store.record(&lease, Settlement::events(vec![event])).await?;
     }
     let page = store.events(EventQuery::after("t", 10)).await?;

@@ -65,7 +65,7 @@ pub(super) async fn events(store: &Subject, thread: &str, after: u64) -> Result<
 
 /// The modes of a thread's events, in order.
 pub(super) async fn modes(store: &Subject, thread: &str) -> Result<Vec<String>, Failure> {
-    Ok(events(store, thread, 0).await?.into_iter().map(|row| row.event.mode).collect())
+    Ok(events(store, thread, 0).await?.into_iter().map(|row| row.event.mode().to_owned()).collect())
 }
 
 /// A checkpoint without channels, of this run.

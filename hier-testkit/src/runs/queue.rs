@@ -1,8 +1,8 @@
 //! Runs that wait, and what a second run does to a first.
 
 use hier_core::runs::{
-    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadIndex,
-    ThreadStatus,
+    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, StreamMode,
+    ThreadIndex, ThreadStatus,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,7 +32,7 @@ async fn a_run_is_kept_as_it_was_given(store: Subject) -> Outcome {
     let mut asked = NewRun::new("t", "desk", Request::command(json!({ "resume": "yes" }))).create_thread();
     asked.assistant = Some("a".to_owned());
     asked.metadata.insert("by".to_owned(), "ann".into());
-    asked.request.stream_modes = vec!["values".to_owned()];
+    asked.request.stream_modes = vec![StreamMode::Values];
     asked.request.context = json!({ "tenant": 7 });
     let made = store.create_run(asked.clone()).await?;
     same("the status", &made.status, &RunStatus::Pending)?;
@@ -116,7 +116,7 @@ async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> Outcome {
     has_status(&store, run.id, RunStatus::Interrupted).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
     let told = events(&store, "t", 0).await?;
-    same("the events", &told.iter().map(|row| &*row.event.mode).collect::<Vec<_>>(), &vec!["end"])?;
+    same("the events", &told.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
     same("whose", &told[0].event.run, &Some(run.id))
 }
 

@@ -8,8 +8,8 @@ use hier_core::Config;
 use hier_core::checkpoint::{Claim, WhenRunning};
 use hier_core::graph::{DynGraph, DynUpdates};
 use hier_core::runs::{
-    Cancel, EventQuery, Keeps, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex, ThreadQuery, ThreadStatus,
-    event_mode,
+    Cancel, Durability, EventQuery, Keeps, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex,
+    ThreadQuery, ThreadStatus,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -58,7 +58,7 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
     counts.hangs.store(true, Ordering::SeqCst);
     let dead = Working::start(&store, &counts, SHORT)?;
     let mut asked = doing("t", "");
-    asked.request.durability = Some("sync".to_owned());
+    asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     dead.kill().await;
@@ -206,7 +206,7 @@ async fn nobody_needs_to_listen(store: Subject) -> Outcome {
     drop(gone);
     same("the run", &ended(&store, made.id).await?.status, &RunStatus::Success)?;
     let told = events(&store, "t", 0).await?;
-    same("what it told", &told.iter().filter(|row| row.event.mode == "custom").count(), &500)?;
+    same("what it told", &told.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
     working.stop().await
 }
 
@@ -218,7 +218,7 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
     loop {
         let after = live.last().map_or(0, |row: &hier_core::runs::EventRow| row.number);
         live.extend(store.events(EventQuery::after("t", after).run(made.id).limit(7)).await?.events);
-        if live.last().is_some_and(|row| row.event.mode == event_mode::END) {
+        if live.last().is_some_and(|row| matches!(row.event.body, LogEvent::End { .. })) {
             break;
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
@@ -226,10 +226,13 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
     // The end is told when the row has ended, not before.
     same("the run", &run(&store, made.id).await?.status, &RunStatus::Success)?;
     same("joined afterwards", &events(&store, "t", 0).await?, &live)?;
-    let numbers: Vec<_> =
-        live.iter().filter(|row| row.event.mode == "custom").map(|row| row.event.data["number"].clone()).collect();
+    let numbers: Vec<_> = live
+        .iter()
+        .filter(|row| row.event.mode() == "custom")
+        .map(|row| row.event.body.data()["number"].clone())
+        .collect();
     same("what was told", &numbers, &(0..500).map(Value::from).collect())?;
-    let modes: Vec<_> = live.iter().filter(|row| row.event.mode != "custom").map(|row| &*row.event.mode).collect();
+    let modes: Vec<_> = live.iter().filter(|row| row.event.mode() != "custom").map(|row| row.event.mode()).collect();
     same("the rest", &modes, &vec!["start", "values", "updates", "values", "updates", "values", "end"])?;
     working.stop().await
 }
@@ -239,12 +242,12 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = Working::start(&store, &counts, LEASE)?;
     let mut asked = doing("t", "");
-    asked.request.durability = Some("sync".to_owned());
+    asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     let told = events(&store, "t", 0).await?;
-    let values: Vec<_> = told.iter().filter(|row| row.event.mode == "values").collect();
-    same("the values", &values.last().map(|row| row.event.data["log"].clone()), &Some(json!(["in", "first"])))?;
+    let values: Vec<_> = told.iter().filter(|row| row.event.mode() == "values").collect();
+    same("the values", &values.last().map(|row| row.event.body.data()["log"].clone()), &Some(json!(["in", "first"])))?;
     let latest = some("a checkpoint", store.get("t", "", None).await?)?;
     same("the step of the latest checkpoint", &latest.checkpoint.step, &1)?;
     same("how many are found", &store.count_threads(ThreadQuery::default()).await?, &1)?;

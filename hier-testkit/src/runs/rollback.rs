@@ -8,7 +8,7 @@ use hier_core::checkpoint::{
     Also, DueQuery, Letter, ListQuery, PendingWrite, Posted, Record, Saved, SaverError, TaskWrites, slot,
 };
 use hier_core::graph::DynGraph;
-use hier_core::runs::{Cancel, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
+use hier_core::runs::{Cancel, Durability, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -155,25 +155,26 @@ async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
 }
 
 async fn an_answer_was_never_given(store: Subject) -> Outcome {
-    for durability in ["sync", "async", "exit"] {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let id = &*format!("{durability:?}");
         let counts = Arc::<Counts>::default();
         let working = Working::start(&store, &counts, LEASE)?;
-        ended(&store, store.create_run(doing(durability, "ask")).await?.id).await?;
-        let before = stored(&store, durability).await?;
+        ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
+        let before = stored(&store, id).await?;
         counts.hangs_after.store(true, Ordering::SeqCst);
-        let mut answer = new(durability);
+        let mut answer = new(id);
         answer.request.input = Value::Null;
-        answer.request.durability = Some(durability.to_owned());
+        answer.request.durability = durability;
         answer.request.command = Some(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
         let paying = store.create_run(answer.clone()).await?;
         second_went_on(&counts, 1).await?;
-        rolled_back(&store, durability, paying.id).await?;
-        same("what is stored", &stored(&store, durability).await?, &before)?;
+        rolled_back(&store, id, paying.id).await?;
+        same("what is stored", &stored(&store, id).await?, &before)?;
         counts.hangs_after.store(false, Ordering::SeqCst);
         answer.request.command = Some(json!({ "resume": "no" }));
         let answered = ended(&store, store.create_run(answer).await?.id).await?;
         same("the other answer", &answered.status, &RunStatus::Success)?;
-        let values = some("the values", thread(&store, durability).await?.values)?;
+        let values = some("the values", thread(&store, id).await?.values)?;
         same("it", &(&values["answer"], &values["log"]), &(&json!("no"), &json!(["in", "first", "answered"])))?;
         working.stop().await?;
     }

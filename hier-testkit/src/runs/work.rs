@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hier_core::checkpoint::ListQuery;
-use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatus, event_mode};
+use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatus};
 use serde_json::{Value, json};
 
 use super::Subject;
@@ -70,8 +70,8 @@ async fn a_failed_run_says_why(store: Subject) -> Outcome {
         same("the thread", &(row.status, row.error.is_some()), &(ThreadStatus::Error, true))?;
         same("its values", &row.values.map(|values| values["log"].clone()), &Some(json!(["in", "first"])))?;
         let last = some("events", events(&store, what, 0).await?.pop())?;
-        same("the last event", &&*last.event.mode, &event_mode::END)?;
-        same("the error that it tells", &last.event.data["error"]["error"], &json!("NodeError"))?;
+        same("the last event", &last.event.mode(), &"end")?;
+        same("the error that it tells", &last.event.body.data()["error"]["error"], &json!("NodeError"))?;
     }
     working.stop().await
 }

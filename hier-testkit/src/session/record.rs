@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use hier_agents::ChatChunk;
+use hier_core::runs::{LogEvent, TaskEvent, TaskPhase};
 use hier_core::state::Values;
 use hier_core::{Event, MessageChunk, Outcome, Question, RunError, StreamMode};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::trace::{Trace, TracedAnswer, TracedTask};
 
@@ -14,7 +16,7 @@ use super::trace::{Trace, TracedAnswer, TracedTask};
 pub(super) struct Recorder {
     tasks: Vec<TracedTask>,
     /// The place of each task that has not ended, by its id.
-    open: HashMap<String, usize>,
+    open: HashMap<Uuid, usize>,
     answers: Vec<TracedAnswer>,
     questions: Vec<(Question, Option<Value>)>,
     lost: usize,
@@ -27,10 +29,11 @@ impl Recorder {
     /// Takes in an event.
     pub(super) fn note<S: Values>(&mut self, event: &Event<S>) {
         match event {
-            Event::Debug(debug) => self.task(&[], debug.kind, debug.step, &debug.payload),
-            Event::Nested(nested) if nested.mode == "debug" => {
-                let (data, step) = (&nested.data, nested.data["step"].as_i64().unwrap_or_default());
-                self.task(&nested.namespace, data["type"].as_str().unwrap_or_default(), step, &data["payload"]);
+            Event::Debug(debug) => self.task(&[], &debug.task),
+            Event::Nested(nested) => {
+                if let LogEvent::Debug { task, .. } = &nested.event {
+                    self.task(&nested.namespace, task);
+                }
             }
             Event::Message(chunk) => self.answer(chunk),
             Event::Lagged(lost) => self.lost += lost,
@@ -39,18 +42,22 @@ impl Recorder {
     }
 
     /// A task begins, or has ended.
-    fn task(&mut self, namespace: &[String], kind: &str, step: i64, payload: &Value) {
-        let id = payload["id"].as_str().unwrap_or_default();
-        if kind == "task" {
-            // A level is `node:task id`.
-            let path = namespace.iter().map(|level| level.split(':').next().unwrap_or(level).to_owned()).collect();
-            let node = payload["name"].as_str().unwrap_or_default().to_owned();
-            self.open.insert(id.to_owned(), self.tasks.len());
-            self.tasks.push(TracedTask { path, node, step, writes: None, error: None, waits: false });
-        } else if let Some(task) = self.open.remove(id).and_then(|place| self.tasks.get_mut(place)) {
-            task.writes = Some(payload["result"].clone());
-            task.error = payload["error"].as_str().map(str::to_owned);
-            task.waits = payload["interrupts"].as_array().is_some_and(|asked| !asked.is_empty());
+    fn task(&mut self, namespace: &[String], task: &TaskEvent) {
+        match &task.phase {
+            TaskPhase::Started { .. } => {
+                // A level is `node:task id`.
+                let path = namespace.iter().map(|level| level.split(':').next().unwrap_or(level).to_owned()).collect();
+                let (node, step) = (task.node.clone(), task.step);
+                self.open.insert(task.id, self.tasks.len());
+                self.tasks.push(TracedTask { path, node, step, writes: None, error: None, waits: false });
+            }
+            TaskPhase::Finished { result, error, interrupts } => {
+                if let Some(traced) = self.open.remove(&task.id).and_then(|place| self.tasks.get_mut(place)) {
+                    traced.writes = Some(result.clone());
+                    traced.error.clone_from(error);
+                    traced.waits = !interrupts.is_empty();
+                }
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! The same workloads here and on the Python reference, in one run: `scripts/side-by-side.sh`.
+//! The same workloads here and on the Python reference, in one run: `scripts/bench.sh langgraph`.
 //!
 //! Prints a table of the best times and their ratios. Needs the reference: the script installs it and says where its
 //! Python is (`HIER_REFERENCE_PYTHON`).
@@ -151,7 +151,7 @@ async fn here() -> Vec<Row> {
 
 fn reference() -> Result<Value, String> {
     let python = std::env::var("HIER_REFERENCE_PYTHON").map_err(|_| {
-        "HIER_REFERENCE_PYTHON is not set: run scripts/side-by-side.sh, which installs the reference".to_owned()
+        "HIER_REFERENCE_PYTHON is not set: run scripts/bench.sh langgraph, which installs the reference".to_owned()
     })?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/side_by_side/reference.py");
     let output =

@@ -1,4 +1,4 @@
-//! The tax filing of the reference's conformance folder here and there: `scripts/tax-side-by-side.sh`.
+//! The tax filing of the reference's conformance folder here and there: `scripts/bench.sh tax-filing`.
 //!
 //! The same hierarchy, the same script, no network: what is measured is what the hierarchy itself costs. Without
 //! `HIER_REFERENCE_PYTHON` (the script sets it) only this side is measured.

@@ -2,7 +2,7 @@
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::graph::{Command, CompiledGraph, GraphInput, Input, Whole};
-use hier_core::runs::NewEvent;
+use hier_core::runs::{LogEvent, NewEvent};
 use hier_core::state::{DynState, DynUpdate, Update};
 use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StateSnapshot, StateUpdate, StreamMode};
 use serde_json::{Map, Value, json};
@@ -265,23 +265,15 @@ impl<'a> Record<'a> {
 
     /// Notes an event that was told as JSON.
     pub(crate) fn note_told(&mut self, event: &NewEvent) {
-        match (event.mode.as_str(), &event.data) {
-            ("values", values) => {
+        match &event.body {
+            LogEvent::Values(values) => {
                 let step = std::mem::take(&mut self.open);
                 self.steps.push(step.entry(Some(values.clone())));
             }
-            ("custom", value) => self.open.custom.push(value.clone()),
-            ("updates", Value::Object(update)) => {
-                for (node, writes) in update {
-                    match node.as_str() {
-                        "__interrupt__" => {
-                            let asked = writes.as_array().into_iter().flatten();
-                            self.interrupts.extend(asked.map(|question| question["value"].clone()));
-                        }
-                        "__metadata__" => self.open.updates.push(json!([node, writes])),
-                        _ => self.update_of(node, writes.clone(), false),
-                    }
-                }
+            LogEvent::Custom { value, .. } => self.open.custom.push(value.clone()),
+            LogEvent::Updates(update) => self.update_of(&update.node, update.writes.clone(), update.cached),
+            LogEvent::Interrupted(questions) => {
+                self.interrupts.extend(questions.iter().map(|question| question.value.clone()));
             }
             // The other modes were not asked for.
             _ => {}

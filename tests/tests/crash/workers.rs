@@ -7,7 +7,8 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_core::CancellationToken;
 use hier_core::runs::{
-    EventQuery, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery, ThreadStatus, event_mode,
+    EventQuery, LogEvent, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, StreamMode, ThreadQuery,
+    ThreadStatus,
 };
 use hier_worker::Worker;
 use serde_json::json;
@@ -101,8 +102,8 @@ async fn live(store: &Arc<dyn RunStore>) -> usize {
 async fn accept(store: &Arc<dyn RunStore>, number: usize) -> Row {
     let thread = format!("t{}", number % THREADS);
     let mut request = Request::input(json!({ "runs": [number] }));
-    request.durability = Some(["sync", "async", "exit"][number % 3].to_owned());
-    request.stream_modes = vec!["updates".to_owned()];
+    request.durability = [Durability::Sync, Durability::Async, Durability::Exit][number % 3];
+    request.stream_modes = vec![StreamMode::Updates];
     store.create_run(NewRun::new(thread, "booking", request).create_thread()).await.expect("it is accepted")
 }
 
@@ -129,7 +130,11 @@ async fn check_events(store: &Arc<dyn RunStore>, thread: &str, own: &[&Row]) {
     let page = store.events(EventQuery::after(thread, 0).limit(usize::MAX >> 1)).await.expect("the events");
     let numbers: Vec<u64> = page.events.iter().map(|row| row.number).collect();
     assert_eq!(numbers, (1..=page.last).collect::<Vec<_>>(), "without a gap");
-    let ends: Vec<_> =
-        page.events.iter().filter(|row| row.event.mode == event_mode::END).filter_map(|row| row.event.run).collect();
+    let ends: Vec<_> = page
+        .events
+        .iter()
+        .filter(|row| matches!(row.event.body, LogEvent::End { .. }))
+        .filter_map(|row| row.event.run)
+        .collect();
     assert_eq!(ends, own.iter().map(|row| row.id).collect::<Vec<_>>(), "each has ended once");
 }

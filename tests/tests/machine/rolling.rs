@@ -121,7 +121,7 @@ struct Stored {
 struct Rolled {
     store: Arc<dyn RunStore>,
     thread: String,
-    durability: &'static str,
+    durability: Durability,
     gates: Gates,
     stop: CancellationToken,
     working: Option<JoinHandle<()>>,
@@ -137,7 +137,7 @@ fn told(error: impl std::fmt::Display) -> String {
 }
 
 impl Rolled {
-    async fn new(store: &Arc<dyn RunStore>, durability: &'static str) -> Result<Self, String> {
+    async fn new(store: &Arc<dyn RunStore>, durability: Durability) -> Result<Self, String> {
         let thread = format!("rolling {}", Uuid::new_v4());
         store.create_thread(NewThread::new(&*thread)).await.map_err(told)?;
         let (gates, stop) = (Gates::default(), CancellationToken::new());
@@ -246,7 +246,7 @@ impl Rolled {
 
     async fn run(&mut self, mut request: Request, hangs: Option<usize>) -> Law {
         let before = self.stored().await?;
-        request.durability = Some(self.durability.to_owned());
+        request.durability = self.durability;
         let mut run = NewRun::new(&*self.thread, "rolling", request);
         run.multitask_strategy = MultitaskStrategy::Reject;
         let entered = hangs.map(|node| self.gates.entered(node));
@@ -382,7 +382,7 @@ fn sequences(unless_told: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let store = runtime.block_on(store());
-    let durability = prop_oneof![Just("sync"), Just("async"), Just("exit")];
+    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..16));
     // A sequence takes long: its nodes wait.
     crate::check((unless_told, 20), &input, |(durability, operations)| {

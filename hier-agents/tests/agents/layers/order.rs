@@ -4,6 +4,7 @@ use hier_agents::layer::{CallSite, Emails, ModelCall, ModelReply, NextModel, Nex
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, ChatModel};
 use hier_core::async_trait;
+use hier_draw::Draw;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use std::borrow::Cow;

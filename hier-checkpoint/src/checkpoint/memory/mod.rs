@@ -76,6 +76,7 @@ impl MemorySaver {
 
     /// A saver of its own with a copy of a thread.
     #[doc(hidden)]
+    #[must_use]
     pub fn apart(&self, thread: &str) -> Self {
         let copy = Self::new();
         if let Some(history) = self.shard(thread).get(thread).map(Thread::history) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 use crate::checkpoint::Lease;
+use crate::runs::change::{ThreadChange, ThreadSnapshot};
 use crate::runs::document::Document;
 use crate::runs::error::RunsError;
 use crate::runs::event::{EventRow, LOG_BYTES};
@@ -29,7 +30,7 @@ pub(super) struct Tables {
     /// The documents with a due time, by kind and time, and the due time of each.
     due: BTreeSet<(String, SystemTime, String)>,
     due_of: HashMap<(String, String), SystemTime>,
-    pub(super) last_number: u64,
+    last_number: u64,
 }
 
 /// Runs that are undone, and runs that are not undone any more.
@@ -93,13 +94,16 @@ impl Tables {
         self.threads.insert(entry.row.id.clone(), entry);
     }
 
-    /// A thread without its values, and its runs that have not ended.
-    pub(super) fn queue(&mut self, thread: &str) -> Result<Queue, RunsError> {
-        let entry = self.threads.get_mut(thread).ok_or_else(|| no_thread(thread))?;
-        let values = entry.row.values.take();
-        let row = entry.row.clone();
-        entry.row.values = values;
-        Ok(Queue::new(row, entry.live.iter().filter_map(|id| self.runs.get(id).cloned()).collect()))
+    /// A thread without its values, and what a new run needs if the change adds one.
+    pub(super) fn snapshot(&mut self, change: &ThreadChange, now: SystemTime) -> ThreadSnapshot {
+        let queue = self.threads.get_mut(&change.thread).map(|entry| {
+            let live = entry.live.iter().filter_map(|id| self.runs.get(id).cloned());
+            let live = live.collect();
+            Queue::new(entry.copy(false), live)
+        });
+        let new = change.new_run().and_then(|run| run.id);
+        let is_taken = new.is_some_and(|id| self.runs.contains_key(&id));
+        ThreadSnapshot { number: self.last_number + 1, is_taken, ..ThreadSnapshot::new(queue, now) }
     }
 
     /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
@@ -109,6 +113,9 @@ impl Tables {
         let ended = Ended { undone, settled };
         for document in documents {
             self.put_document(document, None);
+        }
+        if !self.threads.contains_key(&row.id) {
+            self.insert(row.clone());
         }
         let Some(entry) = self.threads.get_mut(&row.id) else { return ended };
         let first = row.last_event - events.len() as u64 + 1;
@@ -124,6 +131,7 @@ impl Tables {
                 entry.live.push(run.id);
             }
             entry.runs.insert(run.id);
+            self.last_number = self.last_number.max(run.number);
             self.runs.insert(run.id, run);
         }
         for id in removed {
@@ -269,6 +277,14 @@ fn no_thread(thread: &str) -> RunsError {
 }
 
 impl Entry {
+    /// The row. Values that are not wanted are not cloned.
+    pub(super) fn copy(&mut self, with_values: bool) -> ThreadRow {
+        let values = if with_values { None } else { self.row.values.take() };
+        let row = self.row.clone();
+        self.row.values = values.or_else(|| self.row.values.take());
+        row
+    }
+
     /// Drops the oldest events, until the log is half full.
     pub(super) fn trim(&mut self) {
         while self.row.event_bytes > LOG_BYTES / 2 && self.events.len() > 1 {

@@ -5,8 +5,9 @@ use tracing::Span;
 
 use crate::engine::program::{By, Done, Task};
 use crate::engine::stream::emitter::Emitter;
-use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, TaskFinished, TaskStarted, state_json};
+use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, logged, state_json};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::runs::{TaskEvent, TaskPhase};
 use crate::state::{Update, Values};
 
 /// Whether anybody wants spans of steps and tasks: they are made only then.
@@ -26,18 +27,18 @@ pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
 }
 
 /// Reports the begin of a task to a stream.
-pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskStarted {
+pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
     let input = task.sent_json().ok().flatten();
-    TaskStarted {
-        id: task.run.task_id(),
-        node: task.run.node().to_owned(),
-        step: task.run.key.step,
-        triggers: match task.run.key.send {
-            Some(_) => vec!["__pregel_push".to_owned()],
-            None => task.graph.plan.triggers(task.run.key.node).to_vec(),
-        },
-        input: input.or_else(|| state_json(task.state()).ok()).unwrap_or_default(),
-    }
+    let triggers = match task.run.key.send {
+        Some(_) => vec!["__pregel_push".to_owned()],
+        None => task.graph.plan.triggers(task.run.key.node).to_vec(),
+    };
+    let input = input.or_else(|| state_json(task.state()).ok()).unwrap_or_default();
+    event(task, TaskPhase::Started { triggers, input })
+}
+
+fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
+    TaskEvent { id: task.run.task_id(), node: task.run.node().to_owned(), step: task.run.key.step, phase }
 }
 
 /// Reports the result of a task, as soon as it has ended.
@@ -63,12 +64,11 @@ pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, resu
     let (result, error, interrupts) = match result {
         Ok(done) => (done.writes.to_json().unwrap_or_default(), None, Vec::new()),
         Err(error) => match error.kind() {
-            NodeErrorKind::Interrupt(questions) => (Value::Null, None, questions.clone()),
+            NodeErrorKind::Interrupt(questions) => (Value::Null, None, logged(questions)),
             _ => (Value::Null, Some(error.to_string()), Vec::new()),
         },
     };
     // As in the reference: here no writes are an object, among updates they are null.
     let result = if result.is_null() { Value::Object(Map::new()) } else { result };
-    let (id, step) = (task.run.task_id(), task.run.key.step);
-    emitter.finished(TaskFinished { id, node: node.to_owned(), step, result, error, interrupts });
+    emitter.task(event(task, TaskPhase::Finished { result, error, interrupts }));
 }

@@ -28,7 +28,7 @@ pub(in crate::engine) const START: &str = "__start__";
 /// The channel of the engine's own that holds what a subgraph hands back.
 pub(in crate::engine) const RETURNED: &str = "__returned__";
 
-/// The durable side of a run of one graph.
+/// The durable side of a run of one graph. Ids of checkpoints rise within a thread and namespace, also across processes.
 pub(crate) struct Journal {
     pub(crate) log: Arc<TaskLog>,
     graph: String,

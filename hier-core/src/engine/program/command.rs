@@ -158,7 +158,6 @@ impl<S: Values> fmt::Debug for Command<S> {
 impl<S: Values> Command<S> {
     /// The same with these writes in place of its own.
     #[doc(hidden)]
-    #[must_use]
     pub fn with_writes(self, writes: Writes<S>) -> Self {
         Self { writes, ..self }
     }

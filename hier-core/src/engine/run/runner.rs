@@ -22,20 +22,22 @@ use crate::policy::StepPolicy;
 use crate::question::Question;
 use crate::state::{Steps, Values, Writes};
 
-/// One run of one graph.
+/// One run of one graph. The input is step -1, START is step 0, and the first nodes are step 1.
 pub(crate) struct Runner<S: Values, C> {
     /// The task that is running, where there is only one; else what the tasks are copies of.
     pub(crate) task: Task<S, C>,
     pub(in crate::engine) position: Position<S>,
     /// Scratch: what the routes of a step of one task choose.
     routing: Routing,
+    /// The step that runs next, or is running.
     pub(in crate::engine) step: i64,
+    /// The last step that may run.
     pub(in crate::engine) stop: i64,
     pub(in crate::engine) emitter: Option<Arc<Emitter<S>>>,
     pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
-    /// The durable side, if there is a saver.
+    /// The durable side, if the graph has checkpoints in this run.
     pub(in crate::engine) journal: Option<Box<Journal>>,
-    /// The earlier progress of the tasks of the first step.
+    /// The earlier progress of the tasks of the first step. They take it when they are created.
     pub(in crate::engine) resumed: Option<Box<Resumed>>,
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
@@ -332,7 +334,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// A step of one task: run in place; its routes see the state with its writes applied.
     async fn single(&mut self, node: usize) -> Result<Option<End>, RunError> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
-            emitter.started(started(&self.task));
+            emitter.task(started(&self.task));
         }
         let span = task_span(&self.task);
         let result = if self.routes_first(node) {

@@ -152,7 +152,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     fn tell_started(&self, step: &StepTasks) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) else { return };
         for (place, key) in step.keys().enumerate() {
-            emitter.started(started(&self.task.sibling(key, step.arg(place))));
+            emitter.task(started(&self.task.sibling(key, step.arg(place))));
         }
     }
 

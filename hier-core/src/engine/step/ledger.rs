@@ -33,6 +33,7 @@ pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<I
 pub(crate) struct Ledger<S: Values> {
     /// For each channel the number of the last step that changed it; the first is 1.
     versions: Vec<u64>,
+    /// The number of this step.
     version: u64,
     /// Expiring channels that hold a value.
     live: FixedBitSet,

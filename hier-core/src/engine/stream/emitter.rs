@@ -11,13 +11,12 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::engine::stream::event::{
-    DebugEvent, Event, MessageChunk, Modes, Nested, StreamMode, TaskFinished, TaskStarted,
-};
+use crate::engine::stream::event::{DebugEvent, Event, MessageChunk, Modes, Nested, StreamMode};
 use crate::engine::stream::outcome::Outcome;
 use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
 use crate::question::Question;
+use crate::runs::TaskEvent;
 use crate::state::Values;
 
 /// Where the events of subgraphs go, whatever the root's types are.
@@ -78,28 +77,19 @@ impl<S: Values> Emitter<S> {
     pub(crate) fn emit(&self, event: Event<S>) {
         match &self.sink {
             Sink::Root { ring, .. } => ring.push(event),
-            Sink::Nested { root, namespace } => match event.data() {
-                Ok(data) => root.nested(Nested { namespace: namespace.clone(), mode: event.mode(), data }),
+            Sink::Nested { root, namespace } => match event.into_log() {
+                Ok(event) => root.nested(Nested { namespace: namespace.clone(), event: event.body }),
                 Err(error) => tracing::warn!(%error, "dropped an event of a subgraph: it cannot be serialized to JSON"),
             },
         }
     }
 
-    pub(crate) fn started(&self, event: TaskStarted) {
+    pub(crate) fn task(&self, task: TaskEvent) {
         if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.step, "task", event.to_json())));
+            self.emit(Event::Debug(DebugEvent::new(task.clone())));
         }
         if self.wants(StreamMode::Tasks) {
-            self.emit(Event::TaskStarted(event));
-        }
-    }
-
-    pub(crate) fn finished(&self, event: TaskFinished) {
-        if self.wants(StreamMode::Debug) {
-            self.emit(Event::Debug(DebugEvent::new(event.step, "task_result", event.to_json())));
-        }
-        if self.wants(StreamMode::Tasks) {
-            self.emit(Event::TaskFinished(event));
+            self.emit(Event::Task(task));
         }
     }
 

@@ -10,50 +10,9 @@ use uuid::Uuid;
 use crate::checkpoint::Source;
 use crate::message::ChatChunk;
 use crate::question::Question;
+pub use crate::runs::StreamMode;
+use crate::runs::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, NewEvent, TaskEvent};
 use crate::state::{Update, Values};
-
-/// The kinds of events that a stream delivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StreamMode {
-    /// The state after each superstep that wrote something.
-    Values,
-    /// The writes of each node, when it has ended.
-    Updates,
-    /// The values that nodes emit with `run.emit(…)`, at once.
-    Custom,
-    /// The start and the end of each task.
-    Tasks,
-    /// Like `Tasks`, each with the step and the time.
-    Debug,
-    /// The answers of models, piece by piece: those of subgraphs too.
-    Messages,
-    /// Each checkpoint, with what is to run next. Only with a checkpointer.
-    Checkpoints,
-}
-
-impl StreamMode {
-    /// The modes with their names.
-    const NAMES: [(&str, Self); 7] = [
-        ("values", Self::Values),
-        ("updates", Self::Updates),
-        ("custom", Self::Custom),
-        ("tasks", Self::Tasks),
-        ("debug", Self::Debug),
-        ("messages", Self::Messages),
-        ("checkpoints", Self::Checkpoints),
-    ];
-
-    /// The name of the mode, as LangGraph's clients write it.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
-    }
-
-    /// The mode with this name. Returns `None` for names that only a server knows.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
-    }
-}
 
 /// A set of modes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,10 +54,8 @@ pub enum Event<S: Values> {
         /// The emitted value.
         value: Value,
     },
-    /// A task begins.
-    TaskStarted(TaskStarted),
-    /// A task has ended.
-    TaskFinished(TaskFinished),
+    /// A task begins or has ended.
+    Task(TaskEvent),
     /// A task begins or has ended, with step and time.
     Debug(DebugEvent),
     /// A checkpoint has been made, or the run goes on from it.
@@ -141,58 +98,20 @@ pub struct NodeUpdate<S: Values> {
     pub cached: bool,
 }
 
-/// A task begins.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TaskStarted {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The superstep.
-    pub step: i64,
-    /// The channels that set it off, by the names that the reference gives them.
-    pub triggers: Vec<String>,
-    /// The payload of its Send, or else the state that it sees, as JSON.
-    pub input: Value,
-}
-
-/// A task has ended.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TaskFinished {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The superstep.
-    pub step: i64,
-    /// Its writes as JSON; `{}` if there are none.
-    pub result: Value,
-    /// Its error, if it failed.
-    pub error: Option<String>,
-    /// Its questions, if there are any.
-    pub interrupts: Vec<Question>,
-}
-
 /// A task begins or has ended, with step and time.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DebugEvent {
     /// Milliseconds since 1970.
     pub timestamp: u64,
-    /// The superstep.
-    pub step: i64,
-    /// `task` or `task_result`.
-    pub kind: &'static str,
-    /// What [`TaskStarted`] or [`TaskFinished`] is as JSON.
-    pub payload: Value,
+    /// The task, with what it reads or has written as JSON.
+    pub task: TaskEvent,
 }
 
 impl DebugEvent {
-    pub(crate) fn new(step: i64, kind: &'static str, payload: Value) -> Self {
+    pub(crate) fn new(task: TaskEvent) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { timestamp: u64::try_from(now.as_millis()).unwrap_or(u64::MAX), step, kind, payload }
+        Self { timestamp: u64::try_from(now.as_millis()).unwrap_or(u64::MAX), task }
     }
 }
 
@@ -219,48 +138,23 @@ pub struct MessageChunk {
     pub chunk: ChatChunk,
 }
 
-impl MessageChunk {
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let (kind, value) = self.chunk.field()?;
-        Ok(json!({
-            "path": self.path, "agent": self.agent, "id": self.id, "node": self.node, "task": self.task, "step": self.step, kind: value,
-        }))
-    }
-}
-
 /// An event of a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
     /// The path of the subgraph: `node:task id` for each level.
     pub namespace: Vec<String>,
-    /// The mode, in lower case.
-    pub mode: &'static str,
-    /// The same event as JSON, as it would be of the root.
-    pub data: Value,
+    /// The event, with states and writes as JSON.
+    pub event: LogEvent,
 }
 
-impl TaskStarted {
-    /// The event as JSON.
-    pub fn to_json(&self) -> Value {
-        json!({ "id": self.id, "name": self.node, "input": self.input, "triggers": self.triggers })
-    }
-}
-
-impl TaskFinished {
-    /// The event as JSON.
-    pub fn to_json(&self) -> Value {
-        let interrupts: Vec<Value> = self.interrupts.iter().map(Question::to_json).collect();
-        json!({
-            "id": self.id, "name": self.node, "error": self.error, "result": self.result, "interrupts": interrupts,
-        })
-    }
-}
-
-impl Question {
-    /// The question as JSON.
-    pub fn to_json(&self) -> Value {
-        json!({ "id": self.id, "path": self.path, "value": self.value })
-    }
+/// Questions as the log shows them.
+pub(crate) fn logged(questions: &[Question]) -> Vec<LoggedQuestion> {
+    let logged = |asked: &Question| LoggedQuestion {
+        id: asked.id.clone(),
+        path: asked.path.clone(),
+        value: asked.value.clone(),
+    };
+    questions.iter().map(logged).collect()
 }
 
 /// The state as JSON: the channels that have a value, by name.
@@ -279,72 +173,43 @@ pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Erro
 }
 
 impl<S: Values> Event<S> {
-    /// The name of the mode that the event belongs to.
-    pub fn mode(&self) -> &'static str {
-        match self {
-            Self::Values(_) => "values",
-            Self::Updates(_) | Self::Interrupted(_) => "updates",
-            Self::Custom { .. } => "custom",
-            Self::TaskStarted(_) | Self::TaskFinished(_) => "tasks",
-            Self::Debug(_) => "debug",
-            Self::Checkpoint(_) => "checkpoints",
-            Self::Message(_) => "messages",
-            Self::Nested(nested) => nested.mode,
-            Self::Lagged(_) => "lagged",
-        }
+    /// The event as the log of a thread stores it: without the types of the graph.
+    pub fn into_log(self) -> Result<NewEvent, serde_json::Error> {
+        let mut namespace = Vec::new();
+        let body = match self {
+            Self::Values(state) => LogEvent::Values(state_json(&*state)?),
+            Self::Updates(NodeUpdate { node, update, cached }) => {
+                LogEvent::Updates(LoggedUpdate { node, writes: update.writes().to_json()?, cached })
+            }
+            Self::Interrupted(questions) => LogEvent::Interrupted(logged(&questions)),
+            Self::Custom { node, value } => LogEvent::Custom { node, value },
+            Self::Task(task) => LogEvent::Task(task),
+            Self::Debug(DebugEvent { timestamp, task }) => LogEvent::Debug { timestamp, task },
+            Self::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }) => {
+                LogEvent::Checkpoint(LoggedCheckpoint { id, parent, step, source, values: state_json(&*state)?, next })
+            }
+            Self::Message(spoken) => {
+                let MessageChunk { id, node, task, step, path, agent, chunk, namespace: of } = *spoken;
+                namespace = of;
+                LogEvent::Message(Box::new(LoggedMessage { id, node, task, step, path, agent, chunk }))
+            }
+            Self::Nested(nested) => {
+                namespace = nested.namespace;
+                nested.event
+            }
+            Self::Lagged(missed) => LogEvent::Lagged { missed: missed as u64 },
+        };
+        Ok(NewEvent::new(None, body).namespace(namespace))
     }
 
-    /// The payload as JSON, in the form that the reference gives it.
+    /// The payload as JSON, in the form that LangGraph gives it.
     pub fn data(&self) -> Result<Value, serde_json::Error> {
-        Ok(match self {
-            Self::Values(state) => state_json(&**state)?,
-            Self::Updates(update) => update.to_json()?,
-            Self::Interrupted(questions) => {
-                json!({ "__interrupt__": questions.iter().map(Question::to_json).collect::<Vec<_>>() })
-            }
-            Self::Custom { value, .. } => value.clone(),
-            Self::TaskStarted(started) => started.to_json(),
-            Self::TaskFinished(finished) => finished.to_json(),
-            Self::Debug(DebugEvent { timestamp, step, kind, payload }) => {
-                json!({ "step": step, "timestamp": timestamp, "type": kind, "payload": payload })
-            }
-            Self::Checkpoint(checkpoint) => checkpoint.to_json()?,
-            Self::Message(spoken) => spoken.to_json()?,
-            Self::Nested(nested) => nested.data.clone(),
-            Self::Lagged(missed) => json!({ "missed": missed }),
-        })
+        Ok(self.clone().into_log()?.body.data())
     }
 
     /// The whole event as JSON: `{"type": mode, "ns": namespace, "data": payload}`.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let namespace: &[String] = match self {
-            Self::Nested(nested) => &nested.namespace,
-            Self::Message(spoken) => &spoken.namespace,
-            _ => &[],
-        };
-        Ok(json!({ "type": self.mode(), "ns": namespace, "data": self.data()? }))
-    }
-}
-
-impl<S: Values> CheckpointEvent<S> {
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        Ok(json!({
-            "config": { "checkpoint_id": self.id },
-            "parent_config": self.parent.map(|id| json!({ "checkpoint_id": id })),
-            "metadata": { "source": self.source, "step": self.step },
-            "values": state_json(&*self.state)?,
-            "next": self.next,
-        }))
-    }
-}
-
-impl<S: Values> NodeUpdate<S> {
-    fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let mut object = Map::new();
-        object.insert(self.node.clone(), self.update.writes().to_json()?);
-        if self.cached {
-            object.insert("__metadata__".to_owned(), json!({ "cached": true }));
-        }
-        Ok(Value::Object(object))
+        let event = self.clone().into_log()?;
+        Ok(json!({ "type": event.mode(), "ns": event.namespace, "data": event.body.data() }))
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::engine::stream::event::Event;
+use crate::engine::stream::event::{DebugEvent, Event};
 use crate::message::ChatChunk;
-use crate::question::Question;
+use crate::runs::TaskPhase;
 use crate::state::{ChannelWrite, Stored, Update, Values};
 
 /// The size of an event without its content, in bytes.
@@ -34,16 +34,19 @@ impl Scale {
                 Event::Updates(update) => {
                     update.update.writes().iter().filter_map(ChannelWrite::stored).map(|value| self.stored(value)).sum()
                 }
-                Event::Interrupted(questions) => asked(questions),
+                Event::Interrupted(questions) => asked(questions.iter().map(|question| &question.value)),
                 Event::Custom { value, .. } => json(value),
-                Event::TaskStarted(task) => json(&task.input),
-                Event::TaskFinished(task) => json(&task.result) + asked(&task.interrupts),
-                Event::Debug(event) => json(&event.payload),
+                Event::Task(task) | Event::Debug(DebugEvent { task, .. }) => match &task.phase {
+                    TaskPhase::Started { input, .. } => json(input),
+                    TaskPhase::Finished { result, interrupts, .. } => {
+                        json(result) + asked(interrupts.iter().map(|question| &question.value))
+                    }
+                },
                 Event::Message(spoken) => match &spoken.chunk {
                     ChatChunk::Done(response) => self.stored(&response.message),
                     part => part.text_bytes(),
                 },
-                Event::Nested(nested) => json(&nested.data),
+                Event::Nested(nested) => usize::try_from(nested.event.bytes()).unwrap_or(usize::MAX),
                 Event::Lagged(_) => 0,
             }
     }
@@ -72,8 +75,8 @@ impl Scale {
     }
 }
 
-fn asked(questions: &[Question]) -> usize {
-    questions.iter().map(|question| OVERHEAD + json(&question.value)).sum()
+fn asked<'a>(questions: impl Iterator<Item = &'a Value>) -> usize {
+    questions.map(|question| OVERHEAD + json(question)).sum()
 }
 
 fn json(value: &Value) -> usize {

@@ -9,7 +9,7 @@ use hier_spec::GraphSpec;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynTell, DynUpdates, GraphSchemas, RunContext};
+use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, RunContext};
 use crate::checkpoint::{Checkpointer, Letter, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
@@ -17,7 +17,6 @@ use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program};
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due, mail};
-use crate::runs::NewEvent;
 use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
@@ -88,22 +87,6 @@ impl<S: Values, C> Erased<S, C> {
     }
 }
 
-/// An event of a typed graph as one of the log.
-fn told<S: Values>(event: Event<S>, tell: &DynTell) {
-    let (mode, data) = (event.mode(), event.data());
-    let data = match data {
-        Ok(data) => data,
-        Err(error) => return tracing::warn!(%error, "an event is no JSON and was dropped"),
-    };
-    let told = NewEvent::new(None, mode, data);
-    tell(match event {
-        Event::Custom { node, .. } => told.node(node),
-        Event::Nested(nested) => told.namespace(nested.namespace),
-        Event::Message(spoken) => told.namespace(spoken.namespace).node(spoken.agent),
-        _ => told,
-    });
-}
-
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     fn spec(&self) -> &GraphSpec {
@@ -137,7 +120,10 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             store: run.store.or_else(|| self.attached.store.clone()),
         };
         let emitter = run.tell.map(|tell| {
-            let ring = Ring::tapped(Box::new(move |event| told(event, &tell)));
+            let ring = Ring::tapped(Box::new(move |event: Event<S>| match event.into_log() {
+                Ok(event) => tell(event),
+                Err(error) => tracing::warn!(%error, "dropped an event that cannot be serialized to JSON"),
+            }));
             let modes = run.modes.iter().copied().collect();
             Arc::new(Emitter::root(Arc::new(ring), modes, run.config.stream_subgraphs))
         });

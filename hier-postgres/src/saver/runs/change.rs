@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::{Also, Deletion, Lease};
-use hier_checkpoint::runs::{Document, Queue, Run, ThreadRow};
+use hier_checkpoint::runs::{Claimed, Document, Queue, Run, ThreadAction, ThreadChange, ThreadRow, ThreadSnapshot};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::delete;
 use super::super::fault::Fault;
+use super::super::lease::millis;
 use super::super::text::escape;
 use super::super::undo::Kept;
 use super::tables::Tables;
@@ -33,7 +34,7 @@ pub(in super::super) struct Seen {
 }
 
 /// What is stored together with what becomes of the runs.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     /// The thread has to be held with this lease.
     pub(super) lease: Option<&'a Lease>,
@@ -47,6 +48,24 @@ pub(super) struct Beside<'a> {
     pub(super) also: Option<&'a Also>,
     /// A document that has to have this revision, and is replaced.
     pub(super) document: Option<&'a Document>,
+}
+
+impl<'a> Beside<'a> {
+    /// What this change stores beside the runs, with its records as they are encoded. `holder` is the stored holder of its claim.
+    pub(super) fn of(change: &'a ThreadChange, holder: Option<&'a str>, records: Option<&'a Arc<Batch>>) -> Self {
+        let also = match &change.action {
+            ThreadAction::Record(_, settlement) => Some(&settlement.also).filter(|also| !also.is_empty()),
+            _ => None,
+        };
+        Self {
+            lease: change.lease(),
+            ends: change.releases(),
+            claim: holder.zip(change.claim().map(|claim| millis(claim.lasts))),
+            records,
+            also,
+            document: change.new_run().and_then(|run| run.document.as_ref()),
+        }
+    }
 }
 
 /// What came of a change.
@@ -106,8 +125,15 @@ impl Tables<'_> {
 }
 
 impl Seen {
-    /// What becomes of the thread is decided with this. None if there is no thread.
-    pub(super) fn queue(&self) -> Option<Queue> {
-        self.thread.as_ref().map(|(thread, live)| Queue::new(thread.clone(), live.clone()))
+    /// What becomes of the thread is decided with this.
+    pub(super) fn snapshot(&self) -> ThreadSnapshot {
+        let queue = self.thread.as_ref().map(|(thread, live)| Queue::new(thread.clone(), live.clone()));
+        ThreadSnapshot { number: self.number, is_taken: self.there.is_some(), ..ThreadSnapshot::new(queue, self.now) }
     }
+}
+
+/// The run that was started, with the lease that its claim has got.
+pub(super) fn claimed(change: &ThreadChange, started: Option<Run>, token: Option<u64>) -> Option<Claimed> {
+    let lease = Lease::new(&*change.thread, token?, change.claim()?.lasts);
+    Some(Claimed::new(started?, lease))
 }

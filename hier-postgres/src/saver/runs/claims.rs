@@ -1,66 +1,80 @@
-//! Adding runs, and claiming them.
+//! Changes of runs as they are asked for, and claims.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hier_checkpoint::checkpoint::{Lease, SaverError};
-use hier_checkpoint::runs::{Claimed, NewRun, Queue, Run, RunClaim, RunStatus, RunsError};
-use uuid::Uuid;
+use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::runs::{
+    Changed, Claimed, RunClaim, RunQuery, RunStatus, RunsError, ThreadAction, ThreadChange, ThreadStatus,
+};
 
 use super::super::Postgres;
-use super::super::lease::millis;
 use super::super::session::retrying;
 use super::super::text::claimed_by;
-use super::change::{Answer, Beside, Seen};
+use super::change::{Answer, Beside, Seen, claimed};
+use super::look;
 use super::see::Waiting;
-use super::store::{Asked, Changed};
+use super::store::{Asked, ChangeOutcome};
 use super::tables::Tables;
-use super::{look, refused};
-use hier_checkpoint::backend::run_rows::no_thread;
+use hier_checkpoint::backend::rows::Batch;
+use hier_checkpoint::backend::run_rows::{no_thread, superseded};
 
 impl Postgres {
-    /// Adds a run, and claims it if that is asked for and nothing is in its way. None, and nothing was stored, if somebody else has claimed
-    /// the thread.
-    pub(super) async fn add(
+    /// Stores a change with these records. Returns none, and nothing was stored, if there is nothing to start or somebody else has claimed
+    /// the thread. A change that only starts a run waits for nobody who is at work on the thread.
+    pub(super) async fn apply(
         &self,
-        run: &NewRun,
-        asked: Option<&RunClaim>,
-    ) -> Result<Option<(Run, Option<Claimed>)>, RunsError> {
-        // One id for all attempts, so that it is added once.
-        let id = run.id.unwrap_or_else(Uuid::new_v4);
-        let holder = asked.map(|asked| claimed_by(&asked.holder));
-        let claim = holder.as_deref().zip(asked.map(|asked| millis(asked.lasts)));
-        let beside = Beside { document: run.document.as_ref(), claim, ..Beside::default() };
-        let decide = |seen: &Seen| {
-            let (mut queue, added) = added(seen, run, id)?;
-            let begun = asked.and_then(|asked| queue.start_added(id, asked.graphs.as_deref(), seen.now));
-            Ok(Some((queue, (added, begun))))
-        };
-        let asking = Asked { beside, new: Some(id), ..Asked::of(&run.thread) };
-        let made = match Box::pin(self.change(asking, decide)).await? {
-            Changed::Stored { result: (added, begun), token, .. } => (added, begun.map(|begun| (begun, token))),
-            Changed::Before(seen) => {
-                let there = seen.there.ok_or_else(|| no_thread(&run.thread))?;
-                // It may have been claimed, and the answer was lost.
-                let token = match &holder {
-                    Some(holder) => look!(self, tables => tables.token_of(&run.thread, holder).await)?,
-                    None => None,
-                };
-                (there.clone(), token.map(|token| (there, token)))
-            }
-            Changed::Refused(Answer::Taken) => return Ok(None),
-            Changed::Refused(answer) => return Err(refused(&answer, &run.thread, run.document.as_ref())),
-            Changed::Nothing => return Err(no_thread(&run.thread)),
-        };
-        let (added, begun) = made;
-        self.0.bell.ring_added(&run.thread, run.multitask_strategy);
-        if begun.is_none() {
-            self.0.bell.ring_runs();
+        change: &ThreadChange,
+        records: Option<&Arc<Batch>>,
+        known: Option<Seen>,
+    ) -> Result<Option<Changed>, RunsError> {
+        let waits = !matches!(change.action, ThreadAction::Start(_));
+        let holder = change.claim().map(|claim| claimed_by(&claim.holder));
+        let beside = Beside::of(change, holder.as_deref(), records);
+        match Box::pin(self.store_change(Asked { change, beside, known, waits })).await? {
+            ChangeOutcome::Stored(changed) => Ok(Some(*changed)),
+            ChangeOutcome::Before(seen) => self.stored_before(change, holder.as_deref(), *seen).await.map(Some),
+            ChangeOutcome::Nothing | ChangeOutcome::Refused(Answer::Taken) => Ok(None),
+            ChangeOutcome::Refused(_) if !waits => Ok(None),
+            ChangeOutcome::Refused(answer) => Err(refused(answer, change)),
         }
-        self.tell(&run.thread, begun.is_none() || !run.multitask_strategy.spares_others());
-        let lasts = asked.map_or(Duration::ZERO, |asked| asked.lasts);
-        let claimed = begun.map(|(begun, token)| Claimed::new(begun, Lease::new(&*run.thread, token, lasts)));
-        Ok(Some((added, claimed)))
+    }
+
+    /// The result of a change whose answer was lost, from the thread as it is now.
+    async fn stored_before(
+        &self,
+        change: &ThreadChange,
+        holder: Option<&str>,
+        seen: Seen,
+    ) -> Result<Changed, RunsError> {
+        let thread = &*change.thread;
+        // It may have been claimed.
+        let token = match holder {
+            Some(holder) => look!(self, tables => tables.token_of(thread, holder).await)?,
+            None => None,
+        };
+        let last_event = seen.thread.as_ref().map_or(0, |(row, _)| row.last_event);
+        let is_busy = seen.thread.as_ref().is_some_and(|(row, _)| row.status == ThreadStatus::Busy);
+        let (runs, started) = match &change.action {
+            ThreadAction::Add(..) => {
+                let there = seen.there.ok_or_else(|| no_thread(thread))?;
+                (vec![there.clone()], Some(there))
+            }
+            ThreadAction::Start(_) => {
+                let live = seen.thread.map(|(_, live)| live).unwrap_or_default();
+                (Vec::new(), live.into_iter().find(|run| run.status == RunStatus::Running))
+            }
+            ThreadAction::Cancel(_, cancelled, _) => {
+                seen.thread.ok_or_else(|| no_thread(thread))?;
+                // As they are now: what they were is not known any more.
+                let mut query = RunQuery::thread(thread);
+                query.limit = usize::MAX;
+                let runs = look!(self, tables => tables.runs(&query).await)?;
+                (runs.into_iter().filter(|run| cancelled.contains(&run.id)).collect(), None)
+            }
+            ThreadAction::Patch(_) | ThreadAction::Record(..) | ThreadAction::Requeue(..) => (Vec::new(), None),
+        };
+        Ok(Changed { last_event, is_busy, runs, claimed: claimed(change, started, token) })
     }
 
     /// Claims a run of each of these threads: of as many as are wanted, and if none of those can be claimed, of those behind them. And whether a
@@ -75,8 +89,9 @@ impl Postgres {
         while made.is_empty() && !waiting.is_empty() {
             let next: Vec<_> = waiting.drain(..waiting.len().min(most)).collect();
             let claims = next.iter().map(|(thread, seen)| async {
+                let change = ThreadChange::start(&**thread, asked.clone());
                 match seen.clone() {
-                    Ok(seen) => self.claim_of(thread, seen, asked).await,
+                    Ok(seen) => Ok(self.apply(&change, None, seen).await?.and_then(|changed| changed.claimed)),
                     Err(error) => Err(error.into()),
                 }
             });
@@ -105,49 +120,13 @@ impl Postgres {
         }
         Ok((made, passes))
     }
-
-    /// Claims a run of this thread, if that can be done now. It waits for nobody who is at work on the thread.
-    pub(super) async fn claim_of(
-        &self,
-        thread: &str,
-        seen: Option<Seen>,
-        asked: &RunClaim,
-    ) -> Result<Option<Claimed>, RunsError> {
-        let graphs = asked.graphs.as_deref();
-        let holder = claimed_by(&asked.holder);
-        let decide = |seen: &Seen| {
-            let Some(mut queue) = seen.queue() else { return Ok(None) };
-            Ok(queue.start(graphs, seen.now).map(|run| (queue, run)))
-        };
-        let beside = Beside { claim: Some((&holder, millis(asked.lasts))), ..Beside::default() };
-        let asking = Asked { beside, known: seen, waits: false, ..Asked::of(thread) };
-        match Box::pin(self.change(asking, decide)).await? {
-            Changed::Stored { result, token, .. } => {
-                Ok(Some(Claimed::new(result, Lease::new(thread, token, asked.lasts))))
-            }
-            Changed::Before(seen) => {
-                // It was claimed, and the answer was lost.
-                let token = look!(self, tables => tables.token_of(thread, &holder).await)?;
-                let running =
-                    seen.thread.and_then(|(_, live)| live.into_iter().find(|run| run.status == RunStatus::Running));
-                Ok(token.zip(running).map(|(token, run)| Claimed::new(run, Lease::new(thread, token, asked.lasts))))
-            }
-            Changed::Nothing | Changed::Refused(_) => Ok(None),
-        }
-    }
 }
 
-/// Adds a run to what is there.
-fn added(seen: &Seen, run: &NewRun, id: Uuid) -> Result<(Queue, Run), RunsError> {
-    if seen.there.is_some() {
-        return Err(RunsError::Exists { kind: "run", id: id.to_string() });
+fn refused(answer: Answer, change: &ThreadChange) -> RunsError {
+    let thread = &change.thread;
+    match (answer, change.new_run().and_then(|run| run.document.as_ref())) {
+        (Answer::Stale, Some(document)) => RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() },
+        (Answer::Lacks(channel, version), _) => SaverError::Gone { thread: thread.clone(), channel, version }.into(),
+        _ => superseded(thread),
     }
-    let mut queue = match seen.queue() {
-        Some(queue) => queue,
-        None => Queue::new(Queue::thread_for(run, seen.now)?, Vec::new()),
-    };
-    let mut new = run.clone();
-    new.id = Some(id);
-    let added = queue.add(new, seen.number, seen.now)?;
-    Ok((queue, added))
 }

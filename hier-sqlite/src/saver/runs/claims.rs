@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use hier_checkpoint::checkpoint::{Claim, SaverError, WhenRunning};
-use hier_checkpoint::runs::{Claimed, Queue, RunClaim};
-use uuid::Uuid;
+use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, WhenRunning};
+use hier_checkpoint::runs::{Claimed, RunClaim, ThreadChange};
+use rusqlite::Connection;
 
 use super::super::fault::Fault;
 use super::super::lease;
-use super::Decided;
 use super::tables::Tables;
+use super::{Decided, apply};
 
 /// How many threads a claim looks at before it asks for more.
 const CANDIDATES: usize = 100;
@@ -57,8 +57,8 @@ pub(super) fn claim(
     loop {
         let mut passes = false;
         for thread in tables.ready(graphs, now, CANDIDATES, lost)? {
-            match claim_of(tables, &thread, claim, now) {
-                Ok(found) => claimed.extend(found),
+            match apply(tables, ThreadChange::start(&*thread, claim.clone()), None, now) {
+                Ok(changed) => claimed.extend(changed.ok().flatten().and_then(|changed| changed.claimed)),
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
                     tables.unreadable.pass_over(&thread, error)?;
                     passes = true;
@@ -76,37 +76,9 @@ pub(super) fn claim(
     }
 }
 
-/// Claims a run of this thread, if that can be done now. Nothing has changed if its rows cannot be read.
-fn claim_of(tables: Tables<'_>, thread: &str, claim: &RunClaim, now: SystemTime) -> Result<Option<Claimed>, Fault> {
-    let graphs = claim.graphs.as_deref();
-    let Some(mut queue) = tables.queue(thread)?.filter(|queue| queue.head(graphs, now).is_some()) else {
-        return Ok(None);
-    };
-    let Ok(lease) = lease::claim(tables.connection, thread, &of_thread(claim))? else { return Ok(None) };
-    let Some(run) = queue.start(graphs, now) else { return Ok(None) };
-    tables.store(queue, now)?;
-    Ok(Some(Claimed::new(run, lease)))
-}
-
-/// Claims the run that was just added, if that can be done now. Whoever calls stores what has changed.
-pub(super) fn claim_added(
-    tables: Tables<'_>,
-    queue: &mut Queue,
-    id: Uuid,
-    claim: &RunClaim,
-    now: SystemTime,
-) -> Result<Option<Claimed>, Fault> {
-    let graphs = claim.graphs.as_deref();
-    if queue.head(graphs, now).is_none_or(|head| head.id != id) {
-        return Ok(None);
-    }
-    let lease = lease::claim(tables.connection, &queue.thread().id, &of_thread(claim))?;
-    let Ok(lease) = lease else { return Ok(None) };
-    Ok(queue.start_added(id, graphs, now).map(|run| Claimed::new(run, lease)))
-}
-
-/// A claim of a run as one of its thread.
-fn of_thread(claim: &RunClaim) -> Claim {
+/// Takes the thread for a run, unless somebody holds it.
+pub(super) fn hold(connection: &Connection, thread: &str, claim: &RunClaim) -> Result<Option<Lease>, Fault> {
     let (holder, lasts) = (claim.holder.clone(), claim.lasts);
-    Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() }
+    let claim = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };
+    Ok(lease::claim(connection, thread, &claim)?.ok())
 }

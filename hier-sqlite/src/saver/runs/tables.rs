@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::{Deletion, SaverError};
 use hier_checkpoint::runs::{
-    Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadQuery, ThreadRow,
+    Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadChange, ThreadQuery,
+    ThreadRow, ThreadSnapshot,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -46,17 +47,27 @@ impl Tables<'_> {
         Ok(Some(thread))
     }
 
-    pub(super) fn values(&self, id: &str) -> Result<Option<Value>, Fault> {
+    pub(super) fn has_thread(&self, id: &str) -> Result<bool, Fault> {
+        Ok(self.connection.prepare_cached("select 1 from run_threads where name = ?")?.exists([id])?)
+    }
+
+    fn values(&self, id: &str) -> Result<Option<Value>, Fault> {
         let sql = "select vals from run_threads where name = ?";
         let found = self.connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Option<Vec<u8>>>(0));
         let found = found.optional()?.flatten();
         Ok(found.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
     }
 
-    /// A thread with its runs that have not ended; [`SaverError::Damaged`] if their rows
+    /// A thread with its runs that have not ended, and what a new run needs if the change adds one. [`SaverError::Damaged`] if their rows
     /// cannot be read.
-    pub(super) fn queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
-        self.read_queue(thread).map_err(|fault| fault.of_thread(thread))
+    pub(super) fn snapshot(&self, change: &ThreadChange, now: SystemTime) -> Result<ThreadSnapshot, Fault> {
+        let is_taken = match change.new_run().and_then(|run| run.id) {
+            Some(id) => self.run(id)?.is_some(),
+            None => false,
+        };
+        let queue = self.read_queue(&change.thread).map_err(|fault| fault.of_thread(&change.thread))?;
+        let number = if change.new_run().is_some() { self.next_number()? } else { 0 };
+        Ok(ThreadSnapshot { number, is_taken, ..ThreadSnapshot::new(queue, now) })
     }
 
     fn read_queue(&self, thread: &str) -> Result<Option<Queue>, Fault> {
@@ -112,7 +123,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    pub(super) fn next_number(&self) -> Result<u64, Fault> {
+    fn next_number(&self) -> Result<u64, Fault> {
         let sql = "update run_numbers set last = last + 1 returning last";
         Ok(number(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
     }

@@ -1,5 +1,5 @@
 //! Other people's servers, with an agent as their client: `peers everything NODE SCRIPT`, `peers fastmcp PYTHON SCRIPT`. Run by
-//! `scripts/mcp.sh`.
+//! `scripts/peers.sh mcp`.
 
 use hier_agents::Toolset;
 use hier_agents::prelude::*;

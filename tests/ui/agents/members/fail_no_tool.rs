@@ -37,7 +37,7 @@ async fn help() {}
 
 mod desk {
     /// Looks for a word.
-    #[hier_core::prelude::tool]
+    #[hier_agents::prelude::tool]
     pub async fn search(word: String) -> String {
         word
     }

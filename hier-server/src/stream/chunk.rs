@@ -1,0 +1,62 @@
+//! Messages that models send in pieces, in the forms of the runs API.
+
+use serde_json::{Value, json};
+
+use super::assembler::{Block, Change, MessageDelta, PartialMessage, field};
+
+/// The message as it is so far.
+pub(super) fn partial(message: &PartialMessage) -> Value {
+    json!({
+        "content": message.text(), "additional_kwargs": {}, "response_metadata": {}, "type": "ai", "name": null,
+        "id": message.id, "tool_calls": [], "invalid_tool_calls": [], "usage_metadata": null,
+    })
+}
+
+/// A piece as a chunk that clients add to those before it.
+pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
+    let sent = &delta.sent;
+    let mut chunk = json!({
+        "content": "", "additional_kwargs": {}, "response_metadata": {}, "type": "AIMessageChunk", "name": null,
+        "id": sent.id, "tool_calls": [], "invalid_tool_calls": [], "usage_metadata": null, "tool_call_chunks": [],
+        "chunk_position": null,
+    });
+    let growth = match &delta.change {
+        Change::Grown(growth) => growth,
+        Change::Done(message) => {
+            finish(&mut chunk, sent, message);
+            return chunk;
+        }
+    };
+    match &sent.blocks[growth.block] {
+        Block::Text(_) => chunk["content"] = growth.text.into(),
+        Block::Reasoning(_) => chunk["additional_kwargs"] = json!({ "reasoning_content": growth.text }),
+        Block::Call { id, name, .. } => {
+            let before = &sent.blocks[..growth.block];
+            let index = before.iter().filter(|block| matches!(block, Block::Call { .. })).count();
+            let (name, id) = if growth.is_new { (Some(&**name), Some(&**id)) } else { (None, None) };
+            chunk["tool_call_chunks"] = json!([call_chunk(name, growth.text, id, index)]);
+        }
+    }
+    chunk
+}
+
+/// Makes it the last chunk: with what the chunks before it have not sent.
+fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
+    chunk["chunk_position"] = "last".into();
+    chunk["usage_metadata"] = message.get("usage_metadata").cloned().unwrap_or_default();
+    chunk["response_metadata"] = message.get("response_metadata").cloned().unwrap_or_else(|| json!({}));
+    if sent.text().is_empty() {
+        chunk["content"] = message.get("content").cloned().unwrap_or_default();
+    }
+    let calls = sent.missing_calls(message);
+    let pieces = calls.iter().enumerate().map(|(index, call)| {
+        let args = call.get("args").map(Value::to_string).unwrap_or_default();
+        call_chunk(Some(field(call, "name")), &args, Some(field(call, "id")), index)
+    });
+    chunk["tool_call_chunks"] = pieces.collect();
+    chunk["tool_calls"] = json!(calls);
+}
+
+fn call_chunk(name: Option<&str>, args: &str, id: Option<&str>, index: usize) -> Value {
+    json!({ "name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk" })
+}

@@ -1,0 +1,85 @@
+//! Messages of models as the v3 event protocol shows them: blocks that begin, grow and end.
+
+use hier_core::message::ChatChunk;
+use hier_core::runs::LoggedMessage;
+use serde_json::{Value, json};
+
+use crate::stream::assembler::{Block, Change, Growth, MessageAssembler, PartialMessage, field};
+
+/// The events of a piece of a message.
+pub(super) fn events(messages: &mut MessageAssembler, piece: &LoggedMessage) -> Vec<Value> {
+    let Some(delta) = messages.take(piece) else { return Vec::new() };
+    let mut events = Vec::new();
+    if delta.is_first {
+        events.push(json!({
+            "event": "message-start", "role": "ai", "id": piece.id, "metadata": { "langgraph_node": piece.node },
+        }));
+    }
+    match delta.change {
+        Change::Grown(growth) => grown(&delta.sent.blocks, &growth, &mut events),
+        Change::Done(message) => done(delta.sent.into_owned(), &message, &mut events),
+    }
+    // Without it, two messages that are sent at once could not be told apart.
+    for event in &mut events {
+        event["message_id"] = piece.id.as_str().into();
+    }
+    events
+}
+
+fn grown(blocks: &[Block], growth: &Growth<'_>, events: &mut Vec<Value>) {
+    let Growth { block: index, is_new, text } = *growth;
+    let block = &blocks[index];
+    if is_new {
+        events.push(json!({ "event": "content-block-start", "index": index, "content": opening(block) }));
+    }
+    let delta = match block {
+        Block::Text(_) => json!({ "type": "text-delta", "text": text }),
+        Block::Reasoning(_) => json!({ "type": "reasoning-delta", "reasoning": text }),
+        Block::Call { .. } if is_new => return,
+        Block::Call { .. } => json!({ "type": "tool-call-delta", "args": text }),
+    };
+    events.push(json!({ "event": "content-block-delta", "index": index, "delta": delta }));
+}
+
+/// Sends what the pieces have not sent of the whole, and ends the message.
+fn done(mut sent: PartialMessage, message: &Value, events: &mut Vec<Value>) {
+    let calls = sent.missing_calls(message);
+    let text = sent.missing_text(message).map(ChatChunk::Text);
+    if let Some(growth) = text.as_ref().and_then(|text| sent.grow(text)) {
+        grown(&sent.blocks, &growth, events);
+    }
+    for call in calls {
+        let (id, name) = (field(call, "id").to_owned(), field(call, "name").to_owned());
+        let args = call.get("args").map(Value::to_string).unwrap_or_default();
+        let growth = sent.begin(Block::Call { id, name, args }, "");
+        grown(&sent.blocks, &growth, events);
+    }
+    for (index, block) in sent.blocks.iter().enumerate() {
+        events.push(json!({ "event": "content-block-finish", "index": index, "content": content(block) }));
+    }
+    let mut finish = json!({ "event": "message-finish" });
+    if let Some(usage) = message.get("usage_metadata").filter(|usage| !usage.is_null()) {
+        finish["usage"] = usage.clone();
+    }
+    events.push(finish);
+}
+
+fn content(block: &Block) -> Value {
+    match block {
+        Block::Text(text) => json!({ "type": "text", "text": text }),
+        Block::Reasoning(text) => json!({ "type": "reasoning", "reasoning": text }),
+        Block::Call { id, name, args } => {
+            let parsed = serde_json::from_str::<Value>(args).unwrap_or_else(|_| json!({}));
+            json!({ "type": "tool_call", "id": id, "name": name, "args": parsed })
+        }
+    }
+}
+
+/// A block when it begins.
+fn opening(block: &Block) -> Value {
+    match block {
+        Block::Text(_) => json!({ "type": "text", "text": "" }),
+        Block::Reasoning(_) => json!({ "type": "reasoning", "reasoning": "" }),
+        Block::Call { id, name, .. } => json!({ "type": "tool_call_chunk", "id": id, "name": name, "args": "" }),
+    }
+}

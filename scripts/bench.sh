@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Measures hier beside other programs, which are installed into .tools/. `cargo bench` has the other benches.
+#
+#   scripts/bench.sh NAME [ARGUMENT…]
+#
+#   cluster [--nodes N] [PART…]   supersteps on Restate beside handlers written by hand: pairs, crowd, speedup, memory, model
+#   compile-time                  `cargo check` of programs with one graph of 0, 10, 100 and 400 nodes
+#   langgraph                     the same workloads here and on LangGraph for Python
+#   server                        the server beside LangGraph's development server
+#   tax-filing                    the same hierarchy here and on langgraph-hierarchies
+#   temporal                      supersteps on Restate beside Temporal's development server
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+run_part bench "$@"

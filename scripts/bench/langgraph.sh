@@ -1,0 +1,2 @@
+install_reference
+cargo bench --quiet --locked --package hier-tests --bench side_by_side

@@ -1,0 +1,147 @@
+# Sourced by the other scripts: what they clean up, wait for, serve and install.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools=$root/.tools
+target=$(cd "$root" && realpath -m "${CARGO_TARGET_DIR:-target}")
+built=$target/debug
+
+die() { echo "$*" >&2; exit 1; }
+step() { printf '\n== %s\n' "$*"; }
+part() { printf -- '-- %s\n' "$*"; }
+
+# Prints the comment at the top of the script.
+usage() { sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+
+# Runs a command when the script ends. The last one given runs first.
+exit_commands=()
+at_exit() { exit_commands=("$(printf '%q ' "$@")" "${exit_commands[@]}"); trap clean_up EXIT; }
+clean_up() {
+    local status=$? command
+    for command in "${exit_commands[@]}"; do eval "$command" || true; done
+    exit "$status"
+}
+
+# Creates the folder $scratch, in PARENT if that exists, and removes it when the script ends.
+make_scratch() {
+    scratch=$(mktemp -d ${1:+-p "$1"} 2>/dev/null || mktemp -d)
+    at_exit rm -rf "$scratch"
+}
+# For at_exit: shows a file if the script failed.
+show_on_failure() { [ "$status" = 0 ] || tail -n 40 -v "$1" >&2; }
+
+# Sends a process SIGNAL (defaults to TERM) and waits until it is gone. After 10 seconds it sends KILL.
+end_process() {
+    local deadline=$((SECONDS + 10))
+    kill "-${2:-TERM}" "$1" 2>/dev/null || return 0
+    while kill -0 "$1" 2>/dev/null; do
+        [ "$SECONDS" -lt "$deadline" ] || { kill -KILL "$1" 2>/dev/null || true; return; }
+        sleep 0.1
+    done
+}
+
+is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+fetch() { curl --silent --fail --noproxy '*' --max-time 5 --output /dev/null "$1"; }
+
+free_port() {
+    local port
+    for _ in $(seq 100); do
+        # Below the ports that the system gives to connections.
+        port=$((20000 + RANDOM % 12000))
+        is_open "$port" || { echo "$port"; return; }
+    done
+    die "no free port"
+}
+
+# await NAME PID CHECK…: waits until CHECK succeeds, for 3 minutes at most, and while the process lives.
+await() {
+    local name=$1 pid=$2 deadline=$((SECONDS + 180)) problem=
+    shift 2
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$deadline" ] || problem="did not answer within 3 minutes"
+        kill -0 "$pid" 2>/dev/null || problem="ended before it answered"
+        [ -z "$problem" ] || { echo "$name $problem: $*" >&2; return 1; }
+        sleep 0.1
+    done
+}
+
+# serve NAME CHECK… -- COMMAND…: starts a server and waits until CHECK succeeds. `{port}` in both is a free port. Sets `port` and
+# `pid`; the output is in $scratch/NAME.log. The server ends with the script.
+serve() {
+    local name=$1 check=()
+    shift
+    while [ "$1" != -- ]; do check+=("$1"); shift; done
+    shift
+    at_exit show_on_failure "$scratch/$name.log"
+    for _ in 1 2 3; do
+        port=$(free_port)
+        "${@//\{port\}/$port}" </dev/null >"$scratch/$name.log" 2>&1 &
+        pid=$!
+        disown "$pid"
+        at_exit end_process "$pid"
+        await "$name" "$pid" "${check[@]//\{port\}/$port}" && return
+        # If the server ended, another program may have taken the port in between.
+        ! kill -0 "$pid" 2>/dev/null || break
+    done
+    exit 1
+}
+
+need() { command -v "$1" >/dev/null || apt_install "${@:2}"; }
+apt_install() {
+    local as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    step "installing $*" >&2
+    "${as_root[@]}" apt-get update --quiet >&2
+    "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >&2
+}
+
+# Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are there.
+python_packages() {
+    local folder=$tools/$1/py
+    shift
+    [ "$(cat "$folder/installed" 2>/dev/null)" != "$*" ] || return 0
+    python3 -c 'import venv, ensurepip' 2>/dev/null || apt_install python3 python3-venv
+    echo "installing $* into $folder" >&2
+    python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check "$@"
+    echo "$*" >"$folder/installed"
+}
+npm_packages() {
+    local folder=$tools/$1 wanted
+    shift
+    wanted="$* $(cat "$folder/package.json" 2>/dev/null || true)"
+    [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    need npm nodejs npm
+    echo "installing ${*:-package.json} into $folder" >&2
+    npm install --loglevel error --no-audit --no-fund --no-save --prefix "$folder" "$@" >&2
+    echo "$wanted" >"$folder/installed"
+}
+
+# Installs LangGraph for Python, which the benches find in HIER_REFERENCE_PYTHON.
+install_reference() {
+    python_packages reference langgraph==1.2.22 langgraph-hierarchies==0.0.8 langgraph-checkpoint-sqlite==3.1.2
+    export HIER_REFERENCE_PYTHON=$tools/reference/py/bin/python
+}
+
+# Builds programs with the features that the tests use: after a run of the tests there is nothing to compile.
+build() { cargo build --quiet --locked --workspace --all-features "$@"; }
+
+# Documents crates as JSON. That needs a nightly toolchain; rustdoc alone is told that it is one, since build scripts would generate other
+# code on it.
+rustdoc_json() {
+    printf '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n' >"$scratch/rustdoc"
+    chmod +x "$scratch/rustdoc"
+    RUSTDOC=$scratch/rustdoc RUSTDOCFLAGS="-Z unstable-options --output-format json" \
+        cargo doc --quiet --all-features --no-deps --lib --locked "$@"
+}
+
+# run_part FOLDER NAME [ARGUMENT…]: sources FOLDER/NAME.sh in the root of the repository, with the arguments and a scratch folder.
+run_part() {
+    local file=$root/scripts/$1/${2:-}.sh
+    [ -f "$file" ] || usage
+    shift 2
+    cd "$root"
+    make_scratch
+    # shellcheck source=/dev/null
+    . "$file"
+}
