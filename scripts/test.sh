@@ -32,7 +32,7 @@ if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 
     rustup component add rustfmt clippy
 fi
 
-# Each crate is compiled once here: what the compiler keeps to compile a changed crate sooner would fill the disk, and takes time.
+# Incremental data would fill the disk, and each crate is compiled only once.
 export CARGO_INCREMENTAL=0
 
 step "format"
@@ -64,8 +64,7 @@ step "examples"
 ./scripts/examples.sh
 
 if $all; then
-    # It compiles and waits for nobody; those that follow wait for servers, browsers and people's answers more than they compute. It has
-    # what they leave of the processors, and is shown when it is done.
+    # Runs in the background at low priority, because the next steps mostly wait. Its output is printed at the end.
     nice -n 19 ./scripts/hygiene.sh >"$scratch/hygiene" 2>&1 &
     beside=$!
     at_exit end_process "$beside"

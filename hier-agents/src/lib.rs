@@ -1,6 +1,6 @@
 //! Agents, alone and in hierarchies: the state and context that each has, messages, models, tools.
 //!
-//! An agent is a graph of this engine that asks a model what to do. `graph!` declares it; [`AgentBuilder`] builds the same
+//! An agent is a graph of `hier-core` that asks a model what to do. `graph!` declares it; [`AgentBuilder`] builds the same
 //! at run time. An `Agent` ends when its model answers without a call, or with a value of a type ([`AgentEnd`]):
 //!
 //! ```

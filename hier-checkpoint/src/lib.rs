@@ -1,10 +1,10 @@
-//! The contracts of what keeps the threads of hier, and their implementations in memory.
+//! Contracts of savers, stores and runs, with implementations in memory.
 //!
-//! [`checkpoint`] has savers, [`store`] memory across threads, [`runs`] what is to be done on threads and what was told of it. A saver stores
+//! [`checkpoint`] defines savers, [`store`] memory across threads, [`runs`] queued runs and their events. A saver stores
 //! the values of channels ([`channel`]) that reducers merge ([`reducer`]), among them conversations ([`message`]). A crate that keeps these in
 //! a database depends on this crate alone; [`backend`] has the parts that those share.
 //!
-//! | feature | what it brings |
+//! | feature | adds |
 //! |---|---|
 //! | `compression` | LZ4 for stored values |
 //! | `encryption` | XChaCha20-Poly1305 for stored values, `Key` |

@@ -1,4 +1,4 @@
-//! The macros of hier. Use them through the prelude of `hier` or `hier-core`; what they accept is documented
+//! The macros of hier. Use them through the prelude of `hier`, `hier-agents` or `hier-core`; what they accept is documented
 //! there.
 
 use crate_path::Hier;

@@ -1,9 +1,9 @@
 //! Durable threads in Postgres: a saver, a store of runs and a store for memory across threads, in one database for many machines.
 //!
-//! | feature | what it brings |
+//! | feature | adds |
 //! |---|---|
-//! | `tls` | encrypted connections, if the URL says so |
-//! | `compression` | `compress()` in the options: LZ4, where it pays |
+//! | `tls` | encrypted connections (`sslmode=require`) |
+//! | `compression` | `compress()` in the options: LZ4, if it saves space |
 //! | `encryption` | `encrypt(key)` in the options: XChaCha20-Poly1305, `Key` |
 
 mod saver;

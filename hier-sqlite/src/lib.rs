@@ -1,8 +1,8 @@
 //! Durable threads in SQLite: a saver, a store of runs and a store for memory across threads, in one file.
 //!
-//! | feature | what it brings |
+//! | feature | adds |
 //! |---|---|
-//! | `compression` | `compress()` in the options: LZ4, where it pays |
+//! | `compression` | `compress()` in the options: LZ4, if it saves space |
 //! | `encryption` | `encrypt(key)` in the options: XChaCha20-Poly1305, `Key` |
 //!
 //! ```

@@ -101,7 +101,7 @@ pub mod store {
 
 /// Everything a program needs: `use hier::prelude::*;`
 ///
-/// The same names as [`hier_agents::prelude`], and those of the savers and models.
+/// The same names as [`hier_agents::prelude`], and those of the savers, models and drawings.
 pub mod prelude {
     pub use hier_agents::prelude::*;
     pub use hier_draw::Draw;
