@@ -123,15 +123,14 @@ impl ChatChunk {
     }
 
     /// The chunk as a field of an event's JSON: its name and value.
-    #[doc(hidden)]
-    pub fn field(&self) -> Result<(&'static str, Value), serde_json::Error> {
-        Ok(match self {
+    pub(crate) fn field(&self) -> (&'static str, Value) {
+        match self {
             Self::Text(text) => ("text", Value::from(text.as_str())),
             Self::Reasoning(text) => ("reasoning", Value::from(text.as_str())),
             Self::CallStarted { id, name } => ("call", json!({ "id": id, "name": name })),
             Self::CallArguments { id, text } => ("arguments", json!({ "id": id, "text": text })),
-            Self::Done(response) => ("message", serde_json::to_value(&response.message)?),
-        })
+            Self::Done(response) => ("message", json!(response.message)),
+        }
     }
 
     /// The size of the texts of a part, in bytes; 0 for the whole answer.
