@@ -85,11 +85,17 @@ pub trait RunStore: Checkpointer {
     /// Makes a thread without a history. [`RunsError::Exists`] if it is there, unless [`IfExists::DoNothing`].
     async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
         check_thread(&thread.id)?;
-        let (id, if_exists) = (thread.id.clone(), thread.if_exists);
-        match self.backend().insert_thread(thread).await? {
-            Some(row) => Ok(row),
-            None if if_exists == IfExists::Raise => Err(RunsError::Exists { kind: "thread", id }),
-            None => self.backend().load_thread(&id).await?.ok_or(RunsError::NoThread { thread: id }),
+        loop {
+            if let Some(row) = self.backend().insert_thread(thread.clone()).await? {
+                return Ok(row);
+            }
+            if thread.if_exists == IfExists::Raise {
+                return Err(RunsError::Exists { kind: "thread", id: thread.id });
+            }
+            // A thread that was deleted in between is created.
+            if let Some(row) = self.backend().load_thread(&thread.id).await? {
+                return Ok(row);
+            }
         }
     }
 
@@ -124,8 +130,12 @@ pub trait RunStore: Checkpointer {
     /// As [`remove_thread`](Self::remove_thread), in one transaction with the condition. If the thread does not meet it, this returns
     /// false and deletes nothing.
     async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        // Without a condition, a thread may be deleted that was not in the index.
+        let is_any = is.is_any();
         let is_removed = self.backend().delete_thread_if(id, is).await?;
-        self.backend().announce(Notice { thread: id, ends: true, ended: None, runs: true });
+        if is_removed || is_any {
+            self.backend().announce(Notice { thread: id, ends: true, ended: None, runs: true });
+        }
         Ok(is_removed)
     }
 
