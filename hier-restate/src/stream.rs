@@ -158,7 +158,9 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
     loop {
         text.clear();
         lines.get_mut().set_limit(LINE);
-        if lines.read_line(&mut text).await? == 0 {
+        // A worker that dies may leave a part of a line. The next attempt sends that event again.
+        let read = lines.read_line(&mut text).await?;
+        if read == 0 || (!text.ends_with('\n') && (read as u64) < LINE) {
             return Ok(());
         }
         let line = serde_json::from_str(&text).inspect_err(|error| {
