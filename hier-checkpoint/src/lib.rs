@@ -2,7 +2,7 @@
 //!
 //! [`checkpoint`] defines savers, [`store`] memory across threads, [`runs`] queued runs and their events. A saver stores
 //! the values of channels ([`channel`]) that reducers merge ([`reducer`]), among them conversations ([`message`]). A crate that keeps these in
-//! a database depends on this crate alone; [`backend`] has the parts that those share.
+//! a database depends on this crate alone.
 //!
 //! | feature | adds |
 //! |---|---|

@@ -15,7 +15,10 @@ use hier_core::graph::{FitsContext, Graph};
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
 /// What a graph says of itself as a member of a hierarchy. `graph!` implements it for every graph.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a graph",
+    note = "declare graphs with `graph!`, in a crate that depends on `hier` or `hier-agents`"
+)]
 pub trait Membership: Graph {
     /// Its own policy.
     const POLICY: Option<PolicySpec> = None;

@@ -110,6 +110,7 @@ impl Conversations {
     }
 
     /// Keeps what a run has of a thread, unless it was forgotten since then.
+    #[doc(hidden)]
     pub fn keep(&self, thread: &Arc<str>, since: Since, conversations: Vec<Conversation>) {
         let size = |one: &Conversation| one.bytes + MESSAGE * one.messages.len();
         let bytes = THREAD + conversations.iter().map(size).sum::<usize>();

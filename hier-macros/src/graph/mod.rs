@@ -44,6 +44,9 @@ fn needs_agents(model: &model::Model, errors: &mut Errors) {
     if model.agent.is_some() {
         errors.push(name, format!("`{name}` is an agent, {FIX}"));
     }
+    if model.agent.is_none() && (model.member.policy.is_some() || model.member.args.is_some()) {
+        errors.push(name, format!("the policy and the arguments of `{name}` are for agents, {FIX}"));
+    }
     for node in model.nodes.iter().filter(|node| node.tools.is_some()) {
         errors.push(&node.name, format!("node `{}` calls tools, {FIX}", node.name));
     }

@@ -45,7 +45,7 @@ pub(super) struct Model {
 }
 
 /// What every graph has, so that a node of this name would hide it.
-const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "mermaid", "dot", "svg", "parts", "NAME", "SPEC", "DEPTH"];
+const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH"];
 
 /// Resolves the names.
 pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
@@ -63,9 +63,11 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
         let GraphSpec { nodes, edges, .. } = shape::shape(agent);
         (spec.nodes, spec.edges) = (nodes, edges);
     }
+    let asks = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
+    let with_agents = if asks { hier.with_agents(home.as_ref(), errors) } else { None };
     let mut model = Model {
-        hier: hier.path(home.as_ref(), errors),
-        agents: hier.agents(home.as_ref()),
+        agents: with_agents.is_some() || hier.has_agents(home.as_ref()),
+        hier: with_agents.unwrap_or_else(|| hier.path(home.as_ref(), errors)),
         head,
         spec,
         docs,

@@ -368,3 +368,19 @@ fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
         &["an `Agent` has no field `middleware`: what stands around its calls of models and tools is `layers: […]`"],
     );
 }
+
+#[test]
+fn agents_and_tools_need_more_than_the_core() {
+    let told = |call: &str| messages(super::expand(call.parse().unwrap(), &Hier::core()));
+    let fix = "and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
+    assert_eq!(told("G<S> = Agent { system: \"\" }"), [format!("`G` is an agent, {fix}")]);
+    assert_eq!(
+        told("G<S> = Graph { nodes: [act = tools![look]], edges: [START >> act >> END] }"),
+        [format!("node `act` calls tools, {fix}")]
+    );
+    assert_eq!(
+        told("G<S> = Graph { nodes: [a], edges: [START >> a >> END], policy: Policy { merge_fields: [x] } }"),
+        [format!("the policy and the arguments of `G` are for agents, {fix}")]
+    );
+    assert!(told("G<S> = Graph { nodes: [a], edges: [START >> a >> END] }").is_empty());
+}

@@ -9,7 +9,7 @@ mod expand;
 mod model;
 mod parse;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 
 use crate::crate_path::Hier;
@@ -23,7 +23,12 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
-    let hier = hier.path(options.home.as_ref(), &mut errors);
+    let hier = hier.with_agents(options.home.as_ref(), &mut errors).unwrap_or_else(|| {
+        let fix = "add `hier` or `hier-agents` to its dependencies";
+        errors
+            .at(Span::call_site(), format!("tools are for agents, and this crate depends on `hier-core` alone: {fix}"));
+        hier.path(options.home.as_ref(), &mut errors)
+    });
     let tool = parse::tool(function, options, &mut errors);
     check::check(&tool, &mut errors);
     let sound = errors.is_empty();
