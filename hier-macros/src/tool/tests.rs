@@ -120,7 +120,7 @@ fn several_mistakes_are_reported_at_once() {
 
 #[test]
 fn a_tool_needs_more_than_the_core() {
-    let item = "async fn look() {}".parse().unwrap();
+    let item = "/// Looks.\nasync fn look() {}".parse().unwrap();
     let told = messages(super::expand(TokenStream::new(), &item, &Hier::core()));
     let text = "tools are for agents, and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
     assert_eq!(told, [text]);
