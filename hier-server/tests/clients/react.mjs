@@ -65,6 +65,8 @@ const parts = {
     async chats({ hook, common, client }) {
         let thread;
         await mounted(hook, { ...common, assistantId: "paced", onThreadId: (id) => (thread = id) }, async (now) => {
+            // The hook asks the server for messages only if the page has read them before it submits.
+            assert.deepEqual(now().messages, []);
             void now().submit(hi);
             // The model says its next word when the page shows those before it.
             let heard = "";
