@@ -45,7 +45,7 @@ mod tests {
 
     use crate::runs::{
         Cancel, Ends, Listener, LogEvent, MemoryRuns, MultitaskStrategy, NewEvent, NewRun, Request, RunClaim, RunEnd,
-        RunStatus, RunStore, Settlement, ThreadPatch,
+        RunStatus, RunStore, Settlement, ThreadIs, ThreadPatch,
     };
 
     /// Listens to everything that a change can concern.
@@ -108,6 +108,9 @@ mod tests {
         assert_eq!(listeners.woken(), ["thread", "ends"]);
         let (_, claimed) = store.create_claimed(new(MultitaskStrategy::Enqueue), claim()).await.expect("added");
         assert_eq!((claimed.is_some(), listeners.woken()), (true, vec!["thread"]));
+        let other = ThreadIs { created: Some(std::time::SystemTime::UNIX_EPOCH), ..ThreadIs::default() };
+        assert!(!store.remove_thread_if("t", other).await.expect("refused"), "it is another thread");
+        assert!(listeners.woken().is_empty(), "nothing was deleted");
         store.remove_thread("t").await.expect("removed");
         assert_eq!(listeners.woken(), ["thread", "ends", "runs"]);
     }
