@@ -21,10 +21,10 @@ book() {
 
 # Each feature by itself, and none: a user of one must not need another.
 features() {
-    cargo check --quiet --locked --package hier --no-default-features
+    cargo check --quiet --locked --package hier-graph --no-default-features
     for feature in sqlite postgres tls compression encryption mcp models server testing; do
         part "$feature"
-        cargo check --quiet --locked --package hier --no-default-features --features "$feature"
+        cargo check --quiet --locked --package hier-graph --no-default-features --features "$feature"
     done
 }
 

@@ -6,6 +6,10 @@ tools=$root/.tools
 target=$(cd "$root" && realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
 
+# The libraries of a release, each after those that it depends on; `hier-cli` comes last.
+libraries=(hier-spec hier-macros hier-checkpoint hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
+    hier-server hier-restate hier-testkit hier-graph)
+
 die() { echo "$*" >&2; exit 1; }
 step() { printf '\n== %s\n' "$*"; }
 part() { printf -- '-- %s\n' "$*"; }
@@ -125,6 +129,9 @@ install_reference() {
 
 # Builds programs with the features that the tests use: after a run of the tests there is nothing to compile.
 build() { cargo build --quiet --locked --workspace --all-features "$@"; }
+
+# Packs the crates of a release into $target/package.
+packages() { cargo package --quiet --no-verify --allow-dirty --locked "${libraries[@]/#/--package=}" --package=hier-cli; }
 
 # Documents crates as JSON. That needs a nightly toolchain; rustdoc alone is told that it is one, since build scripts would generate other
 # code on it.

@@ -10,8 +10,6 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-packages=(hier-spec hier-checkpoint hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp hier-server
-    hier-restate hier-testkit hier)
 tag=$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || true)
 revision=${1:-$tag}
 [ -n "$revision" ] || { echo "there is no release yet: nothing to compare with"; exit 0; }
@@ -23,9 +21,9 @@ make_scratch
 # document CHECKOUT FOLDER TARGET: writes the documentation of a checkout into FOLDER. Each checkout has a target folder of its own: in a
 # shared one, cargo would take the crates of one for those of the other, whose files are not newer.
 document() {
-    (cd "$1" && CARGO_TARGET_DIR=$3 rustdoc_json "${packages[@]/#/--package=}")
+    (cd "$1" && CARGO_TARGET_DIR=$3 rustdoc_json "${libraries[@]/#/--package=}")
     rm -rf "$2" && mkdir "$2"
-    for package in "${packages[@]}"; do
+    for package in "${libraries[@]/hier-graph/hier}"; do
         cp "$3/doc/${package//-/_}.json" "$2"
     done
 }

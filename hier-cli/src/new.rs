@@ -15,10 +15,11 @@ pub struct New {
     /// What it is.
     #[arg(long, value_enum, default_value_t = Kind::Graph)]
     pub kind: Kind,
-    /// Depends on the `hier` of a checkout in this folder; unless told, of the one that this command was built in.
+    /// Depends on the checkout of hier in this folder. Defaults to the checkout that this command was built in; a command from the registry
+    /// depends on its own version.
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
-    /// Depends on the `hier` of this repository.
+    /// Depends on hier in this Git repository.
     #[arg(long, value_name = "URL", conflicts_with = "path")]
     pub git: Option<String>,
 }
@@ -49,12 +50,6 @@ pub enum Error {
     /// A file is there.
     #[error("`{0}` is a file: give a folder, which may be empty or not be there")]
     File(PathBuf),
-    /// It was not said where hier is, and the checkout that the command was built in is gone. A version is no answer: the crate `hier`
-    /// on crates.io is somebody else's.
-    #[error(
-        "say where hier is: `--path CHECKOUT` or `--git URL`; it is not on crates.io, where another library has the name `hier`, and `{0}`, where this command was built, is no checkout any more"
-    )]
-    NoSource(PathBuf),
     /// The folder of `--path` is no checkout.
     #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
@@ -111,7 +106,7 @@ pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
     let source = match (path, git) {
         (Some(path), _) => in_checkout(&checkout(path).ok_or_else(|| Error::NoCheckout(path.clone()))?),
         (None, Some(git)) => format!("git = {git:?}"),
-        (None, None) => in_checkout(&own_checkout(Path::new(env!("CARGO_MANIFEST_DIR")))?),
+        (None, None) => own_source(Path::new(env!("CARGO_MANIFEST_DIR"))),
     };
     if folder.is_file() {
         return Err(Error::File(folder.clone()));
@@ -152,6 +147,7 @@ const HIDDEN: &[&str] = &[
     "for",
     "gen",
     "hier",
+    "hier-graph",
     "if",
     "impl",
     "in",
@@ -204,10 +200,10 @@ fn checkout(path: &Path) -> Option<PathBuf> {
     hier.join("Cargo.toml").is_file().then(|| hier.canonicalize().ok()).flatten()
 }
 
-/// The same, in the checkout of which this was the folder of the command's crate.
-fn own_checkout(built_in: &Path) -> Result<PathBuf, Error> {
-    let root = built_in.parent().unwrap_or(built_in);
-    checkout(root).ok_or_else(|| Error::NoSource(root.to_owned()))
+/// The checkout that this command was built in, or its version if it was built from the registry.
+fn own_source(built_in: &Path) -> String {
+    let in_repository = built_in.parent().and_then(checkout).map(|hier| in_checkout(&hier));
+    in_repository.unwrap_or_else(|| format!("version = {:?}", env!("CARGO_PKG_VERSION")))
 }
 
 fn in_checkout(hier: &Path) -> String {
@@ -233,12 +229,12 @@ publish = false
 
 [dependencies]
 # Features: sqlite and postgres (threads that outlive the process), models, server, testing, …
-hier = {{ {source}, default-features = false, features = [{features}] }}
+hier-graph = {{ {source}, default-features = false, features = [{features}] }}
 {allocator}serde = {{ version = "1", features = ["derive"] }}
 {json}tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
 
 [dev-dependencies]
-hier = {{ {source}, default-features = false, features = ["testing"] }}
+hier-graph = {{ {source}, default-features = false, features = ["testing"] }}
 
 # Backtraces have their lines, and a build takes a fraction of the time and space.
 [profile.dev]
@@ -270,14 +266,12 @@ fn write(folder: &Path, place: &str, text: &str) -> Result<(), Error> {
 mod tests {
     use std::path::Path;
 
-    use super::own_checkout;
+    use super::own_source;
 
     #[test]
-    fn a_command_whose_checkout_is_gone_asks_where_hier_is() {
-        let gone = std::env::temp_dir().join("no-such-checkout-of-hier");
-        let error = own_checkout(&gone.join("hier-cli")).expect_err("it is gone").to_string();
-        let begins = "say where hier is: `--path CHECKOUT` or `--git URL`";
-        assert!(error.starts_with(begins) && error.contains(&gone.display().to_string()), "{error}");
-        assert!(own_checkout(Path::new(env!("CARGO_MANIFEST_DIR"))).is_ok());
+    fn a_command_from_the_registry_depends_on_its_version() {
+        let registry = std::env::temp_dir().join("registry/hier-cli-0.1.0");
+        assert_eq!(own_source(&registry), format!("version = {:?}", env!("CARGO_PKG_VERSION")));
+        assert!(own_source(Path::new(env!("CARGO_MANIFEST_DIR"))).starts_with("path = "));
     }
 }

@@ -38,7 +38,7 @@ fn a_new_project_has_what_its_kind_needs() {
         let read = |file: &str| fs::read_to_string(folder.path().join(&name).join(file)).expect(file);
         let manifest = read("Cargo.toml");
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{manifest}");
-        let needs = format!("hier = {{ git = \"{URL}\", default-features = false, features = {features} }}");
+        let needs = format!("hier-graph = {{ git = \"{URL}\", default-features = false, features = {features} }}");
         assert!(manifest.contains(&needs), "{manifest}");
         assert!(read("src/main.rs").contains(&format!("use my_{kind}::")));
         assert!(read("README.md").starts_with(&format!("# {name}\n")));
@@ -73,11 +73,11 @@ fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
     for (name, told) in [("a", &["--path", path][..]), ("c", &[])] {
         assert!(hier(folder.path(), &[&["new", name], told].concat()).status.success());
         let manifest = fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest");
-        assert_eq!(manifest.matches(&format!("hier = {{ path = {place:?}, ")).count(), 2, "{manifest}");
+        assert_eq!(manifest.matches(&format!("hier-graph = {{ path = {place:?}, ")).count(), 2, "{manifest}");
     }
     assert!(hier(folder.path(), &["new", "b", "--git", URL]).status.success());
     let manifest = fs::read_to_string(folder.path().join("b/Cargo.toml")).expect("the manifest");
-    assert_eq!(manifest.matches("hier = { git = \"https://example.org/hier\", ").count(), 2, "{manifest}");
+    assert_eq!(manifest.matches("hier-graph = { git = \"https://example.org/hier\", ").count(), 2, "{manifest}");
 }
 
 #[test]
@@ -89,6 +89,7 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
         (&["new", "9lives"][..], "error: `9lives` is no name of a package"),
         (&["new", "sub/two words"], "error: `two words` is no name of a package"),
         (&["new", "hier"], "error: no package can be called `hier` here"),
+        (&["new", "hier-graph"], "error: no package can be called `hier-graph` here"),
         (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
         (&["new", "fn"], "error: no package can be called `fn` here"),
         (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: give a folder"),

@@ -15,7 +15,8 @@ const PACKAGES: [&str; 3] = ["hier-agents", CORE, FACADE];
 /// The package that has no agents: with it, agents come from the facade, if that is there.
 const CORE: &str = "hier-core";
 
-const FACADE: &str = "hier";
+/// Its library is called `hier`, which is also the name of a foreign package.
+const FACADE: &str = "hier-graph";
 
 /// The way to hier from the calling crate.
 pub(crate) struct Hier {
@@ -42,9 +43,9 @@ impl Hier {
             let facade = crate_name(FACADE).ok().map(|found| root(&name_of(FACADE, found)));
             return Self { agents: facade, ..Self::known(&name) };
         }
-        let mend = "add `hier` to its dependencies, or say where it is: `#[state(crate = path)]`, \
+        let mend = "add `hier-graph` to its dependencies, or say where it is: `#[state(crate = path)]`, \
                     `#[view(of = …, crate = path)]`, `#[tool(crate = path)]`, `crate: path` in `graph!`";
-        let missing = Some(format!("the `Cargo.toml` of this crate names neither `hier` nor `hier-core`: {mend}"));
+        let missing = Some(format!("the `Cargo.toml` of this crate names neither `hier-graph` nor `hier-core`: {mend}"));
         Self { missing, ..Self::known("hier") }
     }
 
@@ -91,10 +92,12 @@ impl Hier {
 
 /// The name of a package's crate in the calling crate.
 fn name_of(package: &str, found: FoundCrate) -> String {
+    let own = package.replace('-', "_");
     match found {
-        FoundCrate::Name(name) => name,
-        // Its tests and examples see it by its name; in itself it is known by that, too.
-        FoundCrate::Itself => package.replace('-', "_"),
+        FoundCrate::Name(name) if name != own => name,
+        // The crate's own tests and examples see it by the name of its library, too.
+        _ if package == FACADE => "hier".to_owned(),
+        _ => own,
     }
 }
 
