@@ -69,7 +69,8 @@ async fn main() -> Result<()> {
             break;
         }
         let context = BaseContext::new(model.clone());
-        let mut events = chat.stream(Message::user(line), Config::thread(&*thread), context, [StreamMode::Messages]);
+        let mut events =
+            chat.stream(Message::user(line)).thread(&*thread).context(context).modes([StreamMode::Messages]);
         while let Some(event) = events.next().await {
             let Event::Message(spoken) = event? else { continue };
             match spoken.chunk {

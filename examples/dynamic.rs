@@ -166,7 +166,7 @@ async fn main() -> Result<()> {
 async fn run(graph: &CompiledGraph<DynState>) -> Result<()> {
     for title in ["  rust is fast ", "the compiler has checked the whole graph", " "] {
         let input = graph.update(json!({ "title": title }))?;
-        let mut events = graph.stream(input, Config::default(), (), [StreamMode::Updates]);
+        let mut events = graph.stream(input).modes([StreamMode::Updates]);
         let mut path = Vec::new();
         while let Some(event) = events.next().await {
             if let Event::Updates(done) = event? {

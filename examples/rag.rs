@@ -107,7 +107,7 @@ async fn main() -> Result<()> {
         store.put(["pages"], page, &json!({ "text": text })).await?;
     }
     let answers = Answers::compile().store(store);
-    let out = answers.invoke(Message::user(question), Config::default(), BaseContext::new(model)).await?;
+    let out = answers.invoke(Message::user(question)).context(BaseContext::new(model)).await?;
     println!("{}", out.state().current_agent_report);
     Ok(())
 }

@@ -118,7 +118,7 @@ async fn reset() -> DiaryUpdate {
 async fn main() -> Result<()> {
     // A channel starts at its field's default. Where zero is no good start, overwrite it (or implement `Default`).
     let input = Diary::update().growth(Overwrite(1.0)).coldest(Overwrite(99)).on_time(Overwrite(true));
-    let mut events = Day::compile().stream(input, Config::default(), (), [StreamMode::Values, StreamMode::Updates]);
+    let mut events = Day::compile().stream(input).modes([StreamMode::Values, StreamMode::Updates]);
     let mut columns = Vec::new();
     while let Some(event) = events.next().await {
         columns.push(match event? {

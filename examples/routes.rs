@@ -99,7 +99,7 @@ async fn main() {
     ];
     for (title, input, limit) in walks {
         println!("{title}");
-        match collatz.invoke(input, Config::default().recursion_limit(limit), ()).await {
+        match collatz.invoke(input).recursion_limit(limit).await {
             Ok(out) => {
                 let walk = out.state();
                 println!("  {}", path(&walk.path));

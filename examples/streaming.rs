@@ -74,7 +74,7 @@ async fn label(delivery: &Delivery) -> DeliveryUpdate {
 #[tokio::main]
 async fn main() -> Result<()> {
     let modes = [StreamMode::Custom, StreamMode::Updates, StreamMode::Values];
-    let mut events = Fetch::compile().stream(Delivery::update(), Config::default(), (), modes);
+    let mut events = Fetch::compile().stream(Delivery::update()).modes(modes);
     let mut display = Display::new()?;
     while let Some(event) = events.next().await {
         match event? {

@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     let answer = runtime.block_on(async {
         let (desk, context) = (Desk::compile_as_root(), BaseContext::new(script()));
         let question = BaseState::update().messages(Message::user("What is the rate of 2025?"));
-        desk.invoke(question, Config::thread("case-17"), context).await
+        desk.invoke(question).thread("case-17").context(context).await
     })?;
     println!("{}", answer.state().current_agent_report);
     // Sends what is still to be sent.

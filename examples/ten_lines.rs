@@ -35,7 +35,7 @@ fn is_over(state: &Countdown) -> bool {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let out = Launch::compile().invoke(Countdown::update().seconds(5), Config::default(), ()).await?;
+    let out = Launch::compile().invoke(Countdown::update().seconds(5)).await?;
     out.state().log.iter().for_each(|line| println!("{line}"));
     Ok(())
 }

@@ -33,9 +33,9 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     let modes: &[StreamMode] = if view.is_shown() { &[StreamMode::Updates] } else { &[] };
     let config = config.stream_subgraphs(true);
     let mut events = if is_open {
-        case.stream((), config, desk, modes.iter().copied())
+        case.stream(()).config(config).context(desk).modes(modes.iter().copied())
     } else {
-        case.stream(TaxCase::update(), config, desk, modes.iter().copied())
+        case.stream(TaxCase::update()).config(config).context(desk).modes(modes.iter().copied())
     };
     while let Some(event) = events.next().await {
         match event {

@@ -68,7 +68,7 @@ use hier_core::Run;
 /// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Message::assistant(r#"{"steps": ["pack", "go"]}"#), Message::assistant("Pack and go.")]);
 /// let trip = Trip::update().wish("To the sea");
-/// let out = Planner::compile().invoke(trip, Config::default(), BaseContext::new(model)).await?;
+/// let out = Planner::compile().invoke(trip).context(BaseContext::new(model)).await?;
 /// assert_eq!(out.state().summary, "Pack and go.");
 /// # Ok(())
 /// # }
@@ -225,8 +225,8 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// # async fn main() -> Result<()> {
     /// # let context = BaseContext::new(ScriptedModel::new([Message::assistant("Dear all")]));
     /// # let office = Office::compile().checkpointer(MemorySaver::new());
-    /// # office.invoke(Letter::update(), Config::thread("t"), context.clone()).await?;
-    /// # let sent = office.invoke(Command::resume(true), Config::thread("t"), context).await?;
+    /// # office.invoke(Letter::update()).thread("t").context(context.clone()).await?;
+    /// # let sent = office.invoke(Command::resume(true)).thread("t").context(context).await?;
     /// # assert_eq!(sent.state().text, "Dear all");
     /// # Ok(())
     /// # }

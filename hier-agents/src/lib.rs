@@ -26,7 +26,7 @@
 //!     Message::assistant("It is sunny."),
 //! ]);
 //! let context = BaseContext::new(model);
-//! let out = Support::compile().invoke(Message::user("Is it warm in Rome?"), Config::default(), context).await?;
+//! let out = Support::compile().invoke(Message::user("Is it warm in Rome?")).context(context).await?;
 //! assert_eq!(out.ending(), Some(&AgentEnd::Text));
 //! assert_eq!(out.state().messages.last().map(Message::text).as_deref(), Some("It is sunny."));
 //! # Ok(())
@@ -75,7 +75,7 @@
 //!     Message::call("report_to_supervisor", json!({"report": "wages: 100"})),
 //!     Message::call("finish_task", json!({"result": "filed"})),
 //! ]);
-//! let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await?;
+//! let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model)).await?;
 //! assert_eq!(out.state().artifact.as_deref(), Some("wages: 100"));
 //! # Ok(())
 //! # }

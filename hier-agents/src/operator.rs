@@ -103,11 +103,11 @@ pub struct OperatorQuestion {
 /// ]);
 /// let context = || BaseContext::new(model.clone());
 /// let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
-/// let asked = desk.invoke(BaseState::update(), Config::thread("case"), context()).await?;
+/// let asked = desk.invoke(BaseState::update()).thread("case").context(context()).await?;
 /// let Outcome::Interrupted(asked) = asked else { panic!("no question") };
 /// assert_eq!(asked.questions[0].value["question"], "Which year?");
 ///
-/// let out = desk.invoke(Command::resume("2025"), Config::thread("case"), context()).await?;
+/// let out = desk.invoke(Command::resume("2025")).thread("case").context(context()).await?;
 /// assert_eq!(out.state().chat_with_operator.len(), 2);
 /// # Ok(())
 /// # }

@@ -69,7 +69,7 @@ use hier_core::{BuildError, NodeError};
 /// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Message::call("lookup", json!({"order": 7})), Message::assistant("It is on its way.")]);
 /// let asked = Chat::update().messages(Message::user("Where is my order 7?"));
-/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model)).await?;
+/// let out = Support::compile().invoke(asked).context(BaseContext::new(model)).await?;
 /// let said: Vec<String> = out.state().messages.iter().map(Message::text).collect();
 /// assert_eq!(said, ["Where is my order 7?", "", "order 7 is on its way", "It is on its way."]);
 /// # Ok(())

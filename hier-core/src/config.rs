@@ -81,21 +81,35 @@ impl Default for Config {
 /// The thread with this id.
 impl From<&str> for Config {
     fn from(thread: &str) -> Self {
-        Self::thread(thread)
+        Self::new().thread(thread)
+    }
+}
+
+/// The thread with this id.
+impl From<&String> for Config {
+    fn from(thread: &String) -> Self {
+        Self::new().thread(thread)
     }
 }
 
 /// The thread with this id.
 impl From<String> for Config {
     fn from(thread: String) -> Self {
-        Self::thread(thread)
+        Self::new().thread(thread)
     }
 }
 
 impl Config {
-    /// A run on the thread with this id.
-    pub fn thread(id: impl Into<String>) -> Self {
-        Self { thread: Some(id.into()), ..Self::default() }
+    /// Creates a configuration with the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the thread of the run. A graph with a checkpointer needs one.
+    #[must_use]
+    pub fn thread(mut self, id: impl Into<String>) -> Self {
+        self.thread = Some(id.into());
+        self
     }
 
     /// The id of the thread, if one was given.

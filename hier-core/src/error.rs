@@ -152,7 +152,7 @@ pub enum RunError {
     #[error("{0}")]
     Config(String),
     /// The graph has a checkpointer, and the configuration names no thread.
-    #[error("graph `{graph}` has a checkpointer and needs a thread to store: use `Config::thread(id)`")]
+    #[error("graph `{graph}` has a checkpointer and needs a thread to store: use `Config::new().thread(id)`")]
     NoThread {
         /// The graph.
         graph: String,

@@ -81,9 +81,9 @@ mod tests {
         let backwards = Case { value: ordered(entries.into_iter().rev()), untagged, ..Case::default() };
         assert_eq!(forwards.value, backwards.value);
         for (thread, input) in [("a", &forwards), ("b", &backwards)] {
-            let config = Config::thread(thread);
-            assert!(!graph.invoke(input.clone(), config.clone(), ()).await.unwrap().is_finished());
-            let end = graph.invoke(Command::resume(json!({ "x": 0.1 })), config.clone(), ()).await.unwrap();
+            let config = Config::new().thread(thread);
+            assert!(!graph.invoke(input.clone()).config(config.clone()).await.unwrap().is_finished());
+            let end = graph.invoke(Command::resume(json!({ "x": 0.1 }))).config(config.clone()).await.unwrap();
             assert_eq!(end.state().log, [json!([1, 1]), json!({ "x": 0.1 })]);
             let stored = graph.state(config).await.unwrap().values;
             assert_eq!((&stored.value, &stored.untagged), (&input.value, &input.untagged));

@@ -42,7 +42,7 @@ pub use parts::agent;
 /// # async fn main() -> Result<()> {
 /// let desk = AgentBuilder::<BaseState>::new("desk").system("You answer customers.").compile()?;
 /// let context = BaseContext::new(ScriptedModel::new([Message::assistant("We open at nine.")]));
-/// let out = desk.invoke(Message::user("When do you open?"), Config::default(), context).await?;
+/// let out = desk.invoke(Message::user("When do you open?")).context(context).await?;
 /// assert_eq!(out.ending(), Some(&AgentEnd::Text));
 /// assert_eq!(out.state().current_agent_report, "We open at nine.");
 /// # Ok(())
@@ -310,7 +310,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// # async fn main() -> Result<()> {
     /// let judge = AgentBuilder::<Review>::new("judge").answer(&Review::channels().verdict).compile()?;
     /// let model = ScriptedModel::new([Message::call("final_answer", json!({"accepted": true}))]);
-    /// let out = judge.invoke(Message::user("Is it right?"), Config::default(), BaseContext::new(model)).await?;
+    /// let out = judge.invoke(Message::user("Is it right?")).context(BaseContext::new(model)).await?;
     /// assert_eq!(out.ending(), Some(&AgentEnd::Answer));
     /// assert_eq!(out.state().verdict, Some(Verdict { accepted: true }));
     /// # Ok(())

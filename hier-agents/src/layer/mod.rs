@@ -134,7 +134,7 @@ pub(crate) use tool::ToolEnd;
 /// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Message::assistant("It is on its way.")]);
 /// let asked = Chat::update().mood("angry").messages(Message::user("Where is my parcel?"));
-/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model.clone())).await?;
+/// let out = Support::compile().invoke(asked).context(BaseContext::new(model.clone())).await?;
 /// assert_eq!(out.state().words, 5);
 /// assert_eq!(model.requests()[0].messages.get(0).unwrap().text(), "Be brief. The customer is angry.");
 /// # Ok(())

@@ -104,7 +104,7 @@ impl AgentTurn {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
 /// let context = BaseContext::new(ScriptedModel::new([Message::assistant("Hello!")]));
-/// let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await?;
+/// let out = Chat::compile().invoke(Message::user("Good morning")).context(context).await?;
 /// match out.ending() {
 ///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
 ///     Some(end) => panic!("{end}"),

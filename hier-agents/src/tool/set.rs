@@ -66,7 +66,7 @@ use hier_core::Run;
 /// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Message::call("open_drawer", json!({})), Message::assistant("It is open.")]);
 /// let shop = Shop { base: BaseContext::new(model), till: Till { commands: vec!["open_drawer"] } };
-/// let out = Clerk::compile().invoke(Message::user("Open it."), Config::default(), shop).await?;
+/// let out = Clerk::compile().invoke(Message::user("Open it.")).context(shop).await?;
 /// assert_eq!(out.state().messages.iter().nth(2).map(Message::text).as_deref(), Some("open_drawer: done"));
 /// # Ok(())
 /// # }

@@ -44,7 +44,7 @@ async fn light() -> String {
 async fn run(graph: CompiledGraph<Filing, BaseContext>, tool: &str) -> (ScriptedModel, Result<Filing, RunError>) {
     let model = ScriptedModel::new([call(tool, json!({})), finish("done")]);
     let context = BaseContext::new(model.clone());
-    let end = graph.invoke(Filing::update(), Config::default(), context).await;
+    let end = graph.invoke(Filing::update()).context(context).await;
     (model, end.map(|outcome| outcome.state().clone()))
 }
 

@@ -31,7 +31,7 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 /// graph.node("greet", async |task: Task<DynState>| task.state().update(json!({"log": ["hello"]})));
 /// graph.edge(START, "greet").edge("greet", END);
 /// let graph = graph.compile()?;
-/// let out = graph.invoke(graph.update(json!({}))?, Config::default(), ()).await?;
+/// let out = graph.invoke(graph.update(json!({}))?).await?;
 /// assert_eq!(out.state().get("log"), Some(&json!(["hello"])));
 /// # Ok(())
 /// # }

@@ -92,7 +92,7 @@ where
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let graph = Reminder::compile().checkpointer(MemorySaver::new());
-    /// let asleep = graph.invoke(Case::update(), Config::thread("case-17"), ()).await?;
+    /// let asleep = graph.invoke(Case::update()).thread("case-17").await?;
     /// assert!(!asleep.is_finished());
     ///
     /// let sweeper = graph.sweeper(|_thread| ());

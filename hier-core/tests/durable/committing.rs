@@ -181,7 +181,7 @@ async fn a_cancel_is_heard_while_a_run_waits_for_its_thread() {
     let config = bench.config.clone().when_running(WhenRunning::Wait(MINUTE)).cancel(token.clone());
     let begin = Instant::now();
     let input = bench.update(json!({}));
-    let (ended, ()) = tokio::join!(bench.graph.invoke(input, config, bench.tally.clone()), async {
+    let (ended, ()) = tokio::join!(bench.graph.invoke(input).config(config).context(bench.tally.clone()), async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         token.cancel();
     });
@@ -237,8 +237,8 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
         let mut graph = builder();
         graph.node("a", yields()).node("b", yields()).edge(START, "a").edge(START, "b");
         let graph = compile(graph);
-        let run = graph.invoke(graph.update(json!({})).unwrap(), Config::default(), Tally::default());
-        told.send(handle.block_on(run).map(|_| ())).unwrap();
+        let run = graph.invoke(graph.update(json!({})).unwrap()).context(Tally::default());
+        told.send(handle.block_on(run.into_future()).map(|_| ())).unwrap();
     });
     let ended = ended.recv_timeout(Duration::from_mins(1)).expect("the run ends");
     assert!(matches!(ended, Err(RunError::NoRuntime { .. })), "{ended:?}");

@@ -36,17 +36,16 @@ fn end(outcome: Result<Outcome<v1::Case>, RunError>) -> Vec<String> {
 #[tokio::test]
 async fn a_node_that_is_gone() {
     let graph = graph("review", "confirm", "beside").checkpointer(golden::stored(OPEN).await);
-    for result in [
-        graph.state(Config::thread("t")).await.map(|_| ()),
-        graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.map(|_| ()),
-    ] {
+    for result in
+        [graph.state("t").await.map(|_| ()), graph.invoke(Command::resume("yes")).thread("t").await.map(|_| ())]
+    {
         refused(result, &["node `ask`", ".renamed(\"ask\""]);
     }
     let graph = graph.renamed("ask", "confirm");
-    assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["confirm"]);
-    let asked = graph.invoke((), Config::thread("t"), ()).await.unwrap();
+    assert_eq!(graph.state("t").await.unwrap().next, ["confirm"]);
+    let asked = graph.invoke(()).thread("t").await.unwrap();
     assert!(matches!(&asked, Outcome::Interrupted(asked) if asked.questions.len() == 1), "{asked:?}");
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
 }
 
@@ -55,8 +54,8 @@ async fn a_node_that_is_gone() {
 async fn a_renamed_node_that_is_done_does_not_run_again() {
     let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");
     let graph = graph.checkpointer(golden::stored(OPEN).await);
-    assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["ask"]);
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    assert_eq!(graph.state("t").await.unwrap().next, ["ask"]);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }
 
@@ -102,9 +101,9 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
     graph.edge("publish", END).edge("check", END);
     let graph = graph.compile().unwrap_or_else(|error| panic!("{error}"));
     let graph = graph.checkpointer(golden::stored(OPEN).await);
-    let open = graph.state(Config::thread("t")).await.unwrap();
+    let open = graph.state("t").await.unwrap();
     assert_eq!((open.next.as_slice(), open.questions.len()), (&["ask".to_owned()][..], 1));
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
     let task = open.tasks.iter().find(|task| task.node == "ask").map(|task| task.id);
     assert_eq!(*keys.lock().unwrap(), [task.unwrap()], "it is the task that it was");
@@ -113,9 +112,9 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
 #[tokio::test]
 async fn a_graph_that_has_another_name() {
     let graph = graph("audit", "ask", "beside").checkpointer(golden::stored(OPEN).await);
-    let error = graph.state(Config::thread("t")).await.unwrap_err();
+    let error = graph.state("t").await.unwrap_err();
     assert!(error.to_string().contains("thread of graph `review`"), "{error}");
     let graph = graph.renamed("review", "audit");
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }

@@ -31,7 +31,7 @@ fn short(mode: &str, data: &Value) -> Value {
 /// What a stream tells, each event with the depth of its graph.
 async fn told(bench: &Bench, input: impl GraphInput<DynState, Whole>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
-    let mut stream = bench.graph.stream(input, config, bench.tally.clone(), MODES);
+    let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         let event: Event<DynState> = match event {

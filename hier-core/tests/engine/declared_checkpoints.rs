@@ -47,7 +47,7 @@ async fn two_runs(desk: CompiledGraph<Desk>) -> (u32, u32, usize) {
     let desk = desk.checkpointer(saver.clone());
     let mut totals = Vec::new();
     for number in [1, 2] {
-        let out = desk.invoke(Desk::update().number(number), Config::thread("t"), ()).await.expect("a run");
+        let out = desk.invoke(Desk::update().number(number)).thread("t").await.expect("a run");
         totals.push(out.state().total);
     }
     let listed = saver.list(ListQuery { thread: Some("t".to_owned()), ..ListQuery::default() }).await.expect("a list");

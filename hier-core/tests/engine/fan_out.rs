@@ -29,7 +29,7 @@ async fn shortest(tasks: u64) -> Duration {
     for _ in 0..3 {
         let graph = Wide::compile().checkpointer(MemorySaver::new());
         let began = Instant::now();
-        let end = graph.invoke(Fan::update().numbers((0..tasks).collect::<Vec<_>>()), Config::thread("t"), ()).await;
+        let end = graph.invoke(Fan::update().numbers((0..tasks).collect::<Vec<_>>())).thread("t").await;
         assert_eq!(end.unwrap().state().total, tasks * (tasks - 1) / 2);
         shortest = shortest.min(began.elapsed());
     }

@@ -311,7 +311,7 @@ async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Cl
 
 /// Does a run as far as its worker has to say how it ended.
 async fn work(log: &Arc<RunLog>, thread: &str) {
-    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(thread));
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(thread));
     run.saver = Some(log.clone());
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
 }
@@ -352,7 +352,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         let (claimed, log) = begun(&store, &thread, "one").await;
         let gate = Gate::default();
         let own = gate.clone();
-        let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(&*thread));
+        let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(&*thread));
         run.saver = Some(log.clone());
         let graph = Waits::compile().erase(move |_| Ok(own.clone()));
         let mut running = Box::pin(graph.run(run));
@@ -387,7 +387,7 @@ async fn a_run_that_awaits_its_commits_holds_no_input_back() {
     let (claimed, _) = begun(&store, "t", "one").await;
     let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::WithCommits);
     let log = Arc::new(log);
-    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread("t").durability(Durability::Sync));
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread("t").durability(Durability::Sync));
     run.saver = Some(log.clone());
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
     let stored = store.get("t", "", None).await.expect("the store").expect("the input");

@@ -61,7 +61,7 @@ async fn a_failure_is_stored_before_its_handler_begins() {
     let log = RunLog::new(store.clone(), claimed.lease, Some(run.id), Keeps::WithCommits);
     let graph = graph.compile().expect("a graph").checkpointer(Arc::new(log));
     let input = graph.update(json!({ "log": ["in"] })).expect("an input");
-    let config = Config::thread("t").durability(Durability::Sync);
-    let end = graph.invoke(input, config, ()).await.expect("the handler's end");
+    let config = Config::new().thread("t").durability(Durability::Sync);
+    let end = graph.invoke(input).config(config).await.expect("the handler's end");
     assert_eq!(end.state().get("log"), Some(&json!(["in", true])));
 }

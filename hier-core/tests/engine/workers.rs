@@ -145,11 +145,11 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let run = store.create_run(NewRun::new("t", "both", Request::default()).create_thread()).await.expect("a run").id;
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
     let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
-    let mut dying = DynRun::new(DynInput::New(json!({})), Config::thread("t").durability(Durability::Sync));
+    let mut dying = DynRun::new(DynInput::New(json!({})), Config::new().thread("t").durability(Durability::Sync));
     // What may be the last checkpoint waits in the log, which is never settled.
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
-    let open = both.state(store.clone(), Config::thread("t")).await.expect("the state");
+    let open = both.state(store.clone(), Config::new().thread("t")).await.expect("the state");
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
 
     store.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");

@@ -127,7 +127,7 @@ async fn a_drained_run_stops_before_its_next_step() {
     };
     let mut graph = marks(&["n"]);
     graph.node("d", drains(&control)).edge(START, "d").edge("d", "n");
-    let stopped = outcome(graph, json!({ "x": 1 }), Config::default().control(control)).await.expect("it stops");
+    let stopped = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it stops");
     let Outcome::Stopped(stopped) = stopped else { panic!("{stopped:?}") };
     assert_eq!((stopped.reason, stopped.next), (StopReason::Drained("sig".to_owned()), vec!["n".to_owned()]));
     assert_eq!(stopped.state.to_value(), json!({ "x": 1, "log": ["d"] }));
@@ -135,6 +135,6 @@ async fn a_drained_run_stops_before_its_next_step() {
     let control = RunControl::new();
     let mut graph = marks(&[]);
     graph.node("d", drains(&control)).edge(START, "d");
-    let end = outcome(graph, json!({ "x": 1 }), Config::default().control(control)).await.expect("it ends");
+    let end = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it ends");
     assert!(end.is_finished());
 }

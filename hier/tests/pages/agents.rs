@@ -25,8 +25,7 @@ async fn first() -> Result<()> {
     }
 
     let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-    let out =
-        Support::compile().invoke(Message::user("What is the weather in Rome?"), Config::default(), context).await?;
+    let out = Support::compile().invoke(Message::user("What is the weather in Rome?")).context(context).await?;
     println!("{}", out.state().current_agent_report);
     Ok(())
 }
@@ -188,9 +187,7 @@ mod hierarchy {
 
     async fn run() -> Result<()> {
         let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-        let out = Desk::compile_as_root()
-            .invoke(Message::user("File the return of case 17."), Config::default(), context)
-            .await?;
+        let out = Desk::compile_as_root().invoke(Message::user("File the return of case 17.")).context(context).await?;
         Ok(())
     }
 }

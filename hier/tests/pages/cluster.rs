@@ -21,7 +21,7 @@ async fn worker(context: ()) -> Result<(), hier::restate::Error> {
 
 async fn program() -> Result<()> {
     let desk = hier::restate::Client::new("http://127.0.0.1:8080").graph("desk");
-    let end = desk.invoke(DynInput::New(json!({ "order": 17 })), Config::thread("order-17")).await?;
+    let end = desk.invoke(DynInput::New(json!({ "order": 17 }))).thread("order-17").await?;
     Ok(())
 }
 

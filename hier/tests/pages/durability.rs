@@ -34,7 +34,7 @@ async fn assess() {}
 
 async fn first() -> Result<()> {
     let review = Review::compile().checkpointer(Sqlite::open("review.db").await?);
-    let outcome = review.invoke(Filing::update().title("2026"), Config::thread("case-17"), ()).await?;
+    let outcome = review.invoke(Filing::update().title("2026")).thread("case-17").await?;
     Ok(())
 }
 
@@ -45,7 +45,7 @@ async fn options(key: &str, url: &str) -> Result<()> {
 }
 
 async fn going_on(review: CompiledGraph<Filing>) -> Result<()> {
-    let outcome = review.invoke((), Config::thread("case-17"), ()).await?;
+    let outcome = review.invoke(()).thread("case-17").await?;
     Ok(())
 }
 
@@ -103,12 +103,12 @@ async fn ask(state: &Invoice, run: &Run) -> Result<InvoiceUpdate> {
 }
 
 async fn by_id(graph: CompiledGraph<Invoice>, config: Config, id: &str) -> Result<()> {
-    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)]), config, ()).await?; // by id
+    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).config(config).await?; // by id
     Ok(())
 }
 
 async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> Result<()> {
-    let outcome = graph.invoke(Command::resume(Decision::Yes), config, ()).await?; // the only question
+    let outcome = graph.invoke(Command::resume(Decision::Yes)).config(config).await?; // the only question
     Ok(())
 }
 
@@ -163,8 +163,8 @@ mod inbox {
 }
 
 async fn back(graph: CompiledGraph<Filing>) -> Result<()> {
-    let now = graph.state(Config::thread("case-17")).await?;
-    let past = graph.states(Config::thread("case-17")).await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
+    let now = graph.state("case-17").await?;
+    let past = graph.states("case-17").await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
     Ok(())
 }
 

@@ -17,8 +17,8 @@ async fn assess() {}
 
 async fn running(token: CancellationToken, input: FilingUpdate, context: ()) -> Result<()> {
     let graph = Review::compile();
-    let config = Config::thread("case-17").recursion_limit(50).max_concurrency(8).cancel(token);
-    let outcome = graph.invoke(input, config, context).await?;
+    let config = Config::new().thread("case-17").recursion_limit(50).max_concurrency(8).cancel(token);
+    let outcome = graph.invoke(input).config(config).context(context).await?;
     Ok(())
 }
 

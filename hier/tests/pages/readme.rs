@@ -11,7 +11,7 @@ mod program {
         let desk = FilingDesk::compile_as_root().checkpointer(Sqlite::open("desk.db").await?);
         let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
         let input = Filing::update().messages(Message::user("File the return of case 17."));
-        match desk.invoke(input, Config::thread("case-17"), context).await? {
+        match desk.invoke(input).thread("case-17").context(context).await? {
             Outcome::Finished(filing) => println!("{}", filing.base.current_agent_report),
             Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answered later: Command::resume(…)
             Outcome::Stopped(stopped) => println!("{}", stopped.reason),

@@ -31,9 +31,9 @@ fn step(
             for _ in 0..iterations {
                 thread += 1;
                 let input = Counter { goal: STEPS, ..Counter::default() };
-                let config = Config::thread(format!("{name}-{thread}")).durability(durability);
+                let config = Config::new().thread(format!("{name}-{thread}")).durability(durability);
                 let start = Instant::now();
-                let outcome = runtime.block_on(graph.invoke(input, config, ())).expect("a run");
+                let outcome = runtime.block_on(graph.invoke(input).config(config)).expect("a run");
                 assert!(outcome.is_finished());
                 spent += start.elapsed() / STEPS;
             }

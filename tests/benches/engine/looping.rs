@@ -114,8 +114,8 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.bench_function("by hand", |b| b.to_async(&runtime).iter(|| by_hand::run(black_box(limit))));
     group.bench_function("hier", |b| {
         b.to_async(&runtime).iter(|| async {
-            let config = Config::default().recursion_limit(20_000);
-            graph.invoke(Counter { count: 0, limit: black_box(limit) }, config, ()).await.expect("the loop ends")
+            let config = Config::new().recursion_limit(20_000);
+            graph.invoke(Counter { count: 0, limit: black_box(limit) }).config(config).await.expect("the loop ends")
         });
     });
     group.finish();
@@ -126,7 +126,7 @@ pub(crate) fn benches(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.to_async(&runtime).iter(|| async {
                 let input = Bulky { bulk: vec![1; bytes], count: 0 };
-                graph.invoke(input, Config::default(), ()).await.expect("the loop ends")
+                graph.invoke(input).await.expect("the loop ends")
             });
         });
     }

@@ -156,17 +156,21 @@ fn run() {
     runtime.expect("a runtime").block_on(async {
         let graph = Clerk::compile().checkpointer(open(&told(PLACE)).await);
         let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
-        let config = Config::thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
+        let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
         let site = Site::new(Some(told(LOG).into()));
         println!("\nready");
         loop {
             let now = graph.state(config.clone()).await.expect("the thread can be read");
             let turns = now.values.base.messages.iter().filter(|message| message.text().starts_with("turn ")).count();
             let out = match (now.is_finished(), turns) {
-                (false, _) => graph.invoke((), config.clone(), site.clone()).await,
+                (false, _) => graph.invoke(()).config(config.clone()).context(site.clone()).await,
                 (true, TURNS) => break,
                 (true, turns) => {
-                    graph.invoke(Message::user(format!("turn {}", turns + 1)), config.clone(), site.clone()).await
+                    graph
+                        .invoke(Message::user(format!("turn {}", turns + 1)))
+                        .config(config.clone())
+                        .context(site.clone())
+                        .await
                 }
             };
             assert!(out.unwrap_or_else(|error| panic!("{error}")).is_finished());

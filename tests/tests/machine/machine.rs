@@ -95,7 +95,8 @@ impl Machine {
     }
 
     pub(crate) fn config_of(&self, thread: &str) -> Config {
-        Config::thread(thread)
+        Config::new()
+            .thread(thread)
             .durability(self.durability)
             .at(self.world.now())
             .when_running(WhenRunning::Wait(Duration::from_secs(20)))

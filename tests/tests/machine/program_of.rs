@@ -127,19 +127,24 @@ macro_rules! program {
         impl Program for $name {
             async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError> {
                 let input = $version::state::Case::update().turn(turn).items(items).talk(opening(turn));
-                self.graph.invoke(input, config, self.world.clone()).await.map(drop)
+                self.graph.invoke(input).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn go_on(&self, config: Config) -> Result<(), RunError> {
-                self.graph.invoke((), config, self.world.clone()).await.map(drop)
+                self.graph.invoke(()).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn answer(&self, config: Config, answer: String) -> Result<(), RunError> {
-                self.graph.invoke(Command::resume(answer), config, self.world.clone()).await.map(drop)
+                self.graph.invoke(Command::resume(answer)).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError> {
-                self.graph.invoke(Command::answers([(id, answer)]), config, self.world.clone()).await.map(drop)
+                self.graph
+                    .invoke(Command::answers([(id, answer)]))
+                    .config(config)
+                    .context(self.world.clone())
+                    .await
+                    .map(drop)
             }
 
             async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError> {

@@ -63,7 +63,7 @@ async fn plans_and_executes() -> Result<()> {
         Message::assistant(r#"{"value": {"Response": "Sexten"}}"#),
     ]);
     let question = Trip::update().input("What is the hometown of the winner?");
-    let out = PlanAndExecute::compile().invoke(question, Config::default(), BaseContext::new(model)).await?;
+    let out = PlanAndExecute::compile().invoke(question).context(BaseContext::new(model)).await?;
     assert_eq!(out.state().response.as_deref(), Some("Sexten"));
     Ok(())
 }

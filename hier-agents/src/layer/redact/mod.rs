@@ -43,7 +43,7 @@ pub(crate) use said::Held;
 /// let desk = AgentBuilder::<BaseState>::new("desk").layer(Redact::new(Emails).mark("[address]")).compile()?;
 /// let model = ScriptedModel::new([Message::assistant("I wrote to max@example.org.")]);
 /// let asked = Message::user("Write to eva@example.org.");
-/// let out = desk.invoke(asked, Config::default(), BaseContext::new(model.clone())).await?;
+/// let out = desk.invoke(asked).context(BaseContext::new(model.clone())).await?;
 /// let texts: Vec<String> = out.state().messages.iter().map(Message::text).collect();
 /// assert_eq!(texts, ["Write to [address].", "I wrote to [address]."]);
 /// assert_eq!(model.requests()[0].messages.last().unwrap().text(), "Write to [address].");

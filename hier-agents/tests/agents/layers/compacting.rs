@@ -48,7 +48,7 @@ async fn longest(subagent: &str, end: Message) -> usize {
         let next = || script.lock().unwrap().pop_front().unwrap();
         if is_summary { Message::assistant("They read.") } else { next() }
     });
-    let out = Desk::compile().invoke(Message::user("go"), Config::default(), BaseContext::new(model.clone())).await;
+    let out = Desk::compile().invoke(Message::user("go")).context(BaseContext::new(model.clone())).await;
     assert_eq!(out.unwrap().state().current_agent_report, "done");
     model.requests().iter().map(letters).max().unwrap()
 }

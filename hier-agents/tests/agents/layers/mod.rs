@@ -130,7 +130,7 @@ pub(crate) async fn heard<S: Values + Unpin, C: Send + Sync + 'static>(
     input: impl hier_core::graph::GraphInput<S, hier_core::graph::Whole>,
     context: C,
 ) -> (Told, Result<Outcome<S>, RunError>) {
-    let mut events = graph.stream(input, Config::default(), context, [StreamMode::Messages]);
+    let mut events = graph.stream(input).context(context).modes([StreamMode::Messages]);
     let mut told = Told::default();
     while let Some(event) = events.next().await {
         let spoken = match event {

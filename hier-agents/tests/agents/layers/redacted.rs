@@ -138,8 +138,7 @@ async fn blocks_and_fields_of_clients_have_no_secrets() {
     }))
     .expect("a message");
     let model = ScriptedModel::new([Message::assistant("Done.")]);
-    let outcome =
-        agent(Redact::new(Emails)).invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let outcome = agent(Redact::new(Emails)).invoke(sent).context(BaseContext::new(model.clone())).await.unwrap();
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains("eva@example.org"), "{text}");
@@ -171,7 +170,7 @@ async fn calls_names_and_keys_of_clients_have_no_secrets() {
     let content = Content::parts(parts.into_iter().chain([file]));
     sent = Message { extra: sent.extra, ..Message::user(content) };
     let desk = agent(Redact::new(CardNumbers));
-    let outcome = desk.invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let outcome = desk.invoke(sent).context(BaseContext::new(model.clone())).await.unwrap();
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains(card), "{text}");

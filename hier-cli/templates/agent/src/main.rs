@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
             break;
         }
         let context = BaseContext::new(model.clone());
-        let mut events = assistant.stream(Message::user(line), Config::thread("chat"), context, [StreamMode::Messages]);
+        let mut events = assistant.stream(Message::user(line)).thread("chat").context(context).modes([StreamMode::Messages]);
         while let Some(event) = events.next().await {
             if let Event::Message(piece) = event?
                 && let ChatChunk::Text(text) = piece.chunk

@@ -171,9 +171,9 @@ impl<C> Run<C> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// # let shop = Shop::compile().checkpointer(MemorySaver::new());
-    /// # let asked = shop.invoke(Order::update(), Config::thread("t"), ()).await?;
+    /// # let asked = shop.invoke(Order::update()).thread("t").await?;
     /// # assert!(!asked.is_finished());
-    /// # assert_eq!(shop.invoke(Command::resume(true), Config::thread("t"), ()).await?.state().receipt, "r-17");
+    /// # assert_eq!(shop.invoke(Command::resume(true)).thread("t").await?.state().receipt, "r-17");
     /// # Ok(())
     /// # }
     /// ```

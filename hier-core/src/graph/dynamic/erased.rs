@@ -198,7 +198,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         now: SystemTime,
         again: Option<SystemTime>,
     ) -> Result<bool, RunError> {
-        let config = Config::thread(thread).at(now);
+        let config = Config::new().thread(thread).at(now);
         due::is_due(&self.program, &Saver::new(saver), &config, again).await
     }
 }

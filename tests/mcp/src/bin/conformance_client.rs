@@ -58,7 +58,7 @@ async fn call<'a>(
         id: format!("call-{number}"),
     });
     let context = desk(client, [Message::calls("", calls.collect::<Vec<_>>()), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     eprintln!("{:?}", answers(&out));
     Ok(())
 }

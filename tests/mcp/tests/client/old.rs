@@ -53,7 +53,7 @@ async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
     let client = peer(&counts).arg("--old").answer(async |_| Ok(json!({"sure": true}))).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let context = desk(&client, [Message::call("live", json!({}))]);
-    let failed = helper.invoke(Message::user("Go."), Config::thread("t"), context).await.unwrap_err().to_string();
+    let failed = helper.invoke(Message::user("Go.")).thread("t").context(context).await.unwrap_err().to_string();
     assert!(failed.contains("asked `elicitation/create` in the middle of `live`"), "{failed}");
     assert!(failed.contains("A durable run cannot answer that"), "{failed}");
 }
