@@ -17,6 +17,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use hier::checkpoint::WhenRunning;
 use hier::prelude::*;
+use hier::{Durability, Result};
 use hier_examples::database;
 
 /// Asks before it pays.

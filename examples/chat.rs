@@ -12,7 +12,8 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use clap::Parser;
-use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest};
+use hier::Event;
+use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest, Compact};
 use hier::checkpoint::{Checkpointer, MemorySaver};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
@@ -52,7 +53,7 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     let Arguments { model, db, thread } = Arguments::parse();
     let model: Arc<dyn ChatModel> = match model {
         Some(name) => hier_examples::model(&name)?,

@@ -94,7 +94,7 @@ graph! {
 
 async fn seed() {}
 
-async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> Result<RoundsUpdate> {
+async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> hier::Result<RoundsUpdate> {
     tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
     let line = format!("{}\n", run.idempotency_key());
     // One write of one line: whole in the file or not there.

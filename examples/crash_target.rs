@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use hier::prelude::*;
+use hier::{Durability, Result};
 use hier_examples::database;
 
 /// Runs a thread that can be killed at any moment.

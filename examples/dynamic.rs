@@ -10,9 +10,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hier::graph::Place;
+use hier::graph::{CompiledGraph, GraphBuilder, Place, Task};
 use hier::prelude::*;
-use hier::state::Builtin;
+use hier::state::{Builtin, DynState, Schema};
+use hier::{Event, Result};
 use serde_json::{Value, json};
 
 /// What stands in a file. Unknown fields are refused, and serde says where and which are known.

@@ -8,7 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use hier::graph::Failure;
 use hier::prelude::*;
+use hier::{CancellationToken, Result, RunControl};
 use tokio::time::sleep;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

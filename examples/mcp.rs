@@ -28,7 +28,7 @@ graph! {
     BookTrip<Trip> = Graph { nodes: [book], edges: [START >> book >> END] }
 }
 
-async fn book(state: &Trip, run: &Run) -> Result<TripUpdate> {
+async fn book(state: &Trip, run: &Run) -> hier::Result<TripUpdate> {
     let asked = format!("How many nights in {}?", state.place);
     let Nights { nights } = run.interrupt(&asked).schema().await?;
     Ok(Trip::update().booking(format!("{nights} nights in {}", state.place)))

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use clap::Parser;
+use hier::Result;
 use hier::agent::{Body, ChatModel, ChatRequest};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;

@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use hier::Result;
 use hier::checkpoint::MemorySaver;
 use hier::graph::Signal;
 use hier::prelude::*;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hier::prelude::*;
+use hier::{Event, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

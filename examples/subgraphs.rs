@@ -11,6 +11,7 @@
 
 use hier::prelude::*;
 use hier::runs::LogEvent;
+use hier::{Event, Result};
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

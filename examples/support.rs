@@ -14,6 +14,7 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
+use hier::Result;
 use hier::agent::{Approval, ApprovalRequest, Body, ChatModel, ChatRequest};
 use hier::checkpoint::MemorySaver;
 use hier::prelude::*;

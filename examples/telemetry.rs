@@ -15,6 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hier::agent::Usage;
 
+use hier::Result;
+use hier::message::ToolCall;
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use opentelemetry::trace::TracerProvider;

@@ -34,7 +34,7 @@ fn is_over(state: &Countdown) -> bool {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     let out = Launch::compile().invoke(Countdown::update().seconds(5)).await?;
     out.state().log.iter().for_each(|line| println!("{line}"));
     Ok(())

@@ -1,6 +1,7 @@
 //! One case: begun, continued or looked at again.
 
 use hier::agent::{AgentStuck, BaseState};
+use hier::graph::CompiledGraph;
 use hier::prelude::*;
 
 use crate::agents::{Desk, TaxCase};
@@ -20,7 +21,7 @@ pub(crate) enum End {
 type Case = CompiledGraph<TaxCase, Desk>;
 
 /// Runs a case to its end, from where it is.
-pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> Result<End> {
+pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> hier::Result<End> {
     let open = if durable { Some(case.state(config.clone()).await?) } else { None };
     let is_open = open.as_ref().is_some_and(|open| !open.is_finished());
     if let Some(open) = &open {

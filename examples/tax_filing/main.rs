@@ -33,6 +33,7 @@ use hier::agent::ChatModel;
 
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
+use hier::{CancellationToken, Durability, Result};
 use hier_examples::database;
 
 use agents::{Desk, TaxDesk};

@@ -20,7 +20,7 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
+//! # async fn main() -> hier_core::Result<()> {
 //! let model = ScriptedModel::new([
 //!     Message::call("weather", json!({"city": "Rome"})),
 //!     Message::assistant("It is sunny."),
@@ -69,7 +69,7 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
+//! # async fn main() -> hier_core::Result<()> {
 //! let model = ScriptedModel::new([
 //!     Message::call("extractor", json!({"task": "read the W-2"})),
 //!     Message::call("report_to_supervisor", json!({"report": "wages: 100"})),
@@ -169,6 +169,7 @@ pub use state::base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
 };
 pub use state::budget::{Budget, Spent};
+pub use state::chat::{MessagesState, MessagesStateUpdate};
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};

@@ -88,6 +88,7 @@ pub struct OperatorQuestion {
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::checkpoint::MemorySaver;
 /// use hier_agents::prelude::*;
+/// use hier_core::message::ToolCall;
 /// use serde_json::json;
 ///
 /// graph! {
@@ -95,7 +96,7 @@ pub struct OperatorQuestion {
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// # let call = |name: &str, args| Message::calls("", [ToolCall { name: name.into(), args, id: name.into() }]);
 /// let model = ScriptedModel::new([
 ///     call("ask_operator", json!({"question": "Which year?"})),

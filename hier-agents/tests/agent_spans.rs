@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use hier_agents::Usage;
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tracing::field::{Field, Visit};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::{Failure, Graph};
 use hier_core::prelude::*;
-use hier_core::{RunControl, StopReason};
+use hier_core::{CancellationToken, RunControl, StopReason};
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::Graph;
 use hier_core::prelude::*;
 use tokio::time::{Instant, sleep};
 

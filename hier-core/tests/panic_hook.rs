@@ -4,6 +4,7 @@
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::graph::{GraphBuilder, NodeDef};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

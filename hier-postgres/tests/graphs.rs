@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, DynUpdates};
 use hier_core::prelude::*;
+use hier_core::{Durability, async_trait};
 use hier_sqlite::Sqlite;
 use hier_testkit::{Layered, SaverLayer};
 use rusqlite::Connection;
@@ -186,7 +186,7 @@ async fn write() -> DraftUpdate {
     Draft::update().text("a letter")
 }
 
-async fn review(draft: &Draft, run: &hier_core::Run) -> Result<DraftUpdate> {
+async fn review(draft: &Draft, run: &hier_core::Run) -> hier_core::Result<DraftUpdate> {
     let answer: String = run.interrupt(&draft.text).await?;
     Ok(Draft::update().log([answer]))
 }

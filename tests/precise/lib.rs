@@ -7,6 +7,7 @@ mod tests {
     use hier_core::checkpoint::codec::{decode, decode_json, encode, to_json};
     use hier_core::checkpoint::{Checkpointer, MemorySaver};
     use hier_core::prelude::*;
+    use hier_core::Result;
     use serde_json::{Map, Number, Value, json};
 
     /// The features are on: the text of a number is kept, and so is the order of an object.

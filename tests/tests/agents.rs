@@ -6,6 +6,7 @@ use std::process::{Command as Process, Stdio};
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentLimit, Approval};
+use hier_core::message::ToolCall;
 use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::json;

@@ -7,6 +7,7 @@ use hier_sqlite::Sqlite;
 
 use hier_agents::prelude::*;
 use hier_core::graph::{GraphInput, Whole};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 

@@ -27,7 +27,7 @@ use hier_core::state::Values;
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let paid = Emulate::new(|call| (call.name == "refund").then(|| format!("paid {}", call.args["order"])));
 /// let desk = AgentBuilder::<BaseState>::new("desk").tool(refund::TOOL).layer(paid).compile()?;
 /// let model = ScriptedModel::new([Message::call("refund", json!({"order": 7})), Message::assistant("Done.")]);

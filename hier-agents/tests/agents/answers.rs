@@ -1,8 +1,10 @@
 //! Every call of a tool has one answer, right behind it, whatever the tool gives.
 
-use hier_agents::{AgentBuilder, Content, Subagent, SubagentPolicy};
+use hier_agents::{AgentBuilder, Content, Subagent, SubagentPolicy, ToolCallId};
 
 use hier_agents::prelude::*;
+use hier_core::graph::{GraphBuilder, Task};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_agents::prelude::*;
 use hier_agents::{Body, Budget, ChatChunk, ChatModel, Effort, ModelError, ModelOptions, Spent, ToolSpec, Usage};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::{Event, Result};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

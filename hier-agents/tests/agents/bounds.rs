@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_agents::{AgentStuck, Body, Budget, Spent, Usage};
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

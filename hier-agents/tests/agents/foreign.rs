@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hier_agents::layer::{ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
 use hier_agents::{
     AgentBuilder, AgentEnd, Budget, ChatModel, ChatRequest, ChatResponse, Messages, ModelError, Subagent,
     SubagentPolicy,
 };
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::message::ToolCall;
+use hier_core::state::wants_tools;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

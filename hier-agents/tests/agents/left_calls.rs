@@ -2,8 +2,10 @@
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
+use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::state::wants_tools;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -34,7 +36,7 @@ graph! {
     }
 }
 
-async fn think(state: &Filing, run: &Run<BaseContext>) -> Result<FilingUpdate> {
+async fn think(state: &Filing, run: &Run<BaseContext>) -> hier_core::Result<FilingUpdate> {
     let answer = run.model()?.ask(&state.base.messages).tools(tools![pay]).await?;
     Ok(Filing::update().messages(answer.message))
 }

@@ -3,6 +3,7 @@
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
 
 use hier_agents::prelude::*;
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -6,6 +6,7 @@ use hier_agents::{Approval, OperatorQuestion, ask_operator};
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -39,7 +40,7 @@ static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Asks to whom, and fails once after it was told.
 #[tool(needs_approval, retry = 3)]
-async fn transfer(run: &Run<BaseContext>) -> Result<String> {
+async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
     let to: String = run.interrupt(&"to whom?").await?;
     match TRANSFERS.fetch_add(1, Ordering::Relaxed) {
         0 => Err(NodeError::new("the line is busy")),

@@ -3,6 +3,7 @@
 
 use hier_agents::TodoList;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use serde_json::{Map, Value};
 

@@ -3,6 +3,7 @@
 use hier_agents::ToolErrors;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

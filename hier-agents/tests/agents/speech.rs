@@ -3,6 +3,7 @@
 use hier_agents::{ChatChunk, Reasoning};
 
 use hier_agents::prelude::*;
+use hier_core::Event;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

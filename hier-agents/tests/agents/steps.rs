@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
 use hier_agents::{NamedTool, Tool, ToolOutput};
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
+use hier_core::message::ToolCall;
 use serde_json::json;
 
 use crate::support::Filing;

@@ -10,6 +10,7 @@ use hier_agents::{
 };
 use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -202,7 +203,7 @@ graph! {
     Clerk<Filing> = SimpleGraph { compute: count, args: Page }
 }
 
-async fn count(state: &Filing) -> Result<crate::support::FilingUpdate> {
+async fn count(state: &Filing) -> hier_core::Result<crate::support::FilingUpdate> {
     let Page { number } = state.base.args()?;
     Ok(Filing::update().current_agent_report(format!("page {number}")))
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, Approval};
+use hier_agents::{AgentBuilder, AgentEnd, Approval, Compact};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Piece, Record, Saved, Schema};
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;

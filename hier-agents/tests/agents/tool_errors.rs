@@ -2,7 +2,8 @@
 
 use hier_agents::ToolErrors;
 use hier_agents::prelude::*;
-use hier_core::NodeErrorKind;
+use hier_core::graph::CompiledGraph;
+use hier_core::{NodeErrorKind, Result};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

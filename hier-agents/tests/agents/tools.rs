@@ -4,10 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_agents::Json;
 use hier_agents::prelude::*;
+use hier_agents::{Json, ToolCallId};
 use hier_agents::{NamedTool, Tool, ToolOutput, ToolSpec};
-use hier_core::message::Content;
+use hier_core::Result;
+use hier_core::graph::{GraphBuilder, Retry, Task};
+use hier_core::message::{Content, ToolCall};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

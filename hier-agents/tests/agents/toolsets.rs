@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Approval, ToolAnswer, ToolNode, ToolSpec, Toolset};
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::state::wants_tools;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 

@@ -1,8 +1,11 @@
 //! A new input on a thread is a new turn.
 
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
 use hier_agents::{AgentEnd, AgentLimit, Approval};
+use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

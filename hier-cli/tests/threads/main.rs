@@ -59,7 +59,7 @@ async fn count(Sent(amount): Sent<u32>) -> CaseUpdate {
     line(&format!("counted {amount}"))
 }
 
-async fn ask(state: &Case, run: &Run) -> Result<CaseUpdate> {
+async fn ask(state: &Case, run: &Run) -> hier_core::Result<CaseUpdate> {
     let approved: bool = run.interrupt(&json!({ "pay": state.amount })).await?;
     Ok(line("asked").messages([Message::assistant("asking")]).own("b").approved(approved))
 }

@@ -302,7 +302,7 @@ where
     /// # graph! { Review<Filing, Desk> = Graph { nodes: [charge], edges: [START >> charge >> END] } }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let review = Review::compile().with_context(Desk { fee: 20 });
     /// assert_eq!(review.invoke(Filing::update()).await?.state().fee, 20);
     /// # Ok(())

@@ -41,7 +41,7 @@ static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 /// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
 /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let out = Review::compile().invoke(Filing::update()).thread("case-17").recursion_limit(50).await?;
 /// assert!(out.state().accepted);
 /// # Ok(())

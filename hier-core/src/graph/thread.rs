@@ -32,7 +32,7 @@ where
     /// # async fn assess() {}
     /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let review = Review::compile().checkpointer(MemorySaver::default());
     /// review.invoke(Filing::update().accepted(true)).thread("case-17").await?;
     /// let state = review.state("case-17").await?;

@@ -1,6 +1,6 @@
 //! What tells inputs apart is what the node reads, or what a function says.
 
-use hier_core::graph::{Compiled, NodeDef};
+use hier_core::graph::{Compiled, GraphBuilder, NodeDef, Task};
 
 use super::*;
 

@@ -5,8 +5,10 @@ mod keys;
 use std::cell::Cell;
 use std::time::Duration;
 
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, Whole};
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
+use hier_core::{Event, Result};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Trace {

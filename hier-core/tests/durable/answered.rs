@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use hier_core::Durability;
 use hier_core::checkpoint::WhenRunning;
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate, Schema};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

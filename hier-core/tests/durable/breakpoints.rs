@@ -2,7 +2,8 @@
 
 use hier_core::graph::Place;
 use hier_core::prelude::*;
-use hier_core::{Event, StopReason};
+use hier_core::state::DynState;
+use hier_core::{Durability, Event, RunControl, StopReason};
 use serde_json::{Value, json};
 
 use super::kit::*;

@@ -7,8 +7,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
-use hier_core::graph::Place;
+use hier_core::graph::{NodeDef, Place};
 use hier_core::prelude::*;
+use hier_core::state::DynState;
+use hier_core::{CancellationToken, Durability};
 use hier_testkit::Layered;
 use serde_json::json;
 use tokio::sync::Semaphore;

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::graph::CompiledGraph;
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
+use hier_core::{Durability, Result, StateUpdate};
 
 /// What a graph with these channels is, in two versions.
 macro_rules! chat {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::QuestionKind;
 use hier_core::checkpoint::{Checkpointer, Claim, DueQuery, MemorySaver, SaverError, WhenRunning};
 use hier_core::graph::{Mail, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, QuestionKind, Result, StateUpdate};
 use tokio::time::Instant;
 
 use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};

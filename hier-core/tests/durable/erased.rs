@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, SaverError, Source, WhenRunning};
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
+use hier_core::graph::{CompiledGraph, DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
 use hier_core::prelude::*;
 use hier_core::runs::{Keeps, MemoryRuns, NewThread, RunLog, RunStore};
+use hier_core::state::Values;
 use serde_json::{Value, json};
 
 use super::kit::questions;
@@ -28,7 +29,7 @@ async fn write(draft: &Draft) -> DraftUpdate {
     Draft::update().text(format!("{}a letter", draft.text))
 }
 
-async fn review(draft: &Draft, run: &Run) -> Result<DraftUpdate> {
+async fn review(draft: &Draft, run: &Run) -> hier_core::Result<DraftUpdate> {
     let answer: String = run.interrupt(&draft.text).await?;
     Ok(Draft::update().log([format!("{answer}: {}", draft.text)]))
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::checkpoint::{MemorySaver, SaverError, WhenRunning};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::{Durability, StateUpdate};
 use serde_json::json;
 use tokio::sync::Notify;
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MAILBOX_BYTES, MemorySaver, SaverError};
 use hier_core::graph::{CompiledGraph, Mail, Signal};
 use hier_core::prelude::*;
@@ -34,7 +35,7 @@ graph! {
     }
 }
 
-async fn works(state: &Desk, run: &Run<Outside>) -> Result<DeskUpdate> {
+async fn works(state: &Desk, run: &Run<Outside>) -> hier_core::Result<DeskUpdate> {
     let Outside { graph, sends } = run.context();
     if sends.contains(&run.superstep()) {
         let graph = graph.lock().expect("no test panics here").clone().expect("a graph");

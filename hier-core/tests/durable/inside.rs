@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, MemorySaver, SaverError};
 use hier_core::prelude::*;
+use hier_core::{StateUpdate, async_trait};
 use hier_testkit::{Layered, SaverLayer};
 use serde_json::json;
 

@@ -1,5 +1,6 @@
 //! Questions: who asks again, who does not, which answer is whose.
 
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;

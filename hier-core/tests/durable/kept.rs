@@ -2,8 +2,10 @@
 //! outside; and what a graph inside has asked before it was changed is asked no more.
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Record, Strategy};
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
+use hier_core::{Durability, StateUpdate};
 use serde_json::{Value, json};
 
 use super::kit::*;

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Saved};
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
-use hier_core::{Question, StateSnapshot};
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
+use hier_core::{Question, Result, StateSnapshot};
 use serde_json::{Value, json};
 
 pub(crate) type Builder = GraphBuilder<DynState, Tally>;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
-use hier_core::{Outcome, StateSnapshot};
+use hier_core::state::{Builtin, DynState, DynUpdate, Overwrite, Schema, Write};
+use hier_core::{Durability, Outcome, StateSnapshot};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};

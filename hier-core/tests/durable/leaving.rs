@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::Mail;
 use hier_core::prelude::*;
@@ -32,7 +33,7 @@ async fn ships(run: &Run<Tally>) -> OrderUpdate {
     Order::update().log([format!("shipped {}", run.context().hit("ships"))])
 }
 
-fn tells(state: &Order, run: &Run<Tally>) -> Result<OrderUpdate> {
+fn tells(state: &Order, run: &Run<Tally>) -> hier_core::Result<OrderUpdate> {
     match run.context().hit("tells") {
         times if times < 3 => Err(NodeError::permanent("no line")),
         _ => Ok(Order::update().log([format!("told of {}", state.log.len())])),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{CompiledGraph, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 
 use crate::faulty::Faulty;
 use crate::kit::Tally;

@@ -1,7 +1,10 @@
 //! When checkpoints are stored: each, in the background, once.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::faulty::Faulty;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 

@@ -9,6 +9,7 @@ use hier_core::checkpoint::{
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
+use hier_core::{Result, StateUpdate};
 use hier_testkit::{Layered, SaverLayer};
 use uuid::Uuid;
 

@@ -3,6 +3,7 @@
 
 use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, Record};
 use hier_core::prelude::*;
+use hier_core::{Result, StateUpdate};
 use serde_json::{Map, Value};
 
 use super::kit::questions;

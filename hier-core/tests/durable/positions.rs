@@ -1,5 +1,6 @@
 //! Where a thread stands: what commands send, who ran last, what runs again, and numbers at their end.
 
+use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Record};
 use hier_core::prelude::*;
 use serde_json::json;

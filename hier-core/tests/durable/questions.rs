@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
 use proptest::prelude::*;
 use tokio::time::sleep;

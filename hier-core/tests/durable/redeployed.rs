@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 
 use super::golden;
@@ -19,7 +20,7 @@ fn graph(name: &str, ask: &'static str, beside: &'static str) -> CompiledGraph<v
     for name in ["collect", "check", beside, "publish"] {
         graph.node(name, note("ran again"));
     }
-    graph.node(ask, async |task: Task<v1::Case>| -> Result<v1::CaseUpdate> {
+    graph.node(ask, async |task: Task<v1::Case>| -> hier_core::Result<v1::CaseUpdate> {
         let answer: String = task.run().interrupt(&"publish?").await?;
         Ok(v1::note(&answer))
     });

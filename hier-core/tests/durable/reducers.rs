@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use hier_core::Durability;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::reducer::ReduceError;
-use hier_core::state::Builtin;
+use hier_core::reducer::{Identified, ReduceError};
+use hier_core::state::{Builtin, DynState, Schema};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,7 +102,7 @@ macro_rules! version {
                 Case::update().log(state.next.clone())
             }
 
-            async fn ask(state: &Case, run: &Run) -> Result<()> {
+            async fn ask(state: &Case, run: &Run) -> hier_core::Result<()> {
                 if state.asks {
                     let _: String = run.interrupt(&"well?").await?;
                 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{SaverError, WhenRunning};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
+use hier_core::{Durability, StateUpdate};
 use serde_json::json;
 use tokio::sync::Notify;
 

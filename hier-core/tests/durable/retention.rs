@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::kit::*;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::QuestionKind;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Posted, Record, SaverError};
-use hier_core::graph::Signal;
+use hier_core::graph::{Retry, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, QuestionKind, Result};
 use hier_testkit::{Layered, SaverLayer};
 
 use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};

@@ -1,6 +1,8 @@
 //! Reading threads: live and as a record, and their history with its filters.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{ListQuery, MemorySaver, Source};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use serde_json::json;
 

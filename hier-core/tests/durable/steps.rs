@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver, SaverError, WhenRunning};
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, Question};
+use hier_core::{Durability, NodeErrorKind, Question, Result, StateUpdate};
 
 use crate::kit::Tally;
 

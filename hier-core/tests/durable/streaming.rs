@@ -1,7 +1,8 @@
 //! Events of runs on threads, in the order of LangGraph 1.2.22.
 
-use hier_core::graph::{GraphInput, Whole};
+use hier_core::graph::{GraphInput, NodeDef, Whole};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate};
 use hier_core::{Event, StateUpdate};
 use serde_json::{Value, json};
 

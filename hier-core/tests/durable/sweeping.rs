@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::async_trait;
 use hier_core::checkpoint::{
     Also, Checkpointer, Claim, DueChange, DueQuery, Lease, MemorySaver, Record, Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result, async_trait};
 use hier_testkit::{Layered, SaverLayer};
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -1,6 +1,9 @@
 //! Going back in time: replays, forks, updates of the past.
 
+use hier_core::StateUpdate;
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::kit::*;

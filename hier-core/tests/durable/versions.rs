@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 use serde_json::{Map, Value};
 
 use super::faulty::Faulty;

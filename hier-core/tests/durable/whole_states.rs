@@ -1,8 +1,9 @@
 //! Whole states as inputs, and channels that an update sets twice.
 
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Overwrite, Schema};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,9 @@
 //! Channels between steps: conflicts, overwrites, what expires, what collects.
 
-use hier_core::graph::Whole;
+use hier_core::Event;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, Overwrite, Schema};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

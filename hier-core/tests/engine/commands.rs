@@ -1,7 +1,7 @@
 //! Commands: where a node may go beside its edges, and what happens when it may not.
 
 use hier_core::NodeErrorKind;
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ mod goto {
         assert_eq!(log::<Everywhere>().await, "b item1 item2");
     }
 
-    async fn ends(state: &Trace) -> Result<Command<Trace>> {
+    async fn ends(state: &Trace) -> hier_core::Result<Command<Trace>> {
         let command = Command::update(says("ends").x(state.x + 1));
         Ok(if state.x < 2 { command.goto(Ends::ends) } else { command.goto(END) })
     }

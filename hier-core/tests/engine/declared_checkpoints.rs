@@ -1,6 +1,7 @@
 //! Which checkpoints the graphs of a declared graph have, and what they keep because of it.
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::NodeErrorKind;
+use hier_core::graph::{GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 use hier_core::runs::TaskPhase;
+use hier_core::{Event, NodeErrorKind, Result};
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

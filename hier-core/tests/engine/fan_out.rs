@@ -16,7 +16,7 @@ fn numbers(state: &Fan) -> Vec<u64> {
     state.numbers.clone()
 }
 
-async fn counts(Sent(number): Sent<u64>, run: &Run) -> Result<FanUpdate> {
+async fn counts(Sent(number): Sent<u64>, run: &Run) -> hier_core::Result<FanUpdate> {
     let number = run.step("count", async || Ok(number)).await?;
     Ok(Fan::update().total(number))
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
-use hier_core::graph::CompiledGraph;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use hier_testkit::{Layered, SaverLayer};
 use proptest::prelude::*;
 use serde_json::{Value, json};

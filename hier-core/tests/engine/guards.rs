@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::{Failure, Graph, Retry};
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, TimeoutKind};
+use hier_core::{Event, NodeErrorKind, Result, TimeoutKind};
 use tokio::time::{Instant, sleep};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

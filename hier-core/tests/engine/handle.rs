@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_core::CancellationToken;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
@@ -13,6 +12,7 @@ use hier_core::runs::{
     Claimed, EventQuery, Keeps, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd,
     RunLog, RunStatus, RunStore, RunsError, Settlement,
 };
+use hier_core::{CancellationToken, Durability};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
 use serde_json::json;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::RunError;
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::prelude::*;
+use hier_core::{Result, RunError};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

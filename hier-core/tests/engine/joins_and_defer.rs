@@ -1,6 +1,7 @@
 //! Joins fire once, when all have come; deferred nodes wait until nothing else is left to run.
 
-use hier_core::graph::Whole;
+use hier_core::Event;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

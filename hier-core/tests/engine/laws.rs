@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hier_core::graph::CompiledGraph;
+use hier_core::Event;
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::reducer::builtin;
+use hier_core::reducer::{Identified, builtin};
 use hier_core::state::{Values, Writes};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,8 +1,9 @@
 //! The recursion limit and what is left of it, to the exact number: a run of K supersteps needs a limit of K + 1.
 
-use hier_core::DEFAULT_RECURSION_LIMIT;
-use hier_core::graph::Place;
+use hier_core::graph::{GraphBuilder, Place, Task};
 use hier_core::prelude::*;
+use hier_core::state::{IsLastStep, RemainingSteps};
+use hier_core::{DEFAULT_RECURSION_LIMIT, Event};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

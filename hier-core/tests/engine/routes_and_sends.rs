@@ -1,7 +1,8 @@
 //! Edges, routes and maps: who runs, how often, in which order the writes are applied, and what a route sees.
 
-use hier_core::graph::{Place, Whole};
+use hier_core::graph::{Graph, GraphBuilder, Place, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver, PendingWrite, slot};
+use hier_core::graph::{GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 use hier_core::runs::{Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
 use hier_testkit::checkpoint as suite;
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! The store in memory keeps the contract, and the suite notices stores that do not.
 
 use futures_util::FutureExt;
-use hier_core::async_trait;
 use hier_core::prelude::*;
 use hier_core::store::{Embedder, Index, MemoryStore, Op, OpResult, Search, Store, StoreError, StoreExt, StoreOptions};
+use hier_core::{Result, async_trait};
 use hier_testkit::store as suite;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Value, json};

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use hier_core::Event;
 use hier_core::prelude::*;
 use hier_core::runs::{LogEvent, TaskEvent, TaskPhase};
+use hier_core::state::Overwrite;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -382,7 +384,7 @@ mod consumers {
 mod ends {
     use super::*;
 
-    async fn fails() -> Result<()> {
+    async fn fails() -> hier_core::Result<()> {
         Err(NodeError::new("no"))
     }
 

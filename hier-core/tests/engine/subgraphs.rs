@@ -1,7 +1,8 @@
 //! Graphs as nodes of others: what they see, what they hand back.
 
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Trace {

@@ -1,6 +1,8 @@
 //! `input:` and `output:` views of a graph, and views as arguments of nodes.
 
+use hier_core::Event;
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Case {

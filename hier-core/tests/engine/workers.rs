@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::CancellationToken;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, Letter, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
@@ -12,6 +11,7 @@ use hier_core::runs::{
     Cancel, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus,
     RunStore, RunsError, Settlement, ThreadStatus,
 };
+use hier_core::{CancellationToken, Durability, Result};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
 use serde_json::json;

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hier_core::graph::{NodeDef, Retry, Task};
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, StopReason, TimeoutKind};
+use hier_core::state::{DynState, DynUpdate};
+use hier_core::{NodeErrorKind, RunControl, StopReason, TimeoutKind};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -46,7 +48,7 @@ async fn waits_grow_up_to_the_cap() {
 /// A node that fails, with this handler.
 fn handled<Fut>(handler: impl Fn(Task<DynState>) -> Fut + Send + Sync + 'static) -> NodeDef<DynState>
 where
-    Fut: Future<Output = Result<Command<DynState>>> + Send + 'static,
+    Fut: Future<Output = hier_core::Result<Command<DynState>>> + Send + 'static,
 {
     let boom = |_: Task<DynState>| std::future::ready(Err::<DynUpdate, _>(NodeError::permanent("boom")));
     NodeDef::task(boom).on_failure(handler)

@@ -10,8 +10,9 @@ mod routing;
 mod streaming;
 mod subgraphs;
 
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use serde_json::{Value, json};
 
 type Builder = GraphBuilder<DynState>;

@@ -1,6 +1,9 @@
 //! Graphs as nodes of others.
 
+use hier_core::Result;
+use hier_core::graph::Task;
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate};
 use serde_json::{Value, json};
 
 use super::{Compiled, compile, error, events, marks, run};

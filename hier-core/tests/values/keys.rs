@@ -66,7 +66,7 @@ struct Steps {
 
 type Arguments = BTreeMap<(u8, u8), Option<Option<f64>>>;
 
-async fn steps(run: &Run) -> Result<StepsUpdate> {
+async fn steps(run: &Run) -> hier_core::Result<StepsUpdate> {
     let keys: [Arguments; 4] = [
         [((1, 2), None)].into(),
         [((1, 2), Some(None))].into(),

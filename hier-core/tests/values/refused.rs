@@ -58,7 +58,7 @@ async fn write(state: &Which) -> WhichUpdate {
 
 graph! { Writing<Which> = Graph { nodes: [write], edges: [START >> write >> END] } }
 
-async fn steps(run: &Run) -> Result<WhichUpdate> {
+async fn steps(run: &Run) -> hier_core::Result<WhichUpdate> {
     let _: OneWay = run.step("seven", async || Ok(OneWay)).await?;
     Ok(Which::update())
 }

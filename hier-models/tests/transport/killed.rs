@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hier_agents::BaseState;
+use hier_agents::Effort;
 use hier_agents::prelude::*;
 use hier_models::Model;
 use hier_sqlite::Sqlite;

@@ -5,7 +5,6 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hier_core::graph::DynInput;
-use hier_core::prelude::*;
 use hier_restate::{RemoteGraph, loopback, register};
 use serde_json::json;
 use tokio::net::TcpStream;

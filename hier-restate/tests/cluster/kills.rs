@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hier_core::Result;
 use hier_core::graph::DynInput;
 use hier_core::prelude::*;
 use hier_restate::{Client, Endpoint, RemoteGraph, loopback, register};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hier_core::Result;
 use hier_core::graph::DynInput;
 use hier_core::prelude::*;
 use hier_restate::{Error, Failure, RemoteGraph};

@@ -62,7 +62,7 @@ async fn before() -> DeskUpdate {
     Desk::update().done(1)
 }
 
-async fn ask(run: &Run) -> Result<DeskUpdate> {
+async fn ask(run: &Run) -> hier_core::Result<DeskUpdate> {
     let answer: String = run.interrupt(&"may we?").await?;
     Ok(Desk::update().answer(answer))
 }

@@ -29,13 +29,14 @@ mod first {
         Case::update().text("one\ntwo")
     }
 
-    async fn ask(run: &Run) -> Result<CaseUpdate> {
+    async fn ask(run: &Run) -> hier_core::Result<CaseUpdate> {
         let answer: String = run.interrupt(&"good?").await?;
         Ok(Case::update().answer(answer))
     }
 }
 
 mod second {
+    use hier_core::Result;
     use hier_core::prelude::*;
 
     /// Version 1 had one text of all findings.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::Durability;
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::runs::{Cancel, Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
 use hier_core::store::MemoryStore;

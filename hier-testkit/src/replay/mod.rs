@@ -49,7 +49,7 @@ use crate::session::{FakeOperator, Session, Trace};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let saver = MemorySaver::new();
 /// let billing = Billing::compile();
 /// billing.clone().checkpointer(saver.clone()).invoke(Invoice::update().net(100)).thread("1").context(19).await?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Usage, ask_operator};
+use hier_core::Result;
 use hier_testkit::{Clock, FakeOperator, ScriptedModel, Session, Trace};
 use serde_json::json;
 

@@ -12,6 +12,8 @@ use hier_agents::{AgentBuilder, Messages, Subagent, SubagentPolicy};
 use hier_sqlite::Sqlite;
 
 use hier_agents::prelude::*;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -139,7 +141,7 @@ fn turns(criterion: &mut Criterion) {
                 let talk = (0..50).flat_map(|_| [Message::user("and?"), Message::assistant("yes")]);
                 let input = BaseState::update().messages(talk.chain([Message::user("go")]).collect::<Vec<_>>());
                 let _ = runtime
-                    .block_on(chat.invoke(input).config(config.clone()).context(context.clone()))
+                    .block_on(chat.invoke(input).config(config.clone()).context(context.clone()).into_future())
                     .expect("a run");
                 let turns = left.min(50);
                 let begun = Instant::now();

@@ -48,7 +48,9 @@ graph! {
 
 /// The floors.
 mod by_hand {
-    use super::{Counter, CounterUpdate, Future, Next, Pin, Update, Values, black_box, first, next, second, third};
+    use hier_core::state::{Update, Values};
+
+    use super::{Counter, CounterUpdate, Future, Next, Pin, black_box, first, next, second, third};
 
     type Node = for<'a> fn(&'a Counter) -> Pin<Box<dyn Future<Output = CounterUpdate> + Send + 'a>>;
 

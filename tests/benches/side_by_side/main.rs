@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hier_agents::prelude::*;
+use hier_core::graph::Graph;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

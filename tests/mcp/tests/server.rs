@@ -7,6 +7,8 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::{CancellationToken, Result};
 use hier_mcp::{Client, McpError, SealKey, Server};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

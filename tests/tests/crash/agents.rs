@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer, ListQuery, codec};
-use hier_core::graph::Mail;
+use hier_core::StateUpdate;
+use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
+use hier_core::graph::{CompiledGraph, Mail};
 use serde_json::Value;
 use uuid::Uuid;
 

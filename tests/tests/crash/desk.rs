@@ -8,11 +8,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hier_agents::layer::{ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
-use hier_agents::{Body, ChatModel, ChatRequest, ChatResponse, ModelError};
-use hier_core::async_trait;
+use hier_agents::{Body, ChatModel, ChatRequest, ChatResponse, Compact, ModelError};
 use hier_core::checkpoint::WhenRunning;
+use hier_core::message::ToolCall;
+use hier_core::{Durability, async_trait};
 use serde_json::json;
 
 use crate::place::open;
@@ -99,7 +100,7 @@ impl Layer<Desk, Site> for Counted {
         &self,
         call: ModelCall<'_, Desk, Site>,
         next: NextModel<'_, Desk, Site>,
-    ) -> Result<ModelReply<Desk>> {
+    ) -> hier_core::Result<ModelReply<Desk>> {
         Ok(next.call(call).await?.write(Desk::update().answers(1)))
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 
 use crate::place::{Place, open};

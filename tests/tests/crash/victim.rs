@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::{MemorySaver, WhenRunning};
+use hier_core::{Durability, Result};
 
 /// How a victim is told what to do.
 pub(crate) const PLACE: &str = "HIER_CRASH_PLACE";

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::{Durability, Result, async_trait};
 use proptest::prelude::*;
 
 use crate::machine::{Law, check};

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest};
-use hier_core::StateSnapshot;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, Strategy as Keeping, WhenRunning};
+use hier_core::{Durability, StateSnapshot};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
-use hier_core::graph::Signal;
+use hier_core::graph::{CompiledGraph, Signal};
+use hier_core::{StateUpdate, async_trait};
 use uuid::Uuid;
 
 use crate::talk::{Talked, opening, seen};

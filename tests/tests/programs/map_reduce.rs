@@ -1,6 +1,7 @@
 //! A joke about each of several subjects, side by side, and the best of them.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

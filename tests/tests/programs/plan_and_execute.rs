@@ -1,6 +1,7 @@
 //! Plans, does one step after the other, and plans anew after each, until it can answer.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ async fn web_search(query: String) -> String {
 }
 
 #[tokio::test]
-async fn two_workers() -> Result<()> {
+async fn two_workers() -> hier_core::Result<()> {
     let steps = [("research", "task"), ("web_search", "query")]
         .map(|(tool, arg)| Message::call(tool, json!({ arg: "headcounts" })));
     let sum =

@@ -2,7 +2,9 @@
 
 use hier_agents::Approval;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::state::wants_tools;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

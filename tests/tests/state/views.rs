@@ -2,6 +2,7 @@
 
 use super::shapes::{Book, Page};
 use super::*;
+use hier_core::Result;
 
 #[derive(View)]
 #[view(of = Filing)]

@@ -39,7 +39,7 @@ pub(crate) use said::Held;
 /// use hier_testkit::ScriptedModel;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let desk = AgentBuilder::<BaseState>::new("desk").layer(Redact::new(Emails).mark("[address]")).compile()?;
 /// let model = ScriptedModel::new([Message::assistant("I wrote to max@example.org.")]);
 /// let asked = Message::user("Write to eva@example.org.");

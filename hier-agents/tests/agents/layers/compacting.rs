@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use hier_agents::layer::Inherited;
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, ChatRequest};
+use hier_agents::{AgentBuilder, ChatRequest, Compact};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -1,9 +1,13 @@
 //! Layers that go around the calls of agents and nodes below.
 
-use hier_agents::layer::{Emails, Guard, ModelCall, ModelReply, NextModel, Verdict};
+use hier_agents::layer::{
+    Emails, Fallback, Guard, Inherited, Layer, ModelCall, ModelReply, NextModel, Redact, Verdict,
+};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
-use hier_core::async_trait;
+use hier_core::message::ToolCall;
+use hier_core::state::{Values, wants_tools};
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

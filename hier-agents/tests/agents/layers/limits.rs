@@ -1,5 +1,6 @@
 //! What a run may spend.
 
+use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, Subagent, SubagentPolicy, Usage};
 use hier_core::checkpoint::MemorySaver;

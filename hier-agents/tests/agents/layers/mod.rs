@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 
 use hier_agents::prelude::*;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
-use hier_core::async_trait;
+use hier_core::graph::CompiledGraph;
+use hier_core::state::Values;
+use hier_core::{Event, async_trait};
 
 /// What happened, in order.
 #[derive(Clone, Default)]

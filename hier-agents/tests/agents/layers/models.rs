@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use hier_agents::layer::Emails;
+use hier_agents::layer::{Emails, Fallback, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd};
+use hier_core::graph::Retry;
 use tokio::time::Instant;
 
 use super::{Moody, Try, heard};

@@ -1,9 +1,15 @@
 //! In which order layers see a call, and what they write.
 
-use hier_agents::layer::{CallSite, Emails, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse, Verdict};
+use hier_agents::layer::{
+    CallSite, Emails, Fallback, Inherited, Layer, Limit, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply,
+    ToolUse, Verdict,
+};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, ChatModel};
-use hier_core::async_trait;
+use hier_core::graph::Retry;
+use hier_core::message::ToolCall;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_draw::Draw;
 use hier_testkit::ScriptedModel;
 use serde_json::json;

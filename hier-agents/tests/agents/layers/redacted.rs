@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses};
+use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Content, Part, ToolErrors};
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -24,7 +25,7 @@ async fn find(name: String) -> String {
 
 /// Fails.
 #[tool]
-async fn fails() -> Result<String> {
+async fn fails() -> hier_core::Result<String> {
     Err(NodeError::permanent("no customer eva@example.org"))
 }
 

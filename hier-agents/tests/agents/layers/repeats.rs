@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hier_agents::AgentBuilder;
-use hier_agents::layer::{NextTool, ToolReply, ToolUse};
+use hier_agents::layer::{Layer, NextTool, ToolReply, ToolUse};
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use hier_agents::layer::{Emails, IpAddresses, Layer, ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Emails, Fallback, IpAddresses, Layer, Limit, ModelCall, ModelReply, NextModel, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{
-    AgentBuilder, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, ToolErrors, ask_operator,
+    AgentBuilder, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Compact, ModelError, ToolErrors,
+    ask_operator,
 };
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::{CompiledGraph, Retry};
+use hier_core::{Event, async_trait};
 use hier_testkit::ScriptedModel;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -153,7 +155,7 @@ async fn record(name: String, run: &Run<Desk>) -> Vec<Message> {
 
 /// Fails.
 #[tool(retry = 2)]
-async fn fails(run: &Run<Desk>) -> Result<String> {
+async fn fails(run: &Run<Desk>) -> hier_core::Result<String> {
     Err(NodeError::new(run.context().case.text(3)))
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_agents::layer::{CallSite, Emulate, Guard, NextTool, ToolReply, ToolUse, Verdict};
+use hier_agents::layer::{CallSite, Emulate, Guard, Layer, NextTool, ToolReply, ToolUse, Verdict};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Approval, ApprovalRequest};
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Notify;

@@ -1,5 +1,7 @@
 //! `Compact` among the layers of an agent, and inherited.
 
+use hier_agents::layer::{Fallback, Inherited};
+
 use super::*;
 
 graph! {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, ChatRequest, Compaction, ModelError, Usage};
+use hier_agents::{AgentBuilder, AgentEnd, ChatRequest, Compact, Compaction, ModelError, Usage};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use hier_agents::Budget;
 use hier_core::StateUpdate;
+use hier_core::graph::Retry;
 
 use super::*;
 

@@ -5,9 +5,10 @@ use {{crate}}::{Assistant, StandIn};
 use hier::agent::{ChatChunk, ChatModel};
 use hier::graph::draw;
 use hier::prelude::*;
+use hier::Event;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
     let model: Arc<dyn ChatModel> = match std::env::args().nth(1) {
         Some(name) => Arc::new(Model::parse(&name)?),

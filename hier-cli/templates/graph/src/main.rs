@@ -4,7 +4,7 @@ use hier::graph::draw;
 use hier::prelude::*;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     draw::on_request(&[Review::SPEC]); // for `hier graph`
     let amount = std::env::args().nth(1).unwrap_or_else(|| "50".to_owned()).parse()?;
     let review = Review::compile().checkpointer(MemorySaver::new());

@@ -41,7 +41,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
     /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let review = Review::compile().erase(|_| Ok(()));
     /// let input = DynInput::New(serde_json::json!({ "accepted": false }));
     /// let end = review.run(DynRun::new(input, Config::default())).await?;

@@ -2,6 +2,7 @@
 
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_mcp::{Client, Question};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{Counts, called, peer};
 
 #[tokio::test]
-async fn their_tools_are_called_and_listed_again_when_they_say_so() -> Result<()> {
+async fn their_tools_are_called_and_listed_again_when_they_say_so() -> hier_core::Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).arg("--old").build().unwrap();
     let has_fresh = async || client.tools().await.map(|tools| tools.iter().any(|tool| tool.name == "fresh"));

@@ -4,7 +4,9 @@ use std::process::Command as Process;
 
 use hier_agents::Approval;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_mcp::Question;
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};

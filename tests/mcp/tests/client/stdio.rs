@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Body, Content, Part, Toolset};
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use hier_mcp::{Client, McpError};
 use hier_mcp_tests::agent::{Helper, answers, desk};
