@@ -17,6 +17,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use hier::checkpoint::WhenRunning;
 use hier::prelude::*;
+use hier::{Durability, Result};
 use hier_examples::database;
 
 /// Asks before it pays.
@@ -117,10 +118,10 @@ async fn main() -> ExitCode {
 
 async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
     let graph = Approval::compile().checkpointer(database(&db).await?);
-    let config = Config::thread(case).durability(Durability::Sync);
+    let config = Config::new().thread(case).durability(Durability::Sync);
     match command {
         Action::Start => {
-            let outcome = graph.invoke(Invoice::update().amount(1250.0), config, ()).await?;
+            let outcome = graph.invoke(Invoice::update().amount(1250.0)).config(config).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));
             println!("a person is asked; this process dies now, without a word to anybody");
             std::process::abort();
@@ -144,7 +145,7 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
             // A process that was killed holds its threads until their leases run out: that is waited for.
             let config = config.when_running(WhenRunning::Wait(Duration::from_mins(1)));
             // By its id: the answer is for this question and no other, however often it is given.
-            let outcome = graph.invoke(Command::answers([(id, decision)]), config, ()).await?;
+            let outcome = graph.invoke(Command::answers([(id, decision)])).config(config).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));
         }
     }

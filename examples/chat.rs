@@ -12,7 +12,8 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use clap::Parser;
-use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest};
+use hier::Event;
+use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest, Compact};
 use hier::checkpoint::{Checkpointer, MemorySaver};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
@@ -52,7 +53,7 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     let Arguments { model, db, thread } = Arguments::parse();
     let model: Arc<dyn ChatModel> = match model {
         Some(name) => hier_examples::model(&name)?,
@@ -69,7 +70,8 @@ async fn main() -> Result<()> {
             break;
         }
         let context = BaseContext::new(model.clone());
-        let mut events = chat.stream(Message::user(line), Config::thread(&*thread), context, [StreamMode::Messages]);
+        let mut events =
+            chat.stream(Message::user(line)).thread(&*thread).context(context).modes([StreamMode::Messages]);
         while let Some(event) = events.next().await {
             let Event::Message(spoken) = event? else { continue };
             match spoken.chunk {

@@ -94,7 +94,7 @@ graph! {
 
 async fn seed() {}
 
-async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> Result<RoundsUpdate> {
+async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> hier::Result<RoundsUpdate> {
     tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
     let line = format!("{}\n", run.idempotency_key());
     // One write of one line: whole in the file or not there.
@@ -144,13 +144,12 @@ async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), h
 
 async fn run(ingress: &str, thread: &str, input: serde_json::Value) -> Result<(), hier::restate::Error> {
     let graph = Client::new(ingress).graph("rounds");
-    let config = || Config::thread(thread);
     // To go on with a thread that is finished runs nothing.
-    let input = match graph.state(config()).await?.checkpoint {
+    let input = match graph.state(thread).await?.checkpoint {
         Some(_) => DynInput::Continue,
         None => DynInput::New(input),
     };
-    let state = graph.invoke(input, config()).await?.into_state();
+    let state = graph.invoke(input).thread(thread).await?.into_state();
     println!("{}", json!({ "done": state["done"], "rounds": state["rounds"] }));
     Ok(())
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use hier::prelude::*;
+use hier::{Durability, Result};
 use hier_examples::database;
 
 /// Runs a thread that can be killed at any moment.
@@ -108,12 +109,14 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<()> {
     let Arguments { db, thread, log, rounds, width, delay_ms } = arguments;
     let graph = CrashTarget::compile().checkpointer(database(&db).await?);
-    let config = Config::thread(thread).durability(Durability::Sync);
+    let config = Config::new().thread(thread).durability(Durability::Sync);
     let site = Site { log, delay: Duration::from_millis(delay_ms) };
     // To go on with a thread that is finished runs nothing.
     let state = match graph.state(config.clone()).await?.checkpoint {
-        Some(_) => graph.invoke((), config, site).await?.into_state(),
-        None => graph.invoke(Rounds::update().goal(rounds).width(width), config, site).await?.into_state(),
+        Some(_) => graph.invoke(()).config(config).context(site).await?.into_state(),
+        None => {
+            graph.invoke(Rounds::update().goal(rounds).width(width)).config(config).context(site).await?.into_state()
+        }
     };
     println!("{}", serde_json::json!({ "done": state.done, "rounds": state.rounds }));
     Ok(())

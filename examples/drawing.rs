@@ -83,7 +83,7 @@ async fn read_text() {}
 async fn read_stamps() {}
 async fn merge() {}
 
-fn main() -> Result<()> {
+fn main() -> hier::Result<()> {
     // Beside this program in the target folder, unless told otherwise.
     let path = match std::env::args_os().nth(1) {
         Some(path) => PathBuf::from(path),

@@ -10,9 +10,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hier::graph::Place;
+use hier::graph::{CompiledGraph, GraphBuilder, Place, Task};
 use hier::prelude::*;
-use hier::state::Builtin;
+use hier::state::{Builtin, DynState, Schema};
+use hier::{Event, Result};
 use serde_json::{Value, json};
 
 /// What stands in a file. Unknown fields are refused, and serde says where and which are known.
@@ -166,7 +167,7 @@ async fn main() -> Result<()> {
 async fn run(graph: &CompiledGraph<DynState>) -> Result<()> {
     for title in ["  rust is fast ", "the compiler has checked the whole graph", " "] {
         let input = graph.update(json!({ "title": title }))?;
-        let mut events = graph.stream(input, Config::default(), (), [StreamMode::Updates]);
+        let mut events = graph.stream(input).modes([StreamMode::Updates]);
         let mut path = Vec::new();
         while let Some(event) = events.next().await {
             if let Event::Updates(done) = event? {

@@ -8,7 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use hier::graph::Failure;
 use hier::prelude::*;
+use hier::{CancellationToken, Result, RunControl};
 use tokio::time::sleep;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -123,15 +125,15 @@ async fn main() {
     let input = Report::update;
 
     println!("retry, timeout, idle timeout, handlers");
-    show(Instant::now(), Calls::compile().invoke(input(), Config::default(), ()).await);
+    show(Instant::now(), Calls::compile().invoke(input()).await);
 
     println!("a failure that nobody handles");
-    show(Instant::now(), Siblings::compile().invoke(input(), Config::default(), ()).await);
+    show(Instant::now(), Siblings::compile().invoke(input()).await);
 
     println!("cancelled by a token: at once, in the middle of a step");
     let token = CancellationToken::new();
     let run = Rounds::compile();
-    let run = run.invoke(input(), Config::default().cancel(token.clone()), ());
+    let run = run.invoke(input()).cancel(token.clone());
     let began = Instant::now();
     let (result, ()) = tokio::join!(run, async {
         sleep(Duration::from_millis(42)).await;
@@ -142,7 +144,7 @@ async fn main() {
     println!("drained: what is running is finished, and the state is kept");
     let control = RunControl::new();
     let run = Rounds::compile();
-    let run = run.invoke(input(), Config::default().control(control.clone()), ());
+    let run = run.invoke(input()).control(control.clone());
     let began = Instant::now();
     let (result, ()) = tokio::join!(run, async {
         sleep(Duration::from_millis(42)).await;
@@ -153,6 +155,6 @@ async fn main() {
     println!("dropped: a run that nobody waits for any more stops");
     let began = Instant::now();
     let run = Rounds::compile();
-    let run = tokio::time::timeout(Duration::from_millis(42), run.invoke(input(), Config::default(), ()));
+    let run = tokio::time::timeout(Duration::from_millis(42), run.invoke(input()));
     println!("  {}, took {} ms", if run.await.is_err() { "gone" } else { "finished" }, began.elapsed().as_millis());
 }

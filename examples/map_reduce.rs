@@ -137,8 +137,8 @@ async fn main() -> Result<ExitCode, RunError> {
         roots.push(repository.to_owned());
     }
     // However many files there are, at most 64 are open at once.
-    let config = Config::default().max_concurrency(64);
-    let out = WordCount::compile().invoke(Corpus::update().roots(roots), config, ()).await?;
+    let config = Config::new().max_concurrency(64);
+    let out = WordCount::compile().invoke(Corpus::update().roots(roots)).config(config).await?;
     let corpus = out.state();
     println!("{}", report(corpus, repository));
     Ok(if corpus.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

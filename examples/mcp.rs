@@ -28,7 +28,7 @@ graph! {
     BookTrip<Trip> = Graph { nodes: [book], edges: [START >> book >> END] }
 }
 
-async fn book(state: &Trip, run: &Run) -> Result<TripUpdate> {
+async fn book(state: &Trip, run: &Run) -> hier::Result<TripUpdate> {
     let asked = format!("How many nights in {}?", state.place);
     let Nights { nights } = run.interrupt(&asked).schema().await?;
     Ok(Trip::update().booking(format!("{nights} nights in {}", state.place)))
@@ -66,15 +66,15 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     ]);
     let office = || Office { base: BaseContext::new(model.clone()), travel: travel.clone() };
     let assistant = Assistant::compile().checkpointer(MemorySaver::new());
-    let thread = || Config::thread("case-1");
+    let thread = || Config::new().thread("case-1");
 
-    let asked = assistant.invoke(Message::user("Book me a trip to Rome."), thread(), office()).await?;
+    let asked = assistant.invoke(Message::user("Book me a trip to Rome.")).config(thread()).context(office()).await?;
     let Outcome::Interrupted(asked) = asked else { return Err("nobody was asked".into()) };
     let question: Question = asked.questions[0].parse()?;
     println!("{} asks: {}", question.server, question.message);
 
     // Here a person may think for a week: the call is not made again.
-    let out = assistant.invoke(Command::resume(json!({"nights": 3})), thread(), office()).await?;
+    let out = assistant.invoke(Command::resume(json!({"nights": 3}))).config(thread()).context(office()).await?;
     for message in out.state().messages.iter().filter(|message| !message.text().is_empty()) {
         println!("{}", message.text());
     }

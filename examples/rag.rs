@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use clap::Parser;
 use hier::agent::{Body, ChatModel, ChatRequest};
-use hier::async_trait;
 use hier::models::{Embeddings, Model};
 use hier::prelude::*;
 use hier::store::{Embedder, MemoryStore, Search, StoreError, StoreExt, StoreOptions};
 use hier::testing::ScriptedModel;
+use hier::{Result, async_trait};
 use serde_json::json;
 
 /// What the shop says of itself.
@@ -107,7 +107,7 @@ async fn main() -> Result<()> {
         store.put(["pages"], page, &json!({ "text": text })).await?;
     }
     let answers = Answers::compile().store(store);
-    let out = answers.invoke(Message::user(question), Config::default(), BaseContext::new(model)).await?;
+    let out = answers.invoke(Message::user(question)).context(BaseContext::new(model)).await?;
     println!("{}", out.state().current_agent_report);
     Ok(())
 }

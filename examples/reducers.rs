@@ -11,9 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hier::Event;
 use hier::channel::Kind;
 use hier::prelude::*;
-use hier::state::ChannelWrite;
+use hier::reducer::Identified;
+use hier::state::{ChannelWrite, Overwrite, RemainingSteps};
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -115,10 +117,10 @@ async fn reset() -> DiaryUpdate {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     // A channel starts at its field's default. Where zero is no good start, overwrite it (or implement `Default`).
     let input = Diary::update().growth(Overwrite(1.0)).coldest(Overwrite(99)).on_time(Overwrite(true));
-    let mut events = Day::compile().stream(input, Config::default(), (), [StreamMode::Values, StreamMode::Updates]);
+    let mut events = Day::compile().stream(input).modes([StreamMode::Values, StreamMode::Updates]);
     let mut columns = Vec::new();
     while let Some(event) = events.next().await {
         columns.push(match event? {

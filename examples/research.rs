@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use clap::Parser;
+use hier::Result;
 use hier::agent::{Body, ChatModel, ChatRequest};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
@@ -78,7 +79,7 @@ async fn plan(state: &Research, run: &Run<BaseContext>) -> Result<ResearchUpdate
 /// One part, researched by an agent that knows nothing of the others.
 async fn worker(Sent(part): Sent<String>, run: &Run<BaseContext>) -> Result<ResearchUpdate> {
     let context = run.context().clone();
-    let found = Worker::compile().invoke(Message::user(&*part), Config::default(), context).await?;
+    let found = Worker::compile().invoke(Message::user(&*part)).context(context).await?;
     Ok(Research::update().findings([format!("{part}: {}", found.state().current_agent_report)]))
 }
 
@@ -113,7 +114,7 @@ async fn main() -> Result<()> {
         None => Arc::new(ScriptedModel::reacting(think)),
     };
     let input = Research::update().question(question);
-    let out = Desk::compile().invoke(input, Config::default(), BaseContext::new(model)).await?;
+    let out = Desk::compile().invoke(input).context(BaseContext::new(model)).await?;
     let state = out.state();
     state.findings.iter().for_each(|found| println!("- {found}"));
     match &state.article {

@@ -10,6 +10,7 @@
 //! Run it: `cargo run --example routes`
 
 use hier::prelude::*;
+use hier::state::RemainingSteps;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Walk {
@@ -72,7 +73,7 @@ async fn halve(walk: &Walk) -> WalkUpdate {
 }
 
 /// An error of a node is any error: here, a number that does not fit.
-async fn triple(walk: &Walk) -> Result<WalkUpdate> {
+async fn triple(walk: &Walk) -> hier::Result<WalkUpdate> {
     let next = walk.number.checked_mul(3).and_then(|number| number.checked_add(1));
     let next = next.ok_or_else(|| NodeError::permanent(format!("3 × {} + 1 does not fit 64 bits", walk.number)))?;
     Ok(Walk::update().number(next))
@@ -99,7 +100,7 @@ async fn main() {
     ];
     for (title, input, limit) in walks {
         println!("{title}");
-        match collatz.invoke(input, Config::default().recursion_limit(limit), ()).await {
+        match collatz.invoke(input).recursion_limit(limit).await {
             Ok(out) => {
                 let walk = out.state();
                 println!("  {}", path(&walk.path));

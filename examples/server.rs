@@ -19,7 +19,9 @@ use std::error::Error;
 
 use clap::Parser;
 use filing::FilingDesk;
+use hier::Result;
 use hier::agent::ChatRequest;
+use hier::message::ToolCall;
 use hier::prelude::*;
 use hier::server::Server;
 use hier::testing::ScriptedModel;

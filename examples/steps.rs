@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use hier::Result;
 use hier::checkpoint::MemorySaver;
 use hier::graph::Signal;
 use hier::prelude::*;
@@ -74,7 +75,7 @@ async fn follow_up(state: &Order, run: &Run<Shared>) -> Result<OrderUpdate> {
 async fn main() -> Result<()> {
     let (graph, world) = (Shop::compile().checkpointer(MemorySaver::new()), Shared::default());
     let order = Order::update().links(["a".to_owned(), "b".to_owned()].to_vec());
-    show(&graph.invoke(order, Config::thread("order-7"), world.clone()).await?);
+    show(&graph.invoke(order).thread("order-7").context(world.clone()).await?);
 
     // Somebody else sends to the thread: a message that it has with its next step, and a signal that it does not wait for yet.
     graph.send("order-7", "The customer prefers blue.").await?;
@@ -93,7 +94,7 @@ async fn main() -> Result<()> {
     let World { charged, fetched } = &*world;
     println!("charged {} time, fetched {} pages", charged.load(Ordering::Relaxed), fetched.load(Ordering::Relaxed));
     assert_eq!((charged.load(Ordering::Relaxed), fetched.load(Ordering::Relaxed)), (1, 2));
-    assert_eq!(graph.state(Config::thread("order-7")).await?.values.log.len(), 2);
+    assert_eq!(graph.state("order-7").await?.values.log.len(), 2);
     Ok(())
 }
 

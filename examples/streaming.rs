@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hier::prelude::*;
+use hier::{Event, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ async fn label(delivery: &Delivery) -> DeliveryUpdate {
 #[tokio::main]
 async fn main() -> Result<()> {
     let modes = [StreamMode::Custom, StreamMode::Updates, StreamMode::Values];
-    let mut events = Fetch::compile().stream(Delivery::update(), Config::default(), (), modes);
+    let mut events = Fetch::compile().stream(Delivery::update()).modes(modes);
     let mut display = Display::new()?;
     while let Some(event) = events.next().await {
         match event? {

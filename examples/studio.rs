@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures_util::StreamExt;
+use hier::Result;
 use hier::agent::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, Reasoning};
+use hier::message::ToolCall;
 use hier::prelude::*;
 use hier::server::auth::{Tokens, User};
 use hier::server::{Server, ServerError};

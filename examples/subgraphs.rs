@@ -11,6 +11,7 @@
 
 use hier::prelude::*;
 use hier::runs::LogEvent;
+use hier::{Event, Result};
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -104,8 +105,8 @@ async fn main() -> Result<()> {
     for (customer, amount) in [("Ada", 12_345), ("Bob", 98_765), ("", 100)] {
         println!("an order of {customer:?} over {amount}");
         let order = Order::update().customer(customer).amount(amount);
-        let config = Config::default().stream_subgraphs(true);
-        let mut events = desk.stream(order, config, (), [StreamMode::Updates]);
+        let config = Config::new().stream_subgraphs(true);
+        let mut events = desk.stream(order).config(config).modes([StreamMode::Updates]);
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Updates(done)) => show(&[], &done.node, &done.update.writes().to_json()?),
@@ -121,7 +122,7 @@ async fn main() -> Result<()> {
         println!();
     }
     // A graph that is a node of others runs alone just as well.
-    let price = Pricing::compile().invoke(Price::update().amount(999), Config::default(), ()).await?.into_state();
+    let price = Pricing::compile().invoke(Price::update().amount(999)).await?.into_state();
     println!("pricing alone: 999 becomes {}, the discount is {}", price.amount, price.discount);
     Ok(())
 }

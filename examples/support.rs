@@ -14,6 +14,7 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
+use hier::Result;
 use hier::agent::{Approval, ApprovalRequest, Body, ChatModel, ChatRequest};
 use hier::checkpoint::MemorySaver;
 use hier::prelude::*;
@@ -84,11 +85,11 @@ async fn main() -> Result<()> {
         refunds: Mutex::default(),
     };
     let support = Support::compile().checkpointer(MemorySaver::new());
-    let mut out = support.invoke(Message::user(question), Config::thread("customer"), shop()).await?;
+    let mut out = support.invoke(Message::user(question)).thread("customer").context(shop()).await?;
     while let Outcome::Interrupted(asked) = &out {
         let answers = asked.questions.iter().map(|question| Ok((question.id.clone(), approval(&question.parse()?)?)));
         let answers = answers.collect::<Result<Vec<_>>>()?;
-        out = support.invoke(Command::answers(answers), Config::thread("customer"), shop()).await?;
+        out = support.invoke(Command::answers(answers)).thread("customer").context(shop()).await?;
     }
     println!("{}", out.state().current_agent_report);
     Ok(())

@@ -15,6 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hier::agent::Usage;
 
+use hier::Result;
+use hier::message::ToolCall;
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use opentelemetry::trace::TracerProvider;
@@ -65,7 +67,7 @@ fn main() -> Result<()> {
     let answer = runtime.block_on(async {
         let (desk, context) = (Desk::compile_as_root(), BaseContext::new(script()));
         let question = BaseState::update().messages(Message::user("What is the rate of 2025?"));
-        desk.invoke(question, Config::thread("case-17"), context).await
+        desk.invoke(question).thread("case-17").context(context).await
     })?;
     println!("{}", answer.state().current_agent_report);
     // Sends what is still to be sent.

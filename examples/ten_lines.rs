@@ -34,8 +34,8 @@ fn is_over(state: &Countdown) -> bool {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let out = Launch::compile().invoke(Countdown::update().seconds(5), Config::default(), ()).await?;
+async fn main() -> hier::Result<()> {
+    let out = Launch::compile().invoke(Countdown::update().seconds(5)).await?;
     out.state().log.iter().for_each(|line| println!("{line}"));
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! A filing desk: agents, their subagents and tools, as the README shows them.
 
+use hier::Result;
 use hier::agent::Body;
 use hier::prelude::*;
+use hier::state::RemainingSteps;
 
 /// What was found in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

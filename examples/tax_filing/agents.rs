@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hier::agent::{TodoList, schemars};
 use hier::prelude::*;
+use hier::state::Overwrite;
 
 use crate::artifact::Artifact;
 use crate::matching::Puzzle;

@@ -1,6 +1,7 @@
 //! One case: begun, continued or looked at again.
 
 use hier::agent::{AgentStuck, BaseState};
+use hier::graph::CompiledGraph;
 use hier::prelude::*;
 
 use crate::agents::{Desk, TaxCase};
@@ -20,7 +21,7 @@ pub(crate) enum End {
 type Case = CompiledGraph<TaxCase, Desk>;
 
 /// Runs a case to its end, from where it is.
-pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> Result<End> {
+pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> hier::Result<End> {
     let open = if durable { Some(case.state(config.clone()).await?) } else { None };
     let is_open = open.as_ref().is_some_and(|open| !open.is_finished());
     if let Some(open) = &open {
@@ -33,9 +34,9 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     let modes: &[StreamMode] = if view.is_shown() { &[StreamMode::Updates] } else { &[] };
     let config = config.stream_subgraphs(true);
     let mut events = if is_open {
-        case.stream((), config, desk, modes.iter().copied())
+        case.stream(()).config(config).context(desk).modes(modes.iter().copied())
     } else {
-        case.stream(TaxCase::update(), config, desk, modes.iter().copied())
+        case.stream(TaxCase::update()).config(config).context(desk).modes(modes.iter().copied())
     };
     while let Some(event) = events.next().await {
         match event {

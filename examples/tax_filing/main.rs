@@ -33,6 +33,7 @@ use hier::agent::ChatModel;
 
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
+use hier::{CancellationToken, Durability, Result};
 use hier_examples::database;
 
 use agents::{Desk, TaxDesk};
@@ -119,7 +120,7 @@ async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
         graph = graph.checkpointer(database(db).await?);
     }
     let cancel = CancellationToken::new();
-    let config = if db.is_some() { Config::thread(case.as_str()) } else { Config::default() };
+    let config = if db.is_some() { Config::new().thread(case.as_str()) } else { Config::default() };
     // What a model has answered is not asked again, whatever happens.
     let config = config.durability(Durability::Sync).recursion_limit(1_000_000).cancel(cancel.clone());
     tokio::spawn(async move {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hier::agent::{Body, ChatModel, ChatRequest, ChatResponse, Content, ModelError};
 use hier::async_trait;
+use hier::message::ToolCall;
 use hier::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hier::Result;
 use hier::prelude::*;
 
 use crate::agents::{Desk, MatchTask, TaxCase, TaxCaseUpdate};

@@ -54,21 +54,21 @@ use hier_core::Run;
 ///     }
 /// }
 ///
-/// async fn plan(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
+/// async fn plan(state: &Trip, run: &Run<BaseContext>) -> hier_core::Result<TripUpdate> {
 ///     let plan = run.model()?.ask(&*state.wish).system("You plan trips.").output::<Plan>().await?;
 ///     Ok(Trip::update().steps(plan.steps))
 /// }
 ///
-/// async fn sum_up(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
+/// async fn sum_up(state: &Trip, run: &Run<BaseContext>) -> hier_core::Result<TripUpdate> {
 ///     let answer = run.model()?.ask(format!("Sum up: {:?}", state.steps)).await?;
 ///     Ok(Trip::update().summary(answer.text()))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let model = ScriptedModel::new([Message::assistant(r#"{"steps": ["pack", "go"]}"#), Message::assistant("Pack and go.")]);
 /// let trip = Trip::update().wish("To the sea");
-/// let out = Planner::compile().invoke(trip, Config::default(), BaseContext::new(model)).await?;
+/// let out = Planner::compile().invoke(trip).context(BaseContext::new(model)).await?;
 /// assert_eq!(out.state().summary, "Pack and go.");
 /// # Ok(())
 /// # }
@@ -215,18 +215,18 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Letter { text: String }
     /// # graph! { Office<Letter, BaseContext> = Graph { nodes: [draft], edges: [START >> draft >> END] } }
-    /// async fn draft(run: &Run<BaseContext>) -> Result<LetterUpdate> {
+    /// async fn draft(run: &Run<BaseContext>) -> hier_core::Result<LetterUpdate> {
     ///     let draft = run.model()?.ask("Write the letter.").step("draft").await?;
     ///     // The node runs again with the answer of the person, and has the same draft.
     ///     let send: bool = run.interrupt(&draft.text()).await?;
     ///     Ok(Letter::update().text(if send { draft.text() } else { String::new() }))
     /// }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// # let context = BaseContext::new(ScriptedModel::new([Message::assistant("Dear all")]));
     /// # let office = Office::compile().checkpointer(MemorySaver::new());
-    /// # office.invoke(Letter::update(), Config::thread("t"), context.clone()).await?;
-    /// # let sent = office.invoke(Command::resume(true), Config::thread("t"), context).await?;
+    /// # office.invoke(Letter::update()).thread("t").context(context.clone()).await?;
+    /// # let sent = office.invoke(Command::resume(true)).thread("t").context(context).await?;
     /// # assert_eq!(sent.state().text, "Dear all");
     /// # Ok(())
     /// # }

@@ -20,13 +20,13 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
+//! # async fn main() -> hier_core::Result<()> {
 //! let model = ScriptedModel::new([
 //!     Message::call("weather", json!({"city": "Rome"})),
 //!     Message::assistant("It is sunny."),
 //! ]);
 //! let context = BaseContext::new(model);
-//! let out = Support::compile().invoke(Message::user("Is it warm in Rome?"), Config::default(), context).await?;
+//! let out = Support::compile().invoke(Message::user("Is it warm in Rome?")).context(context).await?;
 //! assert_eq!(out.ending(), Some(&AgentEnd::Text));
 //! assert_eq!(out.state().messages.last().map(Message::text).as_deref(), Some("It is sunny."));
 //! # Ok(())
@@ -69,13 +69,13 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
+//! # async fn main() -> hier_core::Result<()> {
 //! let model = ScriptedModel::new([
 //!     Message::call("extractor", json!({"task": "read the W-2"})),
 //!     Message::call("report_to_supervisor", json!({"report": "wages: 100"})),
 //!     Message::call("finish_task", json!({"result": "filed"})),
 //! ]);
-//! let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await?;
+//! let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model)).await?;
 //! assert_eq!(out.state().artifact.as_deref(), Some("wages: 100"));
 //! # Ok(())
 //! # }
@@ -169,6 +169,7 @@ pub use state::base::{
     BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
 };
 pub use state::budget::{Budget, Spent};
+pub use state::chat::{MessagesState, MessagesStateUpdate};
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};

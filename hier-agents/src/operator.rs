@@ -88,6 +88,7 @@ pub struct OperatorQuestion {
 /// use hier_testkit::ScriptedModel;
 /// use hier_core::checkpoint::MemorySaver;
 /// use hier_agents::prelude::*;
+/// use hier_core::message::ToolCall;
 /// use serde_json::json;
 ///
 /// graph! {
@@ -95,7 +96,7 @@ pub struct OperatorQuestion {
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// # let call = |name: &str, args| Message::calls("", [ToolCall { name: name.into(), args, id: name.into() }]);
 /// let model = ScriptedModel::new([
 ///     call("ask_operator", json!({"question": "Which year?"})),
@@ -103,11 +104,11 @@ pub struct OperatorQuestion {
 /// ]);
 /// let context = || BaseContext::new(model.clone());
 /// let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
-/// let asked = desk.invoke(BaseState::update(), Config::thread("case"), context()).await?;
+/// let asked = desk.invoke(BaseState::update()).thread("case").context(context()).await?;
 /// let Outcome::Interrupted(asked) = asked else { panic!("no question") };
 /// assert_eq!(asked.questions[0].value["question"], "Which year?");
 ///
-/// let out = desk.invoke(Command::resume("2025"), Config::thread("case"), context()).await?;
+/// let out = desk.invoke(Command::resume("2025")).thread("case").context(context()).await?;
 /// assert_eq!(out.state().chat_with_operator.len(), 2);
 /// # Ok(())
 /// # }

@@ -1,12 +1,13 @@
-//! Everything a program with agents needs: `use hier_agents::prelude::*;`
+//! The names that most programs with agents use: `use hier_agents::prelude::*;`
+//!
+//! Has the names of [`hier_core::prelude`](mod@hier_core::prelude), by the same rule. Layers are imported from [`layer`](crate::layer).
 
 pub use hier_core::prelude::*;
 #[doc = include_str!("prelude/tool.md")]
 pub use hier_macros::tool;
 
-pub use crate::layer::{Fallback, Inherited, Layer, Limit, Redact};
 pub use crate::tools;
 pub use crate::{
-    AgentEnd, AgentOutcome, Approval, ApprovalRequest, BaseContext, BaseState, BaseStateSetters, Compact, Effort,
-    ModelOptions, NamedTool, RunModel, ToolCallId, ToolErrors,
+    AgentEnd, AgentOutcome as _, Approval, BaseContext, BaseState, BaseStateSetters as _, MessagesState,
+    NamedTool as _, RunModel as _,
 };

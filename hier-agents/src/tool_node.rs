@@ -38,6 +38,7 @@ use hier_core::{BuildError, NodeError};
 ///
 /// ```
 /// use hier_agents::prelude::*;
+/// use hier_core::state::wants_tools;
 /// use hier_testkit::ScriptedModel;
 /// use serde_json::json;
 ///
@@ -54,7 +55,7 @@ use hier_core::{BuildError, NodeError};
 ///     }
 /// }
 ///
-/// async fn think(state: &Chat, run: &Run<BaseContext>) -> Result<ChatUpdate> {
+/// async fn think(state: &Chat, run: &Run<BaseContext>) -> hier_core::Result<ChatUpdate> {
 ///     let answer = run.model()?.ask(&state.messages).tools(tools![lookup]).await?;
 ///     Ok(Chat::update().messages(answer.message))
 /// }
@@ -66,10 +67,10 @@ use hier_core::{BuildError, NodeError};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let model = ScriptedModel::new([Message::call("lookup", json!({"order": 7})), Message::assistant("It is on its way.")]);
 /// let asked = Chat::update().messages(Message::user("Where is my order 7?"));
-/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model)).await?;
+/// let out = Support::compile().invoke(asked).context(BaseContext::new(model)).await?;
 /// let said: Vec<String> = out.state().messages.iter().map(Message::text).collect();
 /// assert_eq!(said, ["Where is my order 7?", "", "order 7 is on its way", "It is on its way."]);
 /// # Ok(())

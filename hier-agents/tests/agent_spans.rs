@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use hier_agents::Usage;
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tracing::field::{Field, Visit};
@@ -73,7 +74,7 @@ async fn agents_tools_and_models_have_spans() {
     let spans = Arc::new(Mutex::new(Vec::new()));
     let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Spans(spans.clone())));
     let (desk, context) = (Desk::compile_as_root(), BaseContext::new(model));
-    assert!(desk.invoke(BaseState::update(), Config::thread("case"), context).await.unwrap().is_finished());
+    assert!(desk.invoke(BaseState::update()).thread("case").context(context).await.unwrap().is_finished());
     drop(guard);
     let spans = spans.lock().unwrap();
     let named: Vec<&Fields> =

@@ -7,7 +7,7 @@ use hier_agents::prelude::*;
 use hier_agents::{Progress, TodoList};
 use hier_core::checkpoint::Checkpoint;
 use hier_core::checkpoint::codec::{decode, decode_json, encode};
-use hier_core::message::{Message, Messages};
+use hier_core::message::{Message, Messages, ToolCall};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};

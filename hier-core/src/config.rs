@@ -1,4 +1,4 @@
-//! How a run is configured.
+//! The options of a run.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -12,21 +12,24 @@ use crate::policy::StepPolicy;
 pub use crate::runs::Durability;
 use crate::sync::lock;
 
-/// The number of supersteps a run may take unless said otherwise, less one (as in the reference, LangGraph 1.2).
+/// The default of [`Config::recursion_limit`], that of LangGraph 1.2.
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
-/// The number of events that wait for a slow consumer of a stream, unless said otherwise.
+/// The default of [`Config::stream_capacity`].
 pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 
-/// Waits that are not longer are waited in place.
+/// The default of [`Config::sleep_in_place`].
 const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
-/// How a run is configured.
+/// The options of a run, for programs that keep them or pass them on.
+///
+/// Other programs set options on the [request](crate::graph::GraphRequest) of a run. Methods that read and change threads take a
+/// configuration, or the id of the thread.
 ///
 /// ```
 /// use hier_core::prelude::*;
 ///
-/// let config = Config::thread("case-17").recursion_limit(50).max_concurrency(8);
+/// let config = Config::new().thread("case-17").recursion_limit(50).max_concurrency(8);
 /// # let _ = config;
 /// ```
 #[derive(Clone, Debug)]
@@ -43,10 +46,8 @@ pub struct Config {
     pub(crate) namespace: String,
     pub(crate) durability: Durability,
     pub(crate) sleep_in_place: Duration,
-    /// A time that has come for the run, whatever the clock says.
     pub(crate) now: Option<SystemTime>,
     claim: Claim,
-    /// The policy for a thread that somebody else runs, if one was set.
     when_running: Option<WhenRunning>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) interrupt_before: Option<Vec<String>>,
@@ -78,185 +79,197 @@ impl Default for Config {
     }
 }
 
-/// The thread with this id.
 impl From<&str> for Config {
     fn from(thread: &str) -> Self {
-        Self::thread(thread)
+        Self::new().thread(thread)
     }
 }
 
-/// The thread with this id.
+impl From<&String> for Config {
+    fn from(thread: &String) -> Self {
+        Self::new().thread(thread)
+    }
+}
+
 impl From<String> for Config {
     fn from(thread: String) -> Self {
-        Self::thread(thread)
+        Self::new().thread(thread)
     }
 }
 
 impl Config {
-    /// A run on the thread with this id.
-    pub fn thread(id: impl Into<String>) -> Self {
-        Self { thread: Some(id.into()), ..Self::default() }
+    /// Creates a configuration with the defaults.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// The id of the thread, if one was given.
+    /// Sets the thread of the run. A graph with a checkpointer needs one.
+    #[must_use]
+    pub fn thread(mut self, id: impl Into<String>) -> Self {
+        self.thread = Some(id.into());
+        self
+    }
+
+    /// Returns the id of the thread.
     pub fn thread_id(&self) -> Option<&str> {
         self.thread.as_deref()
     }
 
-    /// How many supersteps the run may take, less one: a run of K supersteps needs a limit of K + 1, since applying the
-    /// input counts as one. Each subgraph counts its own supersteps against the same limit. At least 1; the default is
-    /// [`DEFAULT_RECURSION_LIMIT`].
+    /// Limits the supersteps of the run. A run of K supersteps needs a limit of K + 1, because applying the input counts as one. Each
+    /// subgraph counts its own supersteps against the same limit.
+    ///
+    /// Must be at least 1. Defaults to [`DEFAULT_RECURSION_LIMIT`].
     #[must_use]
     pub fn recursion_limit(mut self, limit: usize) -> Self {
         self.recursion_limit = limit;
         self
     }
 
-    /// How many tasks of a step may run at once. At least 1; unlimited unless given.
+    /// Limits the tasks of a step that run concurrently. Must be at least 1. Defaults to no limit.
     #[must_use]
     pub fn max_concurrency(mut self, tasks: usize) -> Self {
         self.max_concurrency = Some(tasks);
         self
     }
 
-    /// A token that cancels the run and everything in it: its tasks, and the runs of its subgraphs.
+    /// Sets a token that cancels the run, its tasks and the runs of its subgraphs.
     #[must_use]
     pub fn cancel(mut self, token: CancellationToken) -> Self {
         self.cancel = Some(token);
         self
     }
 
-    /// A handle by which the run can be asked to stop between two steps.
+    /// Sets a handle that stops the run between two steps.
     #[must_use]
     pub fn control(mut self, control: RunControl) -> Self {
         self.control = Some(control);
         self
     }
 
-    /// How many events of a stream may wait for a slow consumer. When there are more, or they hold more than about 64 MiB,
-    /// the oldest are dropped and an event says how many. At least 1; the default is [`DEFAULT_STREAM_CAPACITY`].
+    /// Bounds the events of a stream that wait for a slow consumer. If more events wait, or if they hold more than about 64 MiB, the
+    /// oldest are dropped and [`Event::Lagged`](crate::Event::Lagged) reports their number.
+    ///
+    /// Must be at least 1. Defaults to [`DEFAULT_STREAM_CAPACITY`].
     #[must_use]
     pub fn stream_capacity(mut self, events: usize) -> Self {
         self.stream_capacity = events;
         self
     }
 
-    /// Whether a stream also has the events of subgraphs, each with the namespace that it comes from.
+    /// Adds the events of subgraphs to a stream, each with its namespace. Defaults to false.
     #[must_use]
     pub fn stream_subgraphs(mut self, subgraphs: bool) -> Self {
         self.stream_subgraphs = subgraphs;
         self
     }
 
-    /// Addresses this checkpoint of the thread instead of the latest: to read it, or to run from there again. What came
-    /// after it stays, as another branch of the history.
+    /// Addresses this checkpoint of the thread instead of the latest, to read it or to run from it again. Later checkpoints stay, as
+    /// another branch of the history.
     #[must_use]
     pub fn checkpoint(mut self, id: Uuid) -> Self {
         self.checkpoint = Some(id);
         self
     }
 
-    /// Addresses a subgraph's checkpoints by their namespace (as [`StateSnapshot::config`](crate::StateSnapshot) gives it), to
-    /// read or update them.
+    /// Addresses the checkpoints of a subgraph by their namespace, to read or update them. The configuration in a
+    /// [`StateSnapshot`](crate::StateSnapshot) has the namespace. Defaults to the root graph.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The checkpoint that is addressed, if one is.
+    /// Returns the id of the addressed checkpoint.
     pub fn checkpoint_id(&self) -> Option<Uuid> {
         self.checkpoint
     }
 
-    /// The namespace that is addressed: empty for the root graph.
+    /// Returns the addressed namespace, which is empty for the root graph.
     pub fn checkpoint_namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// When checkpoints are stored. Of no effect without a checkpointer.
+    /// Sets when checkpoints are stored. Has no effect without a checkpointer.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How long [`Run::sleep`](crate::Run::sleep) waits in a run that goes on and holds its thread; for a longer wait the run stops,
-    /// and goes on when it is due. 10 seconds unless said otherwise.
+    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps its thread. For a longer sleep the run ends, and the
+    /// thread is resumed when the sleep is over. Defaults to 10 seconds.
     #[must_use]
     pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
         self.sleep_in_place = at_most;
         self
     }
 
-    /// The run takes this time for the present one, unless that has passed already: timers and deadlines that are due by then are due
-    /// now. For sweepers and tests, which look ahead.
+    /// Sets the time of the run, for tests and sweepers: timers and deadlines up to it are due. Has no effect if the time has passed.
     #[must_use]
     pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);
         self
     }
 
-    /// The time of the run.
     pub(crate) fn now(&self) -> SystemTime {
         let clock = SystemTime::now();
         self.now.map_or(clock, |now| now.max(clock))
     }
 
-    /// What happens if the thread is being run by somebody else. Unless said otherwise a new input, and `()`, take the thread
-    /// over; an answer, another command and an update of the state are refused ([`WhenRunning::Reject`]).
+    /// Sets what happens if the thread has a live run.
+    ///
+    /// Defaults to [`WhenRunning::TakeOver`] for a new input and `()`, and to [`WhenRunning::Reject`] for answers, other commands and
+    /// updates of the state.
     #[must_use]
     pub fn when_running(mut self, when: WhenRunning) -> Self {
         self.when_running = Some(when);
         self
     }
 
-    /// The claim on the thread, with what happens if somebody else runs it unless that was said.
-    pub(crate) fn claim(&self, unless_said: WhenRunning) -> Claim {
-        Claim { when_running: self.when_running.unwrap_or(unless_said), ..self.claim.clone() }
+    pub(crate) fn claim(&self, default: WhenRunning) -> Claim {
+        Claim { when_running: self.when_running.unwrap_or(default), ..self.claim.clone() }
     }
 
-    /// What happens if the thread is being run by somebody else, if that was said.
     pub(crate) fn policy(&self) -> Option<WhenRunning> {
         self.when_running
     }
 
-    /// Names the holder of the thread, in words for people: they stand in the error of a run that is refused meanwhile.
+    /// Names the holder of the thread in readable words. The error of a run that is refused because of this one contains them.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();
         self
     }
 
-    /// How long the thread lives after its last run. It is deleted by the next sweep after that
-    /// ([`Checkpointer::sweep`](crate::checkpoint::Checkpointer::sweep)).
+    /// Sets how long the thread is kept after its last run. [`Checkpointer::sweep`](crate::checkpoint::Checkpointer::sweep) deletes it
+    /// later. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.claim.time_to_live = Some(time);
         self
     }
 
-    /// Something that is stored with each checkpoint of the run, and by which checkpoints can be found.
+    /// Adds an entry to the metadata of each checkpoint of the run. Checkpoints can be searched by their metadata.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// The id of the run, stored as the metadata `run_id`.
+    /// Sets the id of the run, which is stored as the metadata `run_id`.
     #[must_use]
     pub fn run_id(self, id: impl Into<String>) -> Self {
         self.metadata("run_id", id.into())
     }
 
-    /// Stops the run before these nodes, instead of those that the graph declares.
+    /// Stops the run before these nodes. Defaults to the nodes that the graph declares.
     #[must_use]
     pub fn interrupt_before<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_before = Some(nodes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Stops the run after these nodes, instead of those that the graph declares.
+    /// Stops the run after these nodes. Defaults to the nodes that the graph declares.
     #[must_use]
     pub fn interrupt_after<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_after = Some(nodes.into_iter().map(Into::into).collect());
@@ -270,23 +283,25 @@ impl Config {
             ("stream_capacity", self.stream_capacity),
         ];
         match minimum.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(crate::RunError::Config(format!("`{name}` is 0: it must be at least 1"))),
+            Some((name, _)) => Err(crate::RunError::Config(format!("`{name}` is 0: set it to at least 1"))),
             None => Ok(()),
         }
     }
 }
 
-/// Asks a run to stop before its next superstep. The run ends as `Stopped`, unless nothing was left to do.
+/// A handle that stops a run before its next superstep.
+///
+/// The run ends as [`Outcome::Stopped`](crate::Outcome::Stopped), or as finished if no task was left.
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 
 impl RunControl {
-    /// A handle to give to [`Config::control`] and to keep.
+    /// Creates a handle. Pass a clone of it to [`Config::control`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks the run to stop. What is running is finished; the reason is in the outcome.
+    /// Requests that the run stops. Running tasks end first. The outcome contains the reason.
     pub fn request_drain(&self, reason: impl Into<String>) {
         *lock(&self.0) = Some(reason.into());
     }
@@ -296,7 +311,9 @@ impl RunControl {
     }
 }
 
-/// The name of the user who sends a request. A server that authenticates users adds it to the extensions of the HTTP requests that it
-/// passes to routers of other crates, so that they can separate the data of different users.
+/// The name of the user who sent a request.
+///
+/// A server that authenticates users adds it to the extensions of the HTTP requests that it passes to routers of other crates. They can
+/// separate the data of different users by it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub Arc<str>);

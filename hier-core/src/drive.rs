@@ -78,7 +78,7 @@ impl Settings {
 
     /// The configuration.
     pub fn config(&self) -> Config {
-        let mut config = Config::thread(&self.thread).durability(Durability::Sync).namespace(&self.namespace);
+        let mut config = Config::new().thread(&self.thread).durability(Durability::Sync).namespace(&self.namespace);
         if let Some(lives) = self.time_to_live {
             config = config.time_to_live(lives);
         }

@@ -1,4 +1,4 @@
-//! Errors: what a node may fail with, what a run may fail with, what a builder may refuse.
+//! Errors of nodes, runs and builders.
 
 mod node;
 
@@ -10,16 +10,16 @@ use crate::question::Question;
 
 pub use node::{IntoNodeError, NodeError, NodeErrorKind, TimeoutKind};
 
-/// The result of a node, and a handy one elsewhere: the error is a [`NodeError`] unless named.
+/// A result whose error defaults to [`NodeError`]. Nodes and tools return it.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;
 
-/// The way in which tasks of one step contradict each other on a channel.
+/// The kind of conflict between tasks of one step that write a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// They wrote a channel without a reducer.
+    /// Several tasks wrote a channel without a reducer.
     Writes,
-    /// They overwrote one channel.
+    /// Several tasks overwrote a channel.
     Overwrites,
 }
 
@@ -41,24 +41,24 @@ impl fmt::Display for ConflictKind {
     }
 }
 
-/// Why a run failed.
+/// An error that ends a run.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed after all its attempts, and no handler took the failure.
+    /// A node failed after all its attempts, and it has no error handler.
     #[error("node `{node}` of graph `{graph}` failed: {error}")]
     Node {
         /// The graph.
         graph: String,
         /// The node.
         node: String,
-        /// Its last error.
+        /// The last error of the node.
         error: NodeError,
     },
-    /// The run took as many supersteps as it may.
+    /// The run reached its recursion limit.
     #[error(
         "graph `{graph}` reached its recursion limit of {limit} with {} still to run; raise it with \
-         `Config::recursion_limit`, or let a route lead to END",
+         `.recursion_limit(…)`, or let a route lead to END",
         names(next)
     )]
     RecursionLimit {
@@ -66,11 +66,10 @@ pub enum RunError {
         graph: String,
         /// The limit.
         limit: usize,
-        /// The nodes that would have run next. Empty if the run was complete: a run of K supersteps needs a limit of
-        /// K + 1.
+        /// The nodes that would have run next. Empty if the run was complete: K supersteps need a limit of K + 1.
         next: Vec<String>,
     },
-    /// Several tasks of one step wrote a channel that has one writer a step, or overwrote one channel.
+    /// Several tasks of one step wrote a channel that allows one writer per step, or overwrote a channel.
     #[error("channel `{channel}` of graph `{graph}` was {kind}, by {}: {}", names(nodes), kind.help())]
     Conflict {
         /// The graph.
@@ -82,23 +81,22 @@ pub enum RunError {
         /// The kind of conflict.
         kind: ConflictKind,
     },
-    /// [`EventStream::outcome`](crate::EventStream::outcome) was asked for after the stream had told the error that ended
-    /// the run.
+    /// [`EventStream::outcome`](crate::EventStream::outcome) was called after the stream had returned the error of the run.
     #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
     OutcomeTaken,
-    /// A reducer refused a write, or panicked. Nothing of the step was kept.
+    /// A reducer refused a write, or panicked. The step was discarded.
     #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
     Reduce {
         /// The graph.
         graph: String,
         /// The channel.
         channel: String,
-        /// The node whose write it was.
+        /// The node that wrote the value.
         node: String,
         /// The reducer's message.
         message: String,
     },
-    /// A whole state was the input of a thread that has a checkpoint. Nothing was changed.
+    /// The input was a whole state, but the thread has a checkpoint. The thread is unchanged.
     #[error(
         "thread `{thread}` of graph `{graph}` has a state already, and a whole state as its input would reset every channel that \
          you left at its default: give an update of what changes, `State::update()…`, or use another thread id"
@@ -109,7 +107,7 @@ pub enum RunError {
         /// The thread.
         thread: String,
     },
-    /// Several calls of a graph that keeps its state for the whole thread came together in one step. None has run.
+    /// One step would have called a graph with `checkpoints: per_thread` several times. No call has run.
     #[error(
         "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \
          for the whole thread (`checkpoints: per_thread`): let each call have its own (`per_call`), or make them one after the \
@@ -120,19 +118,16 @@ pub enum RunError {
         graph: String,
         /// The node.
         node: String,
-        /// How many calls there were.
+        /// The number of calls.
         calls: usize,
     },
-    /// `()` was given to go on, and there is nothing to go on with.
-    #[error(
-        "graph `{graph}` was given no input and there is no run to go on with: pass a state or an update (an empty one \
-         is fine)"
-    )]
+    /// The input was `()`, but the thread has no run to resume.
+    #[error("graph `{graph}` has no input and no run to resume: pass a state or an update (an empty one is fine)")]
     EmptyInput {
         /// The graph.
         graph: String,
     },
-    /// A command for the parent was returned in a graph that has none, or has one over another state.
+    /// A node returned a command for the parent graph, but there is none, or its state has another type.
     #[error("node `{node}` of graph `{graph}` returned a command for its parent graph, {reason}")]
     Parent {
         /// The graph.
@@ -142,30 +137,30 @@ pub enum RunError {
         /// The reason.
         reason: String,
     },
-    /// The run's cancellation token was cancelled.
+    /// The cancellation token of the run was cancelled.
     #[error("the run of graph `{graph}` was cancelled")]
     Cancelled {
         /// The graph.
         graph: String,
     },
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(String),
-    /// The graph has a checkpointer, and the configuration names no thread.
-    #[error("graph `{graph}` has a checkpointer and needs a thread to store: use `Config::thread(id)`")]
+    /// The graph has a checkpointer, but the run has no thread.
+    #[error("graph `{graph}` has a checkpointer and needs a thread to store: add `.thread(id)` to the run")]
     NoThread {
         /// The graph.
         graph: String,
     },
-    /// Something was asked for that needs a checkpointer, and the graph has none.
+    /// The operation needs a checkpointer, but the graph has none.
     #[error("graph `{graph}` has no checkpointer, so there is nothing to {what}: give it one with `.checkpointer(…)`")]
     NoCheckpointer {
         /// The graph.
         graph: String,
-        /// The operation that needs one.
+        /// The operation.
         what: &'static str,
     },
-    /// The saver failed, or the thread was taken over by another run.
+    /// The saver failed, or another run took over the thread.
     #[error("graph `{graph}`: {error}")]
     Saver {
         /// The graph.
@@ -173,24 +168,24 @@ pub enum RunError {
         /// The saver's error.
         error: SaverError,
     },
-    /// A value of the state could not be stored.
+    /// A value cannot be stored.
     #[error("{what} of graph `{graph}` cannot be stored: {reason}")]
     Encode {
         /// The graph.
         graph: String,
-        /// The value that could not be stored: of which channel, or sent to which node.
+        /// The value: a channel, or the payload for a node.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// This program cannot read the stored thread. Nothing was changed.
+    /// This program cannot read the stored thread. The thread is unchanged.
     #[error("thread `{thread}` cannot be read by graph `{graph}`: {reason}")]
     Incompatible {
         /// The graph.
         graph: String,
         /// The thread.
         thread: String,
-        /// The part that does not fit, and how to mend it.
+        /// The part that does not match, and the fix.
         reason: String,
     },
     /// The thread has no such checkpoint.
@@ -198,33 +193,33 @@ pub enum RunError {
     NoCheckpoint {
         /// The thread.
         thread: String,
-        /// The id.
+        /// The id of the checkpoint.
         checkpoint: String,
     },
-    /// An answer does not fit the open questions. Nothing was stored.
+    /// An answer does not match the open questions. The thread is unchanged.
     #[error("{reason}; open: {}", questions(pending))]
     Answer {
         /// The graph.
         graph: String,
         /// The reason.
         reason: String,
-        /// The questions that are open.
+        /// The open questions.
         pending: Vec<Question>,
     },
-    /// What was sent to a thread cannot be.
+    /// A message or signal cannot be sent to a thread.
     #[error("it cannot be sent to graph `{graph}`: {reason}")]
     Send {
         /// The graph.
         graph: String,
-        /// What is wrong, and how to mend it.
+        /// The reason, and the fix.
         reason: String,
     },
-    /// An update from outside the run cannot be made.
+    /// An update from outside the run is not possible.
     #[error("the state of graph `{graph}` cannot be updated: {reason}")]
     Update {
         /// The graph.
         graph: String,
-        /// The reason, and how to mend it.
+        /// The reason, and the fix.
         reason: String,
     },
     /// The code that drives a due thread panicked.
@@ -240,15 +235,15 @@ pub enum RunError {
         /// The panic's message.
         message: String,
     },
-    /// The run was done by another process, and failed there.
+    /// The run failed in another process.
     #[error("{message}")]
     Elsewhere {
-        /// The name of the error for programs, as `NodeError`.
+        /// The name of the error for programs, such as `NodeError`.
         kind: String,
-        /// What was said there.
+        /// The message of the error.
         message: String,
     },
-    /// Tasks had to wait or to be spread over cores, and no tokio runtime was there, or it had been shut down.
+    /// Tasks had to wait or run on several cores, but no tokio runtime is running.
     #[error(
         "graph `{graph}` must be run inside a tokio runtime that is not shut down: use `#[tokio::main]` or \
          `Runtime::block_on`"
@@ -257,7 +252,7 @@ pub enum RunError {
         /// The graph.
         graph: String,
     },
-    /// The leases of the saver expire, and the tokio runtime has no timers by which a run could renew its own.
+    /// The run must renew its lease, but the tokio runtime has no timers.
     #[error(
         "graph `{graph}` has a checkpointer whose leases must be renewed in time, and the tokio runtime has no timers: \
          enable them with `Builder::enable_time` or `Builder::enable_all`"
@@ -269,7 +264,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The name of the error for programs. Where LangGraph has such an error, it is LangGraph's name.
+    /// Returns the name of the error for programs. It is LangGraph's name where LangGraph has such an error.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RecursionLimit { .. } => "GraphRecursionError",
@@ -283,7 +278,7 @@ impl RunError {
         }
     }
 
-    /// The error at the root: that of the innermost graph, where graphs are nested.
+    /// Returns the error of the innermost graph that failed.
     pub fn root(&self) -> &RunError {
         match self {
             Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),
@@ -308,12 +303,12 @@ fn questions(pending: &[Question]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Why a graph could not be built: everything that is wrong with it, in the words of the macro's errors.
+/// The mistakes because of which a graph was not built, with the messages of the macro.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// The graph.
     pub graph: String,
-    /// The messages, one a mistake.
+    /// The messages, one for each mistake.
     pub mistakes: Vec<String>,
 }
 

@@ -34,8 +34,8 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
-//! let out = Launch::compile().invoke(Countdown::update().seconds(2), Config::default(), ()).await?;
+//! # async fn main() -> hier_core::Result<()> {
+//! let out = Launch::compile().invoke(Countdown::update().seconds(2)).await?;
 //! assert_eq!(out.state().log, ["2 …", "1 …", "Lift-off!"]);
 //! # Ok(())
 //! # }

@@ -1,4 +1,12 @@
-//! Everything a program needs: `use hier_core::prelude::*;`
+//! The names that most programs use: `use hier_core::prelude::*;`
+//!
+//! A name is in the prelude if most programs write it and if a glob import of it is safe. It is safe if it hides nothing that the
+//! standard library imports by itself, and if `axum`, `anyhow` and `tokio` export no such name. The prelude has therefore no `Result` and
+//! no `Event`: use [`hier_core::Result`](crate::Result) and [`hier_core::Event`](crate::Event). `State` is the derive macro alone.
+//!
+//! Traits are imported without their names, so that their methods can be called. To write a bound or an implementation, import the trait
+//! from its module. Other types come from their modules too: options of nodes and graphs that are built at run time from
+//! [`graph`](mod@crate::graph), channels and dynamic states from [`state`](crate::state).
 
 #[doc = include_str!("prelude/state.md")]
 pub use hier_macros::State;
@@ -9,19 +17,10 @@ pub use hier_macros::graph;
 // The derive of `JsonSchema` names its crate by this name.
 pub use schemars::{self, JsonSchema};
 pub use serde::{Deserialize, Serialize};
-pub use tokio_util::sync::CancellationToken;
 
-pub use crate::checkpoint::{MemorySaver, WhenRunning};
-pub use crate::graph::{
-    Cache, Checkpoints, Command, CompiledGraph, END, Failure, Graph, GraphBuilder, NodeDef, Payload, Retry, START,
-    Sent, Signal, Target, Task,
-};
-pub use crate::message::{Message, Messages, ToolCall};
-pub use crate::reducer::Identified;
-pub use crate::state::{
-    DynState, DynUpdate, IsLastStep, Overwrite, RemainingSteps, Schema, State, Update, Values, Write, wants_tools,
-};
-pub use crate::{
-    Config, Durability, Event, EventStream, NodeError, Outcome, Result, Run, RunControl, RunError, StateUpdate,
-    StreamMode,
-};
+pub use crate::checkpoint::MemorySaver;
+pub use crate::graph::{Command, END, Graph as _, START, Sent};
+pub use crate::message::{Message, Messages};
+pub use crate::reducer::Identified as _;
+pub use crate::state::{State as _, Update as _, Values as _};
+pub use crate::{Config, NodeError, Outcome, Run, RunError, StreamMode};

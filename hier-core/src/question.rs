@@ -16,55 +16,54 @@ use crate::checkpoint::codec;
 pub struct Question {
     /// The id of the question: 32 hexadecimal digits.
     pub id: String,
-    /// The node that asks, with the nodes of the graphs around it before it.
+    /// The names of the outer nodes and of the node that asks.
     pub path: Vec<String>,
     /// The question.
     pub value: Value,
-    /// Whether it needs no answer any more: it has one, or was withdrawn.
+    /// True if the question is answered or withdrawn.
     #[serde(default)]
     pub answered: bool,
-    /// Whether it was withdrawn: the graph that asked it was changed by `update_state`, and asks anew if it still has to.
+    /// True if `update_state` changed the graph that asked. The graph asks again if it still needs an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
-    /// Who answers it.
+    /// The source of the answer.
     #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
     pub kind: QuestionKind,
-    /// When it is answered at the latest: by the clock, with nothing or with the default that was given with it.
+    /// The time at which the question is answered with its default, or with nothing.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub due: Option<SystemTime>,
-    /// The answer that it gets when it is due.
+    /// The answer at the due time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// The JSON schema of its answer, if the node gave it ([`Interrupt::schema`](crate::Interrupt::schema)).
+    /// The JSON Schema of the answer: [`Interrupt::schema`](crate::Interrupt::schema).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Where its answer goes.
     #[serde(default)]
     pub(crate) asker: Option<Asker>,
 }
 
-/// Who answers a question.
+/// The source of the answer to a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionKind {
-    /// Somebody outside: [`Run::interrupt`](crate::Run::interrupt).
+    /// A client or a person: [`Run::interrupt`](crate::Run::interrupt).
     #[default]
     Person,
     /// The clock: [`Run::sleep_until`](crate::Run::sleep_until).
     Timer,
-    /// Whoever sends this signal: [`Run::signal`](crate::Run::signal).
+    /// The sender of this signal: [`Run::signal`](crate::Run::signal).
     Signal(Arc<str>),
 }
 
 impl QuestionKind {
-    /// Whether somebody outside answers it.
+    /// Returns true if a client or a person answers.
     pub fn is_person(&self) -> bool {
         *self == Self::Person
     }
 }
 
-/// A time as milliseconds since 1970, the next whole one.
+/// Serializes a time as milliseconds since 1970, rounded up.
 mod millis {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -90,12 +89,12 @@ impl Question {
         Self { id, path, value, answered: false, withdrawn: false, kind, due, default, schema, asker }
     }
 
-    /// Whether it is answered by the clock or a signal: the thread is woken for it.
+    /// Returns true if a timer or a signal resumes the thread.
     pub(crate) fn is_woken(&self) -> bool {
         self.due.is_some() || !self.kind.is_person()
     }
 
-    /// What is asked, as a value of this type.
+    /// Parses the value of the question.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -106,7 +105,7 @@ impl Question {
     ///     euros: u32,
     /// }
     ///
-    /// fn ask(question: &Question) -> Result<String> {
+    /// fn ask(question: &Question) -> hier_core::Result<String> {
     ///     let payment: Payment = question.parse()?;
     ///     Ok(format!("pay {} euros?", payment.euros))
     /// }
@@ -116,28 +115,28 @@ impl Question {
     }
 }
 
-/// The task that asks, of whatever graph in the tree.
+/// The task that asks, in the root graph or a subgraph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Asker {
     pub(crate) namespace: String,
     pub(crate) checkpoint: Uuid,
     pub(crate) task: Uuid,
     pub(crate) path: String,
-    /// Which of the task's questions it is, from 0.
+    /// The number of the question among those of its task, from 0.
     pub(crate) number: usize,
     /// The hash of the question's key or value: only a question with this identity takes the answer.
     pub(crate) identity: String,
 }
 
 impl Question {
-    /// The graph that asks, as `node:task` for each level below the root; nothing for the root itself.
+    /// Returns the namespace of the graph that asks, as `node:task` for each level below the root.
     #[doc(hidden)]
     pub fn namespace(&self) -> impl Iterator<Item = &str> {
         let asker = self.asker.as_ref().map_or("", |asker| asker.namespace.as_str());
         asker.split('|').filter(|level| !level.is_empty())
     }
 
-    /// The id of the root graph's task that asks, itself or by a graph that it runs.
+    /// Returns the id of the root graph's task that asks, directly or through a subgraph.
     pub(crate) fn root_task(&self) -> Option<String> {
         let asker = self.asker.as_ref()?;
         match asker.namespace.split('|').next().filter(|level| !level.is_empty()) {

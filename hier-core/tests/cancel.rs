@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::{Failure, Graph};
 use hier_core::prelude::*;
-use hier_core::{RunControl, StopReason};
+use hier_core::{CancellationToken, RunControl, StopReason};
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -106,10 +107,10 @@ mod by_token {
 
     async fn cancelled() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
-        let config = Config::default().cancel(token.clone());
+        let config = Config::new().cancel(token.clone());
         let run = tokio::spawn({
             let desk = desk.clone();
-            async move { (Tree::compile().invoke(Trace::update(), config, desk.clone()).await, desk.count()) }
+            async move { (Tree::compile().invoke(Trace::update()).config(config).context(desk.clone()).await, desk.count()) }
         });
         desk.until(TASKS).await;
         token.cancel();
@@ -134,8 +135,8 @@ mod by_token {
     async fn a_run_that_is_cancelled_before_it_starts_runs_nothing() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         token.cancel();
-        let config = Config::default().cancel(token);
-        let ended = Tree::compile().invoke(Trace::update(), config, desk.clone()).await;
+        let config = Config::new().cancel(token);
+        let ended = Tree::compile().invoke(Trace::update()).config(config).context(desk.clone()).await;
         assert!(matches!(ended, Err(RunError::Cancelled { .. })));
         assert_eq!(Arc::strong_count(&desk), 1);
     }
@@ -143,8 +144,9 @@ mod by_token {
     #[tokio::test]
     async fn a_stream_ends_with_the_cancellation() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
-        let config = Config::default().cancel(token.clone());
-        let mut events = Tree::compile().stream(Trace::update(), config, desk.clone(), [StreamMode::Values]);
+        let config = Config::new().cancel(token.clone());
+        let mut events =
+            Tree::compile().stream(Trace::update()).config(config).context(desk.clone()).modes([StreamMode::Values]);
         desk.until(TASKS).await;
         token.cancel();
         assert!(matches!(events.next().await, Some(Err(RunError::Cancelled { .. }))));
@@ -174,10 +176,10 @@ mod by_token {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_node_that_computes_can_ask() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
-        let config = Config::default().cancel(token.clone());
+        let config = Config::new().cancel(token.clone());
         let run = tokio::spawn({
             let desk = desk.clone();
-            async move { Computes::compile().invoke(Trace::update(), config, desk).await }
+            async move { Computes::compile().invoke(Trace::update()).config(config).context(desk).await }
         });
         desk.until(2).await;
         token.cancel();
@@ -210,10 +212,12 @@ mod by_token {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_cancelled_run_returns_when_its_last_task_is_gone() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
-        let config = Config::default().cancel(token.clone()).max_concurrency(1);
+        let config = Config::new().cancel(token.clone()).max_concurrency(1);
         let run = tokio::spawn({
             let desk = desk.clone();
-            async move { (Queue::compile().invoke(Trace::update(), config, desk.clone()).await, desk.count()) }
+            async move {
+                (Queue::compile().invoke(Trace::update()).config(config).context(desk.clone()).await, desk.count())
+            }
         });
         desk.until(1).await;
         token.cancel();
@@ -246,7 +250,7 @@ mod by_timeout {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_subgraph_that_takes_too_long_is_gone_when_the_run_ends() {
         let desk = Desk::default();
-        let out = Impatient::compile().invoke(Trace::update(), Config::default(), desk.clone()).await.unwrap();
+        let out = Impatient::compile().invoke(Trace::update()).context(desk.clone()).await.unwrap();
         assert_eq!((out.state().log.as_slice(), desk.count()), (&["Tree".to_owned()][..], 0));
     }
 }
@@ -258,7 +262,7 @@ mod by_dropping {
         let desk = Desk::default();
         let run = tokio::spawn({
             let desk = desk.clone();
-            async move { Tree::compile().invoke(Trace::update(), Config::default(), desk).await }
+            async move { Tree::compile().invoke(Trace::update()).context(desk).await }
         });
         desk.until(TASKS).await;
         run.abort();
@@ -280,7 +284,7 @@ mod by_dropping {
     #[tokio::test]
     async fn dropping_the_stream_cancels_the_whole_tree() {
         let desk = Desk::default();
-        let mut events = Tree::compile().stream(says("in"), Config::default(), desk.clone(), [StreamMode::Values]);
+        let mut events = Tree::compile().stream(says("in")).context(desk.clone()).modes([StreamMode::Values]);
         assert!(events.next().await.is_some());
         desk.until(TASKS).await;
         drop(events);
@@ -290,11 +294,11 @@ mod by_dropping {
     #[tokio::test]
     async fn tasks_that_wait_for_their_turn_never_begin() {
         let desk = Desk::default();
-        let config = Config::default().max_concurrency(2);
+        let config = Config::new().max_concurrency(2);
         let run = Tree::compile();
         let run = tokio::spawn({
             let desk = desk.clone();
-            async move { run.invoke(Trace::update(), config, desk).await }
+            async move { run.invoke(Trace::update()).config(config).context(desk).await }
         });
         desk.until(2).await;
         run.abort();
@@ -328,7 +332,7 @@ mod by_dropping {
             let desk = Desk::default();
             let run = tokio::spawn({
                 let desk = desk.clone();
-                async move { Gated::compile().invoke(Trace::update(), Config::default(), desk).await }
+                async move { Gated::compile().invoke(Trace::update()).context(desk).await }
             });
             desk.until(2).await;
             run.abort();
@@ -368,8 +372,8 @@ mod by_drain {
     where
         G: Graph<State = Trace, Context = RunControl, Input = hier_core::graph::Whole, Output = Trace>,
     {
-        let config = Config::default().control(control.clone());
-        G::compile().invoke(Trace::update(), config, control).await.unwrap()
+        let config = Config::new().control(control.clone());
+        G::compile().invoke(Trace::update()).config(config).context(control).await.unwrap()
     }
 
     fn assert_stopped(outcome: &Outcome<Trace>, log: &[&str], next: &[&str]) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::Graph;
 use hier_core::prelude::*;
 use tokio::time::{Instant, sleep};
 
@@ -91,8 +92,8 @@ mod limits {
     async fn no_more_tasks_run_at_once_than_may_and_all_that_may() {
         for (limit, most, waves) in [(1, 1, 20), (3, 3, 7), (19, 19, 2), (20, 20, 1), (99, 20, 1)] {
             let (desk, begin) = (Desk::default(), Instant::now());
-            let config = Config::default().max_concurrency(limit);
-            let out = Items::compile().invoke(Trace::update(), config, desk.clone()).await.unwrap();
+            let config = Config::new().max_concurrency(limit);
+            let out = Items::compile().invoke(Trace::update()).config(config).context(desk.clone()).await.unwrap();
             assert_eq!(out.state().log, numbers());
             assert_eq!(desk.most.load(Ordering::SeqCst), most, "limit {limit}");
             assert_eq!(begin.elapsed().as_millis() / 10, waves, "limit {limit}");
@@ -104,8 +105,8 @@ mod limits {
         for limit in 1..6 {
             for _ in 0..20 {
                 let desk = Desk::default();
-                let config = Config::default().max_concurrency(limit);
-                let out = Mixed::compile().invoke(Trace::update(), config, desk.clone()).await.unwrap();
+                let config = Config::new().max_concurrency(limit);
+                let out = Mixed::compile().invoke(Trace::update()).config(config).context(desk.clone()).await.unwrap();
                 assert_eq!(out.state().log, numbers());
                 assert!(desk.most.load(Ordering::SeqCst) <= limit, "limit {limit}");
                 assert_eq!(desk.total.load(Ordering::SeqCst), 20);
@@ -115,15 +116,15 @@ mod limits {
 
     #[tokio::test]
     async fn none_at_once_is_refused() {
-        let config = Config::default().max_concurrency(0);
-        let ended = Items::compile().invoke(Trace::update(), config, Desk::default()).await;
+        let config = Config::new().max_concurrency(0);
+        let ended = Items::compile().invoke(Trace::update()).config(config).context(Desk::default()).await;
         assert!(matches!(ended, Err(RunError::Config(text)) if text.contains("`max_concurrency`")));
     }
 
     #[tokio::test(start_paused = true)]
     async fn waits_overlap() {
         let begin = Instant::now();
-        let _ = Items::compile().invoke(Trace::update(), Config::default(), Desk::default()).await.unwrap();
+        let _ = Items::compile().invoke(Trace::update()).context(Desk::default()).await.unwrap();
         assert_eq!(begin.elapsed().as_millis() / 10, 1, "twenty waits of 10 ms take as long as one");
     }
 }
@@ -181,8 +182,8 @@ mod cores {
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
     {
         let graph = G::compile();
-        let outside = graph.invoke(Trace::update(), Config::default(), Desk::default()).await.unwrap();
-        let stream = graph.stream(Trace::update(), Config::default(), Desk::default(), [StreamMode::Values]);
+        let outside = graph.invoke(Trace::update()).context(Desk::default()).await.unwrap();
+        let stream = graph.stream(Trace::update()).context(Desk::default()).modes([StreamMode::Values]);
         let inside = stream.outcome().await.unwrap();
         assert_eq!(outside.state().log, inside.state().log);
         inside.state().log.len()
@@ -240,8 +241,8 @@ mod fairness {
         let desk = Desk::default();
         let other = desk.clone();
         let other = tokio::spawn(async move { other.enter() });
-        let config = Config::default().recursion_limit(1_000_000);
-        let out = Spins::compile().invoke(Trace::update(), config, desk).await.unwrap();
+        let config = Config::new().recursion_limit(1_000_000);
+        let out = Spins::compile().invoke(Trace::update()).config(config).context(desk).await.unwrap();
         assert_eq!(out.state().log, ["seen"]);
         other.await.unwrap();
     }
@@ -268,7 +269,7 @@ mod deep {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn ten_thousand_tasks_keep_their_order() {
-        let out = Wide::compile().invoke(Trace::update(), Config::default(), ()).await.unwrap();
+        let out = Wide::compile().invoke(Trace::update()).await.unwrap();
         assert!(out.state().log.iter().enumerate().all(|(n, text)| *text == n.to_string()));
         assert_eq!(out.state().log.len(), 10_000);
     }

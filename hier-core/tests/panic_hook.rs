@@ -4,6 +4,7 @@
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::graph::{GraphBuilder, NodeDef};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ async fn told() -> String {
     let mut graph = GraphBuilder::<Trace>::new("graph");
     graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
     let graph = graph.compile().expect("the graph is right");
-    graph.invoke(Trace::update(), Config::default(), ()).await.expect_err("the node panics").to_string()
+    graph.invoke(Trace::update()).await.expect_err("the node panics").to_string()
 }
 
 fn boom() {

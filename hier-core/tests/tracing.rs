@@ -55,7 +55,7 @@ async fn a_run_has_spans_of_steps_and_tasks() {
     let spans = Arc::new(Mutex::new(Vec::new()));
     let subscriber = tracing_subscriber::registry().with(Spans(spans.clone()));
     let guard = tracing::subscriber::set_default(subscriber);
-    let outcome = Traced::compile().invoke(Log::default(), Config::default(), ()).await.expect("it runs");
+    let outcome = Traced::compile().invoke(Log::default()).await.expect("it runs");
     drop(guard);
     assert!(outcome.is_finished());
     let spans = spans.lock().expect("the spans").clone();

@@ -30,8 +30,8 @@ async fn answer(chat: &Chat) -> ChatUpdate {
 async fn say(saver: &Arc<impl Checkpointer>, thread: &str, text: &str) -> Vec<String> {
     let graph = Talk::compile().checkpointer(saver.clone());
     let said = Chat::update().messages(Messages::from(text));
-    let out = graph.invoke(said, Config::thread(thread), ()).await.expect("a run");
-    let stored = graph.state(Config::thread(thread)).await.expect("the thread");
+    let out = graph.invoke(said).thread(thread).await.expect("a run");
+    let stored = graph.state(thread).await.expect("the thread");
     assert_eq!(out.state().messages, stored.values.messages, "what is in memory is what is stored");
     out.state().messages.iter().map(Message::text).collect()
 }

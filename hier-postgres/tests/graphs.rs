@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, DynUpdates};
 use hier_core::prelude::*;
+use hier_core::{Durability, async_trait};
 use hier_sqlite::Sqlite;
 use hier_testkit::{Layered, SaverLayer};
 use rusqlite::Connection;
@@ -133,10 +133,10 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
         (Ticking::compile().checkpointer(locking.clone()), Ticking::compile().checkpointer(saver.clone()));
     for at in [0, 1, 3] {
         let thread = new_thread();
-        let config = || Config::thread(&thread).durability(Durability::Async);
+        let config = || Config::new().thread(&thread).durability(Durability::Async);
         let stop = Stop::at(at);
         tokio::select! {
-            ended = locked.invoke(Count::default(), config(), stop.clone()) => panic!("it does not wait: {ended:?}"),
+            ended = locked.invoke(Count::default()).config(config()).context(stop.clone()) => panic!("it does not wait: {ended:?}"),
             reached = timeout(LONG, stop.reached.notified()) => reached.expect("it does not wait for its commits"),
         }
         let stored = timeout(LONG, free.state(config())).await.expect("reads do not wait").expect("the thread");
@@ -153,8 +153,8 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
         assert!(log.len() <= at, "more is stored than was done: {log:?}");
         let on = Stop::at(usize::MAX);
         let ended = match stored.checkpoint {
-            Some(_) => free.invoke((), config(), on).await,
-            None => free.invoke(Count::default(), config(), on).await,
+            Some(_) => free.invoke(()).config(config()).context(on).await,
+            None => free.invoke(Count::default()).config(config()).context(on).await,
         };
         assert_eq!(ended.expect("it goes on").into_state().log, [0, 1, 2, 3, 4]);
     }
@@ -186,7 +186,7 @@ async fn write() -> DraftUpdate {
     Draft::update().text("a letter")
 }
 
-async fn review(draft: &Draft, run: &hier_core::Run) -> Result<DraftUpdate> {
+async fn review(draft: &Draft, run: &hier_core::Run) -> hier_core::Result<DraftUpdate> {
     let answer: String = run.interrupt(&draft.text).await?;
     Ok(Draft::update().log([answer]))
 }
@@ -196,7 +196,7 @@ graph! { Drafting<Draft> = Graph { nodes: [write, review], edges: [START >> writ
 graph! { Office<Case> = Graph { nodes: [Drafting], edges: [START >> Drafting >> END] } }
 
 async fn run(graph: &dyn DynGraph, saver: &Arc<dyn Checkpointer>, thread: &str, input: DynInput) -> Outcome<Value> {
-    let mut run = DynRun::new(input, Config::thread(thread));
+    let mut run = DynRun::new(input, Config::new().thread(thread));
     run.saver = Some(saver.clone());
     graph.run(run).await.expect("it runs")
 }
@@ -207,7 +207,7 @@ async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
     let thread = &*new_thread();
     let asked = run(&*graph, &handles[0], thread, DynInput::New(json!({}))).await;
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    let root = graph.state(handles[1].clone(), Config::thread(thread)).await.expect("the thread");
+    let root = graph.state(handles[1].clone(), Config::new().thread(thread)).await.expect("the thread");
     let place = root.tasks[0].state.clone().expect("the task runs a graph");
     let mut changes = Vec::new();
     for number in 0..8 {

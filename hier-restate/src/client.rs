@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
 use hier_core::drive::{self, Settings};
-use hier_core::graph::{DynInput, DynSnapshot, DynUpdates};
+use hier_core::graph::{BoxFuture, DynInput, DynSnapshot, DynUpdates, GraphRequest, RequestKind};
 use hier_core::{Config, Outcome, Question};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
@@ -196,10 +196,28 @@ pub(crate) fn told(status: StatusCode, said: &str) -> String {
 pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     let settings = Settings::of(config);
     if settings.thread.is_empty() {
-        return Err(Error::Input("the configuration names no thread: use `Config::thread(id)`".to_owned()));
+        return Err(Error::Input("the configuration names no thread: add `.thread(id)`".to_owned()));
     }
     drive::check(config).map_err(|error| Failure::of(&error))?;
     Ok(settings)
+}
+
+/// The kind of a request that runs a graph on the cluster: [`RemoteGraph::invoke`].
+#[derive(Debug)]
+pub struct RemoteInvoke {
+    graph: RemoteGraph,
+    input: DynInput,
+}
+
+impl RequestKind<()> for RemoteInvoke {
+    type Output = Result<Outcome<Value>, Error>;
+
+    fn into_run(self, config: Arc<Config>, _: Arc<()>) -> BoxFuture<'static, Self::Output> {
+        Box::pin(async move {
+            let Self { graph, input } = self;
+            graph.begin(Uuid::new_v4(), input, settings_of(&config)?, None).await
+        })
+    }
 }
 
 impl RemoteGraph {
@@ -217,11 +235,11 @@ impl RemoteGraph {
         format!("{}/{}/{handler}", encoded(&self.name), encoded(thread))
     }
 
-    /// Runs the graph on a thread until it has finished, asks, or was stopped.
+    /// Returns a request to run the graph on a thread until it finishes, asks a question, or is stopped. Awaiting the request runs it.
     ///
-    /// The run is the cluster's from when it was accepted: dropping the future ends the waiting, not the run.
-    pub async fn invoke(&self, input: DynInput, config: Config) -> Result<Outcome<Value>, Error> {
-        self.begin(Uuid::new_v4(), input, settings_of(&config)?, None).await
+    /// Once the cluster has accepted the run, dropping the future does not end it.
+    pub fn invoke(&self, input: DynInput) -> GraphRequest<RemoteInvoke> {
+        GraphRequest::new(RemoteInvoke { graph: self.clone(), input })
     }
 
     /// Begins the run of this id and waits for its end; if it has begun, or has ended since yesterday, waits for that one.
@@ -268,12 +286,17 @@ impl RemoteGraph {
     }
 
     /// Changes a thread from outside its runs, and returns the configuration that addresses the new checkpoint.
-    pub async fn update_state(&self, config: Config, update: DynUpdates) -> Result<Config, Error> {
+    pub async fn update_state(&self, config: impl Into<Config>, update: DynUpdates) -> Result<Config, Error> {
         self.bulk_update_state(config, vec![vec![update]]).await
     }
 
     /// The same with several supersteps, each of several updates.
-    pub async fn bulk_update_state(&self, config: Config, supersteps: Vec<Vec<DynUpdates>>) -> Result<Config, Error> {
+    pub async fn bulk_update_state(
+        &self,
+        config: impl Into<Config>,
+        supersteps: Vec<Vec<DynUpdates>>,
+    ) -> Result<Config, Error> {
+        let config = config.into();
         let settings = settings_of(&config)?;
         let path = self.path(&settings.thread, "update");
         let updated: Updated = self.call(&path, &UpdateState { settings, supersteps }, Some(Uuid::new_v4())).await?;

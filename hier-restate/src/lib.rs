@@ -23,7 +23,7 @@
 //! // A client.
 //! let desk = Client::new("http://127.0.0.1:8080").graph("desk");
 //! let input = DynInput::New(serde_json::json!({ "accepted": false }));
-//! let end = desk.invoke(input, Config::thread("case-17")).await?;
+//! let end = desk.invoke(input).thread("case-17").await?;
 //! assert_eq!(end.into_state(), serde_json::json!({ "accepted": true }));
 //! # Ok(())
 //! # }
@@ -50,9 +50,9 @@ mod wire;
 mod work;
 
 pub use admin::{register, threads};
-pub use client::{Client, RemoteGraph, Snapshot};
+pub use client::{Client, RemoteGraph, RemoteInvoke, Snapshot};
 pub use context::{ByFunction, ByValue, IntoContext};
 pub use endpoint::{Endpoint, FanOut, loopback};
 pub use error::{Error, Failure};
 pub use runner::Runner;
-pub use stream::{Hub, RemoteStream, Told};
+pub use stream::{Hub, RemoteStream, RemoteStreaming, Told};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::drive::Settings;
-use hier_core::graph::DynInput;
+use hier_core::graph::{DynInput, GraphRequest, StreamKind};
 use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome};
 use serde_json::Value;
@@ -236,27 +236,14 @@ impl Heard {
 }
 
 impl RemoteGraph {
-    /// Runs the graph and hands over its events of these modes as they come.
+    /// Returns a request to stream the events of a run, which [`start`](GraphRequest::start) starts.
     ///
-    /// Workers send them straight to the hub. An event is handed over once, also if the work that told it is done again and tells the
-    /// same; where it tells something else (tokens of a model), [`Told::Lost`] says so, and what the second try tells comes after it.
-    /// The run is the cluster's: dropping the stream does not end it.
-    #[expect(clippy::needless_pass_by_value, reason = "as a compiled graph takes it")]
-    pub fn stream(
-        &self,
-        hub: &Hub,
-        input: DynInput,
-        config: Config,
-        modes: impl IntoIterator<Item = StreamMode>,
-    ) -> RemoteStream {
-        let modes = modes.into_iter().collect();
-        match settings_of(&config) {
-            Ok(settings) => self.stream_as(Uuid::new_v4(), hub, input, settings, modes),
-            Err(error) => {
-                let (told, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
-                RemoteStream { told, run, hub: hub.clone(), token: Uuid::nil(), ended: None }
-            }
-        }
+    /// Workers send the events straight to the hub. Each event is delivered once, even if its work is repeated and sends it again. If
+    /// the repeated work sends other events, such as other tokens of a model, the stream reports [`Told::Lost`] before them. Dropping
+    /// the stream does not end the run, which belongs to the cluster.
+    pub fn stream(&self, hub: &Hub, input: DynInput) -> GraphRequest<RemoteStreaming> {
+        let modes = vec![StreamMode::Updates];
+        GraphRequest::new(RemoteStreaming { graph: self.clone(), hub: hub.clone(), input, modes })
     }
 
     /// The same of the run with this id.
@@ -276,6 +263,34 @@ impl RemoteGraph {
         let graph = self.clone();
         let run = tokio::spawn(async move { graph.begin(run, input, settings, Some(listener)).await });
         RemoteStream { told, run, hub: hub.clone(), token, ended: None }
+    }
+}
+
+/// The kind of a request that streams the events of a run on the cluster: [`RemoteGraph::stream`].
+#[derive(Debug)]
+pub struct RemoteStreaming {
+    graph: RemoteGraph,
+    hub: Hub,
+    input: DynInput,
+    modes: Vec<StreamMode>,
+}
+
+impl StreamKind<()> for RemoteStreaming {
+    type Events = RemoteStream;
+
+    fn set_modes(&mut self, modes: Vec<StreamMode>) {
+        self.modes = modes;
+    }
+
+    fn into_events(self, config: Arc<Config>, _: Arc<()>) -> RemoteStream {
+        let Self { graph, hub, input, modes } = self;
+        match settings_of(&config) {
+            Ok(settings) => graph.stream_as(Uuid::new_v4(), &hub, input, settings, modes),
+            Err(error) => {
+                let (told, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
+                RemoteStream { told, run, hub, token: Uuid::nil(), ended: None }
+            }
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Usage};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, ModelOptions, Usage};
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::{RecordedModel, ScriptedModel};
 use serde_json::json;
 

@@ -4,6 +4,7 @@ use futures_util::StreamExt;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 

@@ -130,7 +130,7 @@ async fn left(
     status: ThreadStatus,
     error: Option<Failure>,
 ) -> ThreadIndex {
-    let mut index = match snapshot(shared, run, log.clone(), Config::thread(&run.thread)).await {
+    let mut index = match snapshot(shared, run, log.clone(), Config::new().thread(&run.thread)).await {
         Some(snapshot) => {
             let waits = status == ThreadStatus::Idle && !snapshot.is_finished();
             let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { status });
@@ -157,7 +157,9 @@ fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
 async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
     settle_due(shared, run, log).await;
-    let Some(snapshot) = snapshot(shared, run, log.clone(), Config::thread(&run.thread)).await else { return Ok(None) };
+    let Some(snapshot) = snapshot(shared, run, log.clone(), Config::new().thread(&run.thread)).await else {
+        return Ok(None);
+    };
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);

@@ -48,7 +48,8 @@ pub(super) fn prepare(
     cancel: CancellationToken,
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
-    let mut config = Config::thread(&run.thread)
+    let mut config = Config::new()
+        .thread(&run.thread)
         .durability(request.durability)
         .stream_subgraphs(request.stream_subgraphs)
         .cancel(cancel);

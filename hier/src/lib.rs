@@ -30,8 +30,8 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<()> {
-//! let out = Launch::compile().invoke(Countdown::update().seconds(2), Config::default(), ()).await?;
+//! # async fn main() -> hier::Result<()> {
+//! let out = Launch::compile().invoke(Countdown::update().seconds(2)).await?;
 //! assert_eq!(out.state().log, ["2 …", "1 …", "Lift-off!"]);
 //! # Ok(())
 //! # }
@@ -99,21 +99,19 @@ pub mod store {
     pub use hier_sqlite::SqliteStore;
 }
 
-/// Everything a program needs: `use hier::prelude::*;`
+/// The names that most programs use: `use hier::prelude::*;`
 ///
-/// The same names as [`hier_agents::prelude`], and those of the savers, models and drawings.
+/// Has the names of [`hier_agents::prelude`], where the rule is written, and the savers and models.
 pub mod prelude {
     pub use hier_agents::prelude::*;
-    pub use hier_draw::Draw;
+    pub use hier_draw::Draw as _;
     #[cfg(feature = "models")]
     pub use hier_models::Model;
 
-    #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
-    pub use crate::checkpoint::Key;
     #[cfg(feature = "postgres")]
     pub use crate::checkpoint::Postgres;
     #[cfg(feature = "sqlite")]
-    pub use crate::checkpoint::{Sqlite, Survives};
+    pub use crate::checkpoint::Sqlite;
 }
 
 /// The page *Coming from LangGraph*, so that its programs are compiled.

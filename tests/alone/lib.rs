@@ -68,7 +68,7 @@ mod tests {
         let saver = Sqlite::in_memory().await.unwrap();
         let graph = Desk::compile().checkpointer(saver);
         let question = Question { question: "what?".to_owned() };
-        let out = graph.invoke(question, Config::thread("t"), ()).await.unwrap();
+        let out = graph.invoke(question).thread("t").await.unwrap();
         assert_eq!(out.state().findings, ["found: what?"]);
         let schema = hier::agent::Tool::<Case, ()>::spec(&look_up {}).parameters;
         assert!(schema.to_string().contains("year"), "{schema}");

@@ -53,8 +53,8 @@ fn shows_cards(editor: &mut Editor) {
     }
     for (at, said) in [
         ("int|errupt_before", "Nodes before which a run stops"),
-        ("re|try: 3", "How often the node is tried"),
-        ("merge|_fields", "The channels that the supervisor takes over"),
+        ("re|try: 3", "The attempts of the node"),
+        ("merge|_fields", "The channels that the supervisor receives"),
         ("Filing> = Ag|ent", "An agent that answers"),
     ] {
         let card = editor.at(at).hover();

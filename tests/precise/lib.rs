@@ -7,6 +7,7 @@ mod tests {
     use hier_core::checkpoint::codec::{decode, decode_json, encode, to_json};
     use hier_core::checkpoint::{Checkpointer, MemorySaver};
     use hier_core::prelude::*;
+    use hier_core::Result;
     use serde_json::{Map, Number, Value, json};
 
     /// The features are on: the text of a number is kept, and so is the order of an object.
@@ -81,9 +82,9 @@ mod tests {
         let backwards = Case { value: ordered(entries.into_iter().rev()), untagged, ..Case::default() };
         assert_eq!(forwards.value, backwards.value);
         for (thread, input) in [("a", &forwards), ("b", &backwards)] {
-            let config = Config::thread(thread);
-            assert!(!graph.invoke(input.clone(), config.clone(), ()).await.unwrap().is_finished());
-            let end = graph.invoke(Command::resume(json!({ "x": 0.1 })), config.clone(), ()).await.unwrap();
+            let config = Config::new().thread(thread);
+            assert!(!graph.invoke(input.clone()).config(config.clone()).await.unwrap().is_finished());
+            let end = graph.invoke(Command::resume(json!({ "x": 0.1 }))).config(config.clone()).await.unwrap();
             assert_eq!(end.state().log, [json!([1, 1]), json!({ "x": 0.1 })]);
             let stored = graph.state(config).await.unwrap().values;
             assert_eq!((&stored.value, &stored.untagged), (&input.value, &input.untagged));

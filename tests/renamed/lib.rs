@@ -85,10 +85,10 @@ mod tests {
     #[tokio::test]
     async fn graphs_of_both_run() {
         let found = super::found::Adds::compile();
-        let out = found.invoke(super::found::Sum::update().number(1), Config::default(), ()).await.unwrap();
+        let out = found.invoke(super::found::Sum::update().number(1)).await.unwrap();
         assert_eq!(out.state().number, 3);
         let given = super::given::Adds::compile();
-        let out = given.invoke(super::given::Sum::update().number(2), Config::default(), ()).await.unwrap();
+        let out = given.invoke(super::given::Sum::update().number(2)).await.unwrap();
         assert_eq!(out.state().number, 5);
     }
 }

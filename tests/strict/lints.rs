@@ -59,8 +59,13 @@
 // The tool below shows that its macro accepts a `Result`.
 #![allow(clippy::missing_errors_doc)]
 
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
 use hier_agents::Json;
+use hier_core::graph::Retry;
+use hier_core::message::ToolCall;
+use hier_core::state::RemainingSteps;
+use hier_core::Result;
 use hier_draw::Draw;
 
 /// The part that states have in common.

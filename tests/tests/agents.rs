@@ -6,6 +6,7 @@ use std::process::{Command as Process, Stdio};
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentLimit, Approval};
+use hier_core::message::ToolCall;
 use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -92,7 +93,7 @@ async fn live(
     let saver = Sqlite::open(file).await.expect("a file");
     let model = ScriptedModel::new(said.to_vec());
     let judge = Judge::compile().checkpointer(saver.clone());
-    let out = judge.invoke(input, Config::thread("claim"), BaseContext::new(model.clone())).await.expect("a run");
+    let out = judge.invoke(input).thread("claim").context(BaseContext::new(model.clone())).await.expect("a run");
     assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
     drop(judge);
     saver.close().await.expect("it closes");

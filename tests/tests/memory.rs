@@ -46,8 +46,8 @@ fn resident() -> u64 {
 }
 
 async fn run(steps: u64) {
-    let config = Config::default().recursion_limit(usize::MAX / 2);
-    let outcome = Loop::compile().invoke(Counter::update().until(steps), config, ()).await;
+    let config = Config::new().recursion_limit(usize::MAX / 2);
+    let outcome = Loop::compile().invoke(Counter::update().until(steps)).config(config).await;
     assert_eq!(outcome.expect("the loop ends").state().both, 2 * (steps - 1));
 }
 

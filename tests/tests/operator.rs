@@ -7,6 +7,7 @@ use hier_sqlite::Sqlite;
 
 use hier_agents::prelude::*;
 use hier_core::graph::{GraphInput, Whole};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ async fn live(file: &Path, input: impl GraphInput<Filing, Whole>, said: &[Messag
     let saver = Sqlite::open(file).await.expect("a file");
     let model = ScriptedModel::new(said.to_vec());
     let office = Office::compile_as_root().checkpointer(saver.clone());
-    let out = office.invoke(input, Config::thread("case"), BaseContext::new(model.clone())).await.expect("a run");
+    let out = office.invoke(input).thread("case").context(BaseContext::new(model.clone())).await.expect("a run");
     assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
     drop(office);
     saver.close().await.expect("it closes");

@@ -39,10 +39,10 @@ pub use parts::agent;
 /// use hier_agents::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let desk = AgentBuilder::<BaseState>::new("desk").system("You answer customers.").compile()?;
 /// let context = BaseContext::new(ScriptedModel::new([Message::assistant("We open at nine.")]));
-/// let out = desk.invoke(Message::user("When do you open?"), Config::default(), context).await?;
+/// let out = desk.invoke(Message::user("When do you open?")).context(context).await?;
 /// assert_eq!(out.ending(), Some(&AgentEnd::Text));
 /// assert_eq!(out.state().current_agent_report, "We open at nine.");
 /// # Ok(())
@@ -195,6 +195,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// # use hier_agents::AgentBuilder;
     /// # use hier_agents::layer::Emails;
     /// # use hier_agents::prelude::*;
+    /// # use hier_agents::layer::{Limit, Redact};
     /// let agent = AgentBuilder::<BaseState>::new("support").layer(Limit::new().model_calls(50)).layer(Redact::new(Emails));
     /// # let _ = agent;
     /// ```
@@ -307,10 +308,10 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let judge = AgentBuilder::<Review>::new("judge").answer(&Review::channels().verdict).compile()?;
     /// let model = ScriptedModel::new([Message::call("final_answer", json!({"accepted": true}))]);
-    /// let out = judge.invoke(Message::user("Is it right?"), Config::default(), BaseContext::new(model)).await?;
+    /// let out = judge.invoke(Message::user("Is it right?")).context(BaseContext::new(model)).await?;
     /// assert_eq!(out.ending(), Some(&AgentEnd::Answer));
     /// assert_eq!(out.state().verdict, Some(Verdict { accepted: true }));
     /// # Ok(())

@@ -19,6 +19,7 @@ type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Se
 /// ```
 /// use hier_agents::AgentBuilder;
 /// use hier_agents::prelude::*;
+/// use hier_agents::Compact;
 ///
 /// let agent = AgentBuilder::<BaseState>::new("support").layer(Compact::new().at(0.7).context_tokens(32_000));
 /// # let _ = agent;

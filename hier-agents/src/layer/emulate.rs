@@ -27,11 +27,11 @@ use hier_core::state::Values;
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let paid = Emulate::new(|call| (call.name == "refund").then(|| format!("paid {}", call.args["order"])));
 /// let desk = AgentBuilder::<BaseState>::new("desk").tool(refund::TOOL).layer(paid).compile()?;
 /// let model = ScriptedModel::new([Message::call("refund", json!({"order": 7})), Message::assistant("Done.")]);
-/// let out = desk.invoke(Message::user("Pay 7 back."), Config::default(), BaseContext::new(model)).await?;
+/// let out = desk.invoke(Message::user("Pay 7 back.")).context(BaseContext::new(model)).await?;
 /// assert_eq!(out.state().messages.get(2).unwrap().text(), "paid 7");
 /// # Ok(())
 /// # }

@@ -25,6 +25,7 @@ type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Se
 /// # use std::sync::Arc;
 /// # use hier_agents::{AgentBuilder, ChatModel};
 /// # use hier_agents::prelude::*;
+/// # use hier_agents::layer::Fallback;
 /// struct Desk {
 ///     base: BaseContext,
 ///     cheap: Arc<dyn ChatModel>,

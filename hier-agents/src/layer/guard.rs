@@ -19,6 +19,7 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
 /// use hier_agents::prelude::*;
+/// use hier_core::message::ToolCall;
 ///
 /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 /// struct Chat {

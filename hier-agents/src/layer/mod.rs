@@ -5,6 +5,7 @@
 //!
 //! ```
 //! use hier_agents::prelude::*;
+//! use hier_agents::layer::{Limit, Redact};
 //! use hier_agents::layer::Emails;
 //!
 //! graph! {
@@ -95,6 +96,7 @@ pub(crate) use tool::ToolEnd;
 /// use hier_agents::layer::{ModelCall, ModelReply, NextModel};
 /// use hier_core::async_trait;
 /// use hier_agents::prelude::*;
+/// use hier_agents::layer::Layer;
 /// use hier_testkit::ScriptedModel;
 ///
 /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -117,7 +119,7 @@ pub(crate) use tool::ToolEnd;
 ///         &self,
 ///         mut call: ModelCall<'_, Chat, BaseContext>,
 ///         next: NextModel<'_, Chat, BaseContext>,
-///     ) -> Result<ModelReply<Chat>> {
+///     ) -> hier_core::Result<ModelReply<Chat>> {
 ///         let told = format!("Be {}. The customer is {}.", self.tone, call.state().mood);
 ///         call.request.messages = [Message::system(told)].into_iter().chain(call.request.messages.iter().cloned()).collect();
 ///         let reply = next.call(call).await?;
@@ -131,10 +133,10 @@ pub(crate) use tool::ToolEnd;
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let model = ScriptedModel::new([Message::assistant("It is on its way.")]);
 /// let asked = Chat::update().mood("angry").messages(Message::user("Where is my parcel?"));
-/// let out = Support::compile().invoke(asked, Config::default(), BaseContext::new(model.clone())).await?;
+/// let out = Support::compile().invoke(asked).context(BaseContext::new(model.clone())).await?;
 /// assert_eq!(out.state().words, 5);
 /// assert_eq!(model.requests()[0].messages.get(0).unwrap().text(), "Be brief. The customer is angry.");
 /// # Ok(())

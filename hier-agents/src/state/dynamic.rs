@@ -29,6 +29,7 @@ use hier_core::state::{
 ///
 /// use hier_agents::{AgentBuilder, DynBaseState};
 /// use hier_agents::prelude::*;
+/// use hier_core::state::Schema;
 ///
 /// # fn main() -> Result<(), hier_core::BuildError> {
 /// let schema = Arc::new(Schema::new().last("artifact"));

@@ -2,6 +2,7 @@
 
 pub(super) mod base;
 pub(super) mod budget;
+pub(super) mod chat;
 pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;

@@ -102,9 +102,9 @@ impl AgentTurn {
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let context = BaseContext::new(ScriptedModel::new([Message::assistant("Hello!")]));
-/// let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await?;
+/// let out = Chat::compile().invoke(Message::user("Good morning")).context(context).await?;
 /// match out.ending() {
 ///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
 ///     Some(end) => panic!("{end}"),
@@ -204,10 +204,17 @@ impl BaseState {
 pub trait AgentOutcome {
     /// How the agent's turn ended; none if it has not ended, as while a question is open.
     fn ending(&self) -> Option<&AgentEnd>;
+
+    /// Returns the agent's answer or report as a text. Empty until the agent has answered.
+    fn text(&self) -> &str;
 }
 
 impl<S: Contains<BaseState>> AgentOutcome for Outcome<S> {
     fn ending(&self) -> Option<&AgentEnd> {
         self.state().part().ending()
+    }
+
+    fn text(&self) -> &str {
+        &self.state().part().current_agent_report
     }
 }

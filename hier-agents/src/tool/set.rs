@@ -22,6 +22,7 @@ use hier_core::Run;
 /// use hier_agents::{ToolAnswer, ToolSpec, Toolset};
 /// use hier_core::async_trait;
 /// use hier_agents::prelude::*;
+/// use hier_core::message::ToolCall;
 /// use hier_testkit::ScriptedModel;
 /// use serde_json::json;
 ///
@@ -36,13 +37,13 @@ use hier_core::Run;
 ///         "till"
 ///     }
 ///
-///     async fn tools(&self) -> Result<Arc<[ToolSpec]>> {
+///     async fn tools(&self) -> hier_core::Result<Arc<[ToolSpec]>> {
 ///         let parameters = json!({"type": "object", "properties": {}});
 ///         let spec = |name: &&str| ToolSpec { name: name.to_string(), description: String::new(), parameters: parameters.clone() };
 ///         Ok(self.commands.iter().map(spec).collect())
 ///     }
 ///
-///     async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
+///     async fn call(&self, call: &ToolCall, _: &Run) -> hier_core::Result<ToolAnswer> {
 ///         Ok(ToolAnswer::Content(format!("{}: done", call.name).into()))
 ///     }
 /// }
@@ -63,10 +64,10 @@ use hier_core::Run;
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let model = ScriptedModel::new([Message::call("open_drawer", json!({})), Message::assistant("It is open.")]);
 /// let shop = Shop { base: BaseContext::new(model), till: Till { commands: vec!["open_drawer"] } };
-/// let out = Clerk::compile().invoke(Message::user("Open it."), Config::default(), shop).await?;
+/// let out = Clerk::compile().invoke(Message::user("Open it.")).context(shop).await?;
 /// assert_eq!(out.state().messages.iter().nth(2).map(Message::text).as_deref(), Some("open_drawer: done"));
 /// # Ok(())
 /// # }

@@ -1,8 +1,10 @@
 //! Every call of a tool has one answer, right behind it, whatever the tool gives.
 
-use hier_agents::{AgentBuilder, Content, Subagent, SubagentPolicy};
+use hier_agents::{AgentBuilder, Content, Subagent, SubagentPolicy, ToolCallId};
 
 use hier_agents::prelude::*;
+use hier_core::graph::{GraphBuilder, Task};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -67,7 +69,7 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
         let saver = hier_core::checkpoint::MemorySaver::new();
         let desk = Archive::compile_as_root().checkpointer(saver);
         let context = BaseContext::new(model);
-        let end = desk.invoke(Filing::update(), Config::thread("t"), context).await.unwrap();
+        let end = desk.invoke(Filing::update()).thread("t").context(context).await.unwrap();
         let answers = end.state().base.messages.iter().filter(|message| message.tool_call_id().is_some());
         let answers: Vec<String> = answers.map(|answer| answer.content().unwrap().text()).collect();
         for (answer, name) in answers.iter().zip(["file", "Looper"]) {
@@ -75,12 +77,11 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
             assert!(answer.starts_with(&refused), "{depth}: {answer}");
         }
         assert_eq!(answers.len(), 3);
-        let stored = desk.state(Config::thread("t")).await.unwrap().values;
+        let stored = desk.state("t").await.unwrap().values;
         assert!(stored.base.messages.iter().flat_map(Message::tool_calls).all(|call| call.args.is_object()));
     }
     let model = ScriptedModel::new([call("file", json!({ "form": nested(99) })), finish("done")]);
-    let end =
-        Archive::compile_as_root().invoke(Filing::update(), Config::default(), BaseContext::new(model)).await.unwrap();
+    let end = Archive::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model)).await.unwrap();
     let filed = |message: &Message| message.content().is_some_and(|content| content.text().starts_with("filed [["));
     assert!(end.state().base.messages.iter().any(filed), "what is just deep enough is filed");
 }
@@ -92,7 +93,7 @@ graph! {
 async fn said(name: &str) -> Vec<String> {
     let model = ScriptedModel::new([call(name, json!({})), finish("done")]);
     let context = BaseContext::new(model);
-    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     let messages = &out.state().base.messages;
     let made = messages.iter().position(|message| !message.tool_calls().is_empty()).expect("a call");
     let behind = messages.iter().skip(made + 1).take_while(|message| message.tool_calls().is_empty());
@@ -120,7 +121,7 @@ async fn what_a_tool_does_not_answer_is_answered_for_it() {
 async fn any_graph_sees_the_iterations_that_it_is_allowed() {
     let model = ScriptedModel::new([call("looper", json!({"task": "x"})), finish("done")]);
     let context = BaseContext::new(model);
-    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     let told: Vec<String> =
         out.state().base.messages.iter().filter_map(|message| Some(message.content()?.text())).collect();
     assert!(told.iter().any(|text| text == "at most 7"), "{told:?}");

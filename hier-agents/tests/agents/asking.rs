@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_agents::prelude::*;
 use hier_agents::{Body, Budget, ChatChunk, ChatModel, Effort, ModelError, ModelOptions, Spent, ToolSpec, Usage};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::{Event, Result};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -61,7 +62,7 @@ fn says(text: &str) -> Message {
 
 async fn planned(model: &ScriptedModel) -> Result<Trip, RunError> {
     let wish = Trip::update().wish("To the sea");
-    let out = Planner::compile().invoke(wish, Config::default(), BaseContext::new(model.clone())).await?;
+    let out = Planner::compile().invoke(wish).context(BaseContext::new(model.clone())).await?;
     Ok(out.into_state())
 }
 
@@ -107,7 +108,7 @@ async fn another_model_options_and_tools() {
     let base = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(plain.clone()) };
     let desk = Desk { base, smart: Arc::new(smart.clone()) };
     let begin = Trip::update().messages(Message::user("hello"));
-    let out = Chat::compile().invoke(begin, Config::default(), desk).await.unwrap();
+    let out = Chat::compile().invoke(begin).context(desk).await.unwrap();
     let said: Vec<String> = out.state().messages.iter().map(Message::text).collect();
     assert_eq!(said, ["hello", "one", "two", "three"]);
     let request = &plain.requests()[0];
@@ -120,11 +121,10 @@ async fn another_model_options_and_tools() {
 async fn a_budget_that_is_used_up_is_an_error() {
     let model = ScriptedModel::reacting(|_| says("no plan"));
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(2));
-    let error =
-        Planner::compile().invoke(Trip::update().wish("x"), Config::default(), context).await.unwrap_err().to_string();
+    let error = Planner::compile().invoke(Trip::update().wish("x")).context(context).await.unwrap_err().to_string();
     assert!(error.contains("the budget of the whole run is used up (model calls: 2)"), "{error}");
     assert_eq!(model.asked(), 2);
-    let error = Planner::compile().invoke(Trip::update(), Config::default(), BaseContext::default()).await.unwrap_err();
+    let error = Planner::compile().invoke(Trip::update()).context(BaseContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("there is no model to ask"), "{error}");
 }
 
@@ -154,7 +154,7 @@ async fn a_failing_model_is_a_failing_node() {
 #[tokio::test]
 async fn what_is_said_is_streamed() {
     let context = BaseContext::new(ScriptedModel::new([says(r#"{"steps": ["a b c"]}"#)]));
-    let mut events = Planner::compile().stream(Trip::update(), Config::default(), context, [StreamMode::Messages]);
+    let mut events = Planner::compile().stream(Trip::update()).context(context).modes([StreamMode::Messages]);
     let (mut text, mut done) = (String::new(), 0);
     while let Some(event) = events.next().await {
         let Event::Message(spoken) = event.unwrap() else { panic!("only messages were asked for") };
@@ -187,10 +187,10 @@ async fn an_answer_that_is_recorded_is_not_asked_for_again() {
         ScriptedModel::new([says("a draft"), says("no plan"), says(r#"{"steps": ["pack"]}"#), says("another draft")]);
     let context = || BaseContext::new(model.clone()).budget(Budget::new().model_calls(4));
     let graph = Recorded::compile().checkpointer(MemorySaver::new());
-    let asked = graph.invoke(Trip::update().wish("To the sea"), Config::thread("t"), context()).await.unwrap();
+    let asked = graph.invoke(Trip::update().wish("To the sea")).thread("t").context(context()).await.unwrap();
     assert!(!asked.is_finished());
     assert_eq!(model.requests().len(), 3, "an answer that does not fit is asked for again");
-    let end = graph.invoke(Command::resume("To the hills"), Config::thread("t"), context()).await.unwrap();
+    let end = graph.invoke(Command::resume("To the hills")).thread("t").context(context()).await.unwrap();
     let said: Vec<_> = end.state().messages.iter().map(Message::text).collect();
     assert_eq!(said, ["a draft", "another draft"], "another question under the name of the step is asked");
     assert_eq!(end.state().steps, ["pack"]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_agents::{AgentStuck, Body, Budget, Spent, Usage};
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -55,7 +56,7 @@ fn endless() -> ScriptedModel {
 }
 
 async fn run(context: BaseContext) -> Result<Filing, RunError> {
-    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await?;
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await?;
     Ok(out.state().clone())
 }
 
@@ -113,7 +114,7 @@ async fn subagents_side_by_side_have_equal_shares() {
     let model = endless_clerks(&["clerk", "clerk", "clerk"]);
     let budget = Arc::new(Budget::new().model_calls(15).steps(1_000));
     let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
-    let out = Wide::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Wide::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
     let end = out.state();
     assert_eq!(reports(end)[..3], [told, told, told]);
@@ -126,7 +127,7 @@ async fn subagents_side_by_side_have_equal_shares() {
 async fn a_subagent_that_shares_the_state_shares_the_budget() {
     let model = endless_clerks(&["clerk"]);
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(6));
-    let out = Shared::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Shared::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(model.asked(), 6);
     let report = &out.state().base.current_agent_report;
     assert!(report.contains("the budget of the whole run is used up (model calls: 6)"), "{report}");
@@ -151,7 +152,7 @@ async fn a_subagent_leaves_its_supervisor_tokens_to_report_with() {
     let script = std::iter::once(spoken(call("clerk", json!({})))).chain(looks).chain([spoken(finish("in time"))]);
     let model = ScriptedModel::new(script);
     let context = BaseContext::new(model.clone()).budget(Budget::new().tokens(1_000));
-    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!((model.asked(), &*out.state().base.current_agent_report), (92, "in time"));
 }
 
@@ -168,8 +169,7 @@ async fn the_length_of_an_answer_is_bounded_only_where_little_is_left() {
 #[tokio::test]
 async fn an_agent_that_does_not_report_is_ended() {
     let model = endless();
-    let out =
-        Clerk::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Clerk::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(model.asked(), 55, "five more than its iterations");
     let report = &out.state().base.current_agent_report;
     assert_eq!(report, "[FORCED EXIT] Agent exhausted iteration budget (max_iterations=50, iterations_used=55).");
@@ -249,7 +249,7 @@ async fn tools_beside_a_subagent_take_nothing_of_its_budget() {
     });
     let budget = Budget::new().model_calls(12);
     let context = BaseContext::new(model.clone()).budget(budget);
-    let out = Mixed::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    let out = Mixed::compile().invoke(Message::user("go")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     // One before, ten of eleven by the clerk, one after.
     assert_eq!(model.asked(), 12);
@@ -269,7 +269,7 @@ async fn what_is_not_on_the_list_is_not_completed() {
         finish("done"),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Listed::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Listed::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     assert!(out.state().base.is_finished);
     let told = prompt(&model, 2);
     assert!(

@@ -39,7 +39,7 @@ fn roles(state: &BaseState) -> Vec<&'static str> {
 async fn a_text_ends_it_and_the_prompt_is_sent_but_not_stored() {
     let model = ScriptedModel::new([Message::assistant("Hello!")]);
     let context = BaseContext::new(model.clone());
-    let out = Chat::compile().invoke(Message::user("Good morning"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Good morning")).context(context).await.unwrap();
     assert!(out.is_finished());
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     let state = out.state();
@@ -58,7 +58,7 @@ async fn calls_are_made_and_the_model_is_asked_again() {
         Message::assistant("Sunny in both."),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert_eq!(roles(out.state()), ["user", "assistant", "tool", "tool", "assistant"]);
     let sent = ["You answer customers.", "Weather?", "", "sunny in Rome", "sunny in Oslo"];
@@ -69,7 +69,7 @@ async fn calls_are_made_and_the_model_is_asked_again() {
 async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
     let model = ScriptedModel::reacting(|_| call("weather", json!({"city": "Rome"})));
     let context = BaseContext::new(model.clone());
-    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
     assert!(!out.state().is_finished);
     assert_eq!(model.asked(), 3);
@@ -86,7 +86,7 @@ async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
 async fn an_unknown_tool_is_told() {
     let model = ScriptedModel::new([call("wether", json!({})), Message::assistant("Never mind.")]);
     let context = BaseContext::new(model.clone());
-    let out = Chat::compile().invoke(Message::user("Weather?"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
     assert!(out.is_finished());
     assert_eq!(prompt(&model, 1)[3], "Error: wether is not a valid tool, try one of [weather].");
 }
@@ -95,12 +95,12 @@ async fn an_unknown_tool_is_told() {
 async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
     let model = ScriptedModel::new([Message::assistant(""), Message::assistant("Here I am.")]);
     let context = BaseContext::new(model.clone());
-    let out = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Hello?")).context(context).await.unwrap();
     assert_eq!((model.asked(), roles(out.state())), (2, vec!["user", "assistant"]));
 
     let model = ScriptedModel::reacting(|_| Message::assistant(" "));
     let context = BaseContext::new(model.clone());
-    let error = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context).await.unwrap_err();
+    let error = Chat::compile().invoke(Message::user("Hello?")).context(context).await.unwrap_err();
     let failed = AgentFailed::of(&error).unwrap();
     assert_eq!(
         failed.to_string(),
@@ -127,7 +127,7 @@ impl ChatModel for Withheld {
 #[tokio::test]
 async fn a_withheld_answer_is_an_end_of_its_own() {
     let context = BaseContext::new(Withheld);
-    let out = Chat::compile().invoke(Message::user("?"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Filtered)));
     let state = out.state();
     assert_eq!((roles(state), state.is_finished), (vec!["user"], false));
@@ -169,7 +169,7 @@ async fn each_agent_has_its_model_and_options() {
     let context =
         Desk { base: BaseContext::new(base.clone()), smart: std::sync::Arc::new(smart.clone()), cheap: cheap.clone() };
     let input = Filing::update().messages(Message::user("go")).risk(7);
-    let out = Support::compile().invoke(input, Config::default(), context).await.unwrap();
+    let out = Support::compile().invoke(input).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert_eq!((base.asked(), smart.asked(), cheap.asked()), (0, 2, 1));
     let request = &smart.requests()[0];
@@ -198,7 +198,7 @@ async fn as_a_subagent_its_text_is_the_report() {
         call("finish_task", json!({"result": "ok"})),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Head::compile_as_root().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Head::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
     let sent = prompt(&model, 2);
     assert_eq!(sent[..2], ["You research.", "find it"]);
@@ -219,7 +219,7 @@ async fn a_subagent_at_its_limit_is_told_to_its_supervisor() {
     let head = hier_agents::AgentBuilder::<Filing>::react("head");
     let researcher = hier_agents::Subagent::of(&Researcher::compile()).policy(hier_agents::SubagentPolicy::new());
     let head = head.subagent(researcher).compile_as_root().unwrap();
-    let out = head.invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = head.invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
     let told = prompt(&model, 3);
     assert!(told.contains(&"No answer: the agent was ended: it had asked its model 2 times.".to_owned()), "{told:?}");
@@ -242,7 +242,7 @@ impl ChatModel for Short {
 #[tokio::test]
 async fn a_text_that_is_cut_off_is_no_whole_answer() {
     let context = BaseContext::new(Short("Once upon a"));
-    let out = Chat::compile().invoke(Message::user("Tell me a story"), Config::default(), context).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("Tell me a story")).context(context).await.unwrap();
     let end = out.ending().unwrap();
     assert_eq!(*end, AgentEnd::Limit(AgentLimit::Length));
     assert!(!end.is_success() && end.to_string().contains("cut off at the limit of tokens"), "{end}");

@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hier_agents::layer::{ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
 use hier_agents::{
     AgentBuilder, AgentEnd, Budget, ChatModel, ChatRequest, ChatResponse, Messages, ModelError, Subagent,
     SubagentPolicy,
 };
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::message::ToolCall;
+use hier_core::state::wants_tools;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -96,7 +98,7 @@ async fn run(
         context = context.budget(budget);
     }
     let input = Filing::update().messages(Message::user("go"));
-    let out = graph.invoke(input, Config::thread("t"), context).await;
+    let out = graph.invoke(input).thread("t").context(context).await;
     let out = out.unwrap_or_else(|error| panic!("{foreign:?}: {error}"));
     (out.state().clone(), model.asked.load(Ordering::SeqCst))
 }
@@ -335,7 +337,7 @@ async fn a_new_input_gives_a_result_to_an_open_call_behind_foreign_messages() {
         };
         let say = |text: &str| {
             let input = Filing::update().messages(Message::user(text));
-            graph.invoke(input, Config::thread("t"), BaseContext::new(model.clone()))
+            graph.invoke(input).thread("t").context(BaseContext::new(model.clone()))
         };
         assert!(!say("pay").await.unwrap().is_finished());
         let out = say("never mind").await.unwrap();

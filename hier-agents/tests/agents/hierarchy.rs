@@ -75,7 +75,7 @@ async fn package(state: &Filing) -> FilingUpdate {
 async fn run(model: &ScriptedModel) -> Filing {
     let input = Filing::update().draft("  w2 ").findings(["first".to_owned()]);
     let context = BaseContext::new(model.clone());
-    let out = Desk::compile_as_root().invoke(input, Config::default(), context).await.expect("the run ends");
+    let out = Desk::compile_as_root().invoke(input).context(context).await.expect("the run ends");
     assert_eq!(model.remaining(), Some(0), "the script is used up");
     match out {
         Outcome::Finished(state) => state,
@@ -154,10 +154,10 @@ async fn without_a_policy_two_graphs_share_one_state() {
 async fn each_unit_runs_by_itself() {
     let model = ScriptedModel::new([report("alone")]);
     let input = Filing::update().draft("a page");
-    let out = Extractor::compile().invoke(input, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Extractor::compile().invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(out.state().artifact.as_deref(), Some("alone"));
     assert_eq!(offered(&model, 0), ["report_to_supervisor", "raise_exception"]);
-    let out = Sum::compile().invoke(Filing::update(), Config::default(), ()).await.unwrap();
+    let out = Sum::compile().invoke(Filing::update()).await.unwrap();
     assert_eq!(out.state().base.current_agent_report, "0 findings");
 }
 

@@ -2,8 +2,10 @@
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
+use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::state::wants_tools;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -34,7 +36,7 @@ graph! {
     }
 }
 
-async fn think(state: &Filing, run: &Run<BaseContext>) -> Result<FilingUpdate> {
+async fn think(state: &Filing, run: &Run<BaseContext>) -> hier_core::Result<FilingUpdate> {
     let answer = run.model()?.ask(&state.base.messages).tools(tools![pay]).await?;
     Ok(Filing::update().messages(answer.message))
 }
@@ -49,17 +51,17 @@ enum Way {
 /// A conversation with an open approval goes on with another message.
 async fn goes_on(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
     let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new(script));
-    let (config, context) = (|| Config::thread("t"), || BaseContext::new(model.clone()));
+    let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
     let message = |text| Filing::update().messages(Message::user(text));
-    let asked = graph.invoke(message("pay"), config(), context()).await.unwrap();
+    let asked = graph.invoke(message("pay")).config(config()).context(context()).await.unwrap();
     let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
     let more = message("never mind");
     let out = match way {
-        Way::Input => graph.invoke(more, config(), context()).await,
+        Way::Input => graph.invoke(more).config(config()).context(context()).await,
         Way::UpdateOfNode => {
             let node = asked.questions[0].path[0].clone();
             graph.update_state(config(), StateUpdate::update(more).as_node(node)).await.unwrap();
-            graph.invoke((), config(), context()).await
+            graph.invoke(()).config(config()).context(context()).await
         }
     };
     let out = out.unwrap_or_else(|error| panic!("{way:?}: {error}"));
@@ -105,11 +107,11 @@ async fn later_requests_say_that_a_call_was_not_made() {
 async fn a_call_of_a_subagent_that_asked_has_a_result() {
     let (graph, pay) = (Desk::compile_as_root().checkpointer(MemorySaver::new()), call("pay", json!({"eur": 9})));
     let model = ScriptedModel::new([call("clerk", json!({"task": "pay"})), pay, finish("not paid")]);
-    let (config, context) = (|| Config::thread("t"), || BaseContext::new(model.clone()));
+    let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
     let message = |text| Filing::update().messages(Message::user(text));
-    let asked = graph.invoke(message("pay"), config(), context()).await.unwrap();
+    let asked = graph.invoke(message("pay")).config(config()).context(context()).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    assert!(graph.invoke(message("never mind"), config(), context()).await.unwrap().is_finished());
+    assert!(graph.invoke(message("never mind")).config(config()).context(context()).await.unwrap().is_finished());
     let told = result(&model.requests()[2].messages).unwrap_or_default();
     assert!(told.starts_with("Error: no result: a new message came before this call had ended"), "{told}");
 }
@@ -119,9 +121,9 @@ async fn a_call_of_a_subagent_that_asked_has_a_result() {
 async fn a_stored_input_leaves_an_approval_open() {
     let script = [call("pay", json!({"eur": 9})), Message::assistant("Paid.")];
     let (graph, model) = (Own::compile().checkpointer(MemorySaver::new()), ScriptedModel::new(script));
-    let (config, context) = (|| Config::thread("t"), || BaseContext::new(model.clone()));
+    let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
     let message = |text| Filing::update().messages(Message::user(text));
-    assert!(!graph.invoke(message("pay"), config(), context()).await.unwrap().is_finished());
+    assert!(!graph.invoke(message("pay")).config(config()).context(context()).await.unwrap().is_finished());
     graph.update_state(config(), StateUpdate::input(message("never mind"))).await.unwrap();
     let state = graph.state(config()).await.unwrap();
     assert_eq!(result(&state.values.base.messages), None, "the call has no result yet");

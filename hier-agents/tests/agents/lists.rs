@@ -2,6 +2,7 @@
 
 use hier_agents::prelude::*;
 use hier_agents::{Content, Part, TodoList, schema_of};
+use hier_core::message::ToolCall;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use serde_json::json;

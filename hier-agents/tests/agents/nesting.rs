@@ -3,6 +3,7 @@
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
 
 use hier_agents::prelude::*;
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -29,7 +30,7 @@ fn script(levels: usize) -> Vec<Message> {
 #[tokio::test]
 async fn two_hundred_levels() {
     let model = ScriptedModel::new(script(200));
-    let out = tower(200).invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = tower(200).invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(model.remaining(), Some(0));
     let base = &out.state().base;
     assert_eq!(base.current_agent_report, "done");
@@ -74,7 +75,7 @@ async fn each_call_has_a_frame_with_the_state_of_its_caller() {
         finish("done"),
     ]);
     let input = Filing::update().draft("of the top");
-    let out = Top::compile_as_root().invoke(input, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Top::compile_as_root().invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
     let told = &prompt(&model, 3)[4];
     assert_eq!(
         told,

@@ -6,6 +6,7 @@ use hier_agents::{Approval, OperatorQuestion, ask_operator};
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -39,7 +40,7 @@ static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Asks to whom, and fails once after it was told.
 #[tool(needs_approval, retry = 3)]
-async fn transfer(run: &Run<BaseContext>) -> Result<String> {
+async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
     let to: String = run.interrupt(&"to whom?").await?;
     match TRANSFERS.fetch_add(1, Ordering::Relaxed) {
         0 => Err(NodeError::new("the line is busy")),
@@ -51,12 +52,12 @@ async fn transfer(run: &Run<BaseContext>) -> Result<String> {
 async fn a_tool_that_is_tried_again_asks_nothing_twice() {
     let model = ScriptedModel::new([call("transfer", json!({})), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
-    let (thread, context) = (|| Config::thread("t"), || BaseContext::new(model.clone()));
-    let asked = bank.invoke(Filing::update(), thread(), context()).await.unwrap();
+    let (thread, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
+    let asked = bank.invoke(Filing::update()).config(thread()).context(context()).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    let asked = bank.invoke(Command::resume(Approval::Approve), thread(), context()).await.unwrap();
+    let asked = bank.invoke(Command::resume(Approval::Approve)).config(thread()).context(context()).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    let end = bank.invoke(Command::resume("the office"), thread(), context()).await.unwrap();
+    let end = bank.invoke(Command::resume("the office")).config(thread()).context(context()).await.unwrap();
     assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
     assert!(prompt(&model, 1).contains(&"sent to the office".to_owned()), "{:?}", prompt(&model, 1));
 }
@@ -67,7 +68,7 @@ async fn a_tool_that_is_tried_again_asks_nothing_twice() {
 async fn a_call_without_arguments_that_can_be_read_is_not_put_to_the_operator() {
     let model = ScriptedModel::new([call("transfer", json!("{\"to\": \"the off")), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
-    let end = bank.invoke(Filing::update(), Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    let end = bank.invoke(Filing::update()).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
     let told = prompt(&model, 1);
     assert!(told.iter().any(|text| text.contains("`{\"to\": \"the off`. If your answer was cut off")), "{told:?}");
@@ -89,8 +90,8 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_aske
         report("handled"),
     ]);
     let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
-    let (thread, context) = (|| Config::thread("case"), || BaseContext::new(model.clone()));
-    let asked = clerk.invoke(Filing::update(), thread(), context()).await.unwrap();
+    let (thread, context) = (|| Config::new().thread("case"), || BaseContext::new(model.clone()));
+    let asked = clerk.invoke(Filing::update()).config(thread()).context(context()).await.unwrap();
     let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     let asked: Vec<_> = asked.questions.iter().map(|question| &question.value["call"]["args"]).collect();
     assert_eq!(asked, [&json!({"amount": 10})]);
@@ -99,7 +100,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_aske
     {
         assert!(told.iter().any(|text| text.contains(mistake)), "{mistake} in {told:?}");
     }
-    let end = clerk.invoke(Command::resume(Approval::Approve), thread(), context()).await.unwrap();
+    let end = clerk.invoke(Command::resume(Approval::Approve)).config(thread()).context(context()).await.unwrap();
     assert_eq!(end.state().findings, ["paid 10"]);
 }
 
@@ -120,8 +121,8 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     ]);
     let desk = Desk::compile_as_root().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let config = || Config::thread("case");
-    let Outcome::Interrupted(asked) = Box::pin(desk.invoke(Filing::update(), config(), context())).await.unwrap()
+    let config = || Config::new().thread("case");
+    let Outcome::Interrupted(asked) = desk.invoke(Filing::update()).config(config()).context(context()).await.unwrap()
     else {
         panic!("no question")
     };
@@ -129,7 +130,7 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
     assert_eq!(asked.questions[0].path, ["clerk", "tool"]);
     assert_eq!(asked.questions[0].value["call"]["args"], json!({"amount": 10}));
     assert_eq!(asked.questions[0].value["agent"], "clerk");
-    let out = desk.invoke(Command::resume(answer), config(), context()).await.unwrap();
+    let out = desk.invoke(Command::resume(answer)).config(config()).context(context()).await.unwrap();
     assert_eq!(model.remaining(), Some(0));
     let last = prompt(&model, 2);
     assert!(last.iter().any(|text| text == "[TASK FROM SUPERVISOR]\npay"), "goes on in the middle of the clerk");
@@ -163,9 +164,9 @@ async fn an_answer_that_is_no_approval_is_told_which_there_are() {
     let model = ScriptedModel::new([call("pay", json!({"amount": 10})), report("handled")]);
     let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
     let answer = async |answer: Command<Filing>| {
-        clerk.invoke(answer, Config::thread("case"), BaseContext::new(model.clone())).await
+        clerk.invoke(answer).thread("case").context(BaseContext::new(model.clone())).await
     };
-    let asked = clerk.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone())).await.unwrap();
+    let asked = clerk.invoke(Filing::update()).thread("case").context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
     let forms = r#": an approval is {"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
     let wrong = [
@@ -187,8 +188,8 @@ async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedMode
     let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];
     let model = ScriptedModel::new(deep.into_iter().chain([report("known"), report("known"), finish("done")]));
     let office = Office::compile_as_root().checkpointer(MemorySaver::new());
-    let first = office.invoke(Filing::update(), Config::thread("case"), BaseContext::new(model.clone()));
-    let out = Box::pin(first).await.unwrap();
+    let first = office.invoke(Filing::update()).thread("case").context(BaseContext::new(model.clone()));
+    let out = first.await.unwrap();
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
     (office, model, asked)
 }
@@ -201,10 +202,10 @@ async fn an_agent_three_levels_down_asks_the_operator() {
     let value: OperatorQuestion = serde_json::from_value(question.value.clone()).unwrap();
     assert_eq!(value, OperatorQuestion { agent: "back".to_owned(), question: "Which year?".to_owned() });
 
-    let wrong = office.invoke(Command::resume(2025), Config::thread("case"), BaseContext::new(model.clone())).await;
+    let wrong = office.invoke(Command::resume(2025)).thread("case").context(BaseContext::new(model.clone())).await;
     assert!(wrong.unwrap_err().to_string().contains("string"), "an answer of another type is refused");
     let context = BaseContext::new(model.clone());
-    let out = office.invoke(Command::resume("2025"), Config::thread("case"), context).await.unwrap();
+    let out = office.invoke(Command::resume("2025")).thread("case").context(context).await.unwrap();
     assert_eq!(prompt(&model, 3).last_chunk::<2>().map(|[answer, _]| answer.as_str()), Some("2025"));
     let chat: Vec<_> =
         out.state().base.chat_with_operator.iter().filter_map(|said| Some(said.content()?.text())).collect();
@@ -215,8 +216,7 @@ async fn an_agent_three_levels_down_asks_the_operator() {
 #[tokio::test]
 async fn a_question_without_a_text_is_told_to_the_model_and_asks_nobody() {
     let model = ScriptedModel::new([call("ask_operator", json!({"query": 1})), report("done")]);
-    let out =
-        Back::compile().invoke(Filing::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Back::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(out, Outcome::Finished(_)));
     let told = prompt(&model, 1);
     assert!(told.iter().any(|text| text.starts_with("Error: ") && text.contains("question")), "{told:?}");
@@ -233,7 +233,7 @@ async fn a_call_that_needs_approval_among_others_asks_once_and_the_others_are_ma
         (question.id.clone(), answer)
     });
     let context = BaseContext::new(model.clone());
-    let out = office.invoke(Command::answers(answers), Config::thread("case"), context).await.unwrap();
+    let out = office.invoke(Command::answers(answers)).thread("case").context(context).await.unwrap();
     assert!(matches!(out, Outcome::Finished(_)), "{out:?}");
     assert!(prompt(&model, 3).contains(&"the owner".to_owned()));
 }

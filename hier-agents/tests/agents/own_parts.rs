@@ -3,6 +3,7 @@
 
 use hier_agents::TodoList;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use serde_json::{Map, Value};
 
@@ -78,15 +79,15 @@ fn rename_title(stored: &mut Map<String, Value>) -> Result<()> {
 async fn the_reducers_of_the_present_program_put_them_together() {
     let saver = MemorySaver::new();
     let begun = before::Desk::compile().checkpointer(saver.clone());
-    let asked = begun.invoke(before::Case::update(), Config::thread("t"), ()).await.unwrap();
+    let asked = begun.invoke(before::Case::update()).thread("t").await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
     let desk = after::Desk::compile().checkpointer(saver.clone());
-    let end = desk.invoke(Command::resume("rest"), Config::thread("t"), ()).await.unwrap().into_state();
+    let end = desk.invoke(Command::resume("rest")).thread("t").await.unwrap().into_state();
     assert_eq!((end.heading.as_str(), end.marks), ("a title", vec![1, 2, 3, 4, 5]));
     let todo: Vec<(&str, bool)> = end.base.todo_list.iter().collect();
     let steps = ["step 1", "step 2", "step 3", "step 4", "step 5", "rest"];
     assert_eq!(todo, steps.map(|step| (step, step.ends_with(['2', '4']))));
-    assert_eq!(desk.state(Config::thread("t")).await.unwrap().values.marks.len(), 5, "and what is stored now");
+    assert_eq!(desk.state("t").await.unwrap().values.marks.len(), 5, "and what is stored now");
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -107,12 +108,9 @@ async fn nothing() {}
 async fn where_the_channel_has_another_type_or_is_gone_that_is_said() {
     let saver = MemorySaver::new();
     let begun = before::Desk::compile().checkpointer(saver.clone());
-    let _ = begun.invoke(before::Case::update(), Config::thread("t"), ()).await.unwrap();
+    let _ = begun.invoke(before::Case::update()).thread("t").await.unwrap();
     let desk = PoorDesk::compile().checkpointer(saver.clone());
-    refused(desk.state(Config::thread("t")).await, &["channel `marks` cannot be migrated", "keep the channel"]);
+    refused(desk.state("t").await, &["channel `marks` cannot be migrated", "keep the channel"]);
     let desk = other::Desk::compile().checkpointer(saver);
-    refused(
-        desk.state(Config::thread("t")).await,
-        &["channel `marks` cannot be migrated", "let the new type have a new channel"],
-    );
+    refused(desk.state("t").await, &["channel `marks` cannot be migrated", "let the new type have a new channel"]);
 }

@@ -3,6 +3,7 @@
 use hier_agents::ToolErrors;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -66,7 +67,7 @@ async fn fails() -> Result<String> {
 
 async fn run(model: &ScriptedModel) -> Filing {
     let context = BaseContext::new(model.clone());
-    let out = Desk::compile_as_root().invoke(Filing::update(), Config::default(), context).await.expect("the run ends");
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.expect("the run ends");
     out.state().clone()
 }
 
@@ -112,7 +113,7 @@ async fn they_are_refused_unless_the_agent_says_so() {
     let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1}))]);
     let model = ScriptedModel::new([both, report("done")]);
     let context = BaseContext::new(model.clone());
-    let out = Strict::compile().invoke(Filing::update(), Config::default(), context).await.unwrap();
+    let out = Strict::compile().invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.state().base.current_agent_report, "done");
     assert!(prompt(&model, 1)[3].starts_with("Error: Parallel tool calls"));
 }

@@ -3,6 +3,7 @@
 use hier_agents::{ChatChunk, Reasoning};
 
 use hier_agents::prelude::*;
+use hier_core::Event;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -25,7 +26,7 @@ async fn pieces_come_with_the_path_of_who_speaks() {
         finish("done"),
     ]);
     let desk = Desk::compile_as_root();
-    let mut events = desk.stream(Filing::update(), Config::default(), BaseContext::new(model), [StreamMode::Messages]);
+    let mut events = desk.stream(Filing::update()).context(BaseContext::new(model)).modes([StreamMode::Messages]);
     let (mut text, mut whole) = (String::new(), Vec::new());
     while let Some(event) = events.next().await {
         let Event::Message(spoken) = event.unwrap() else { panic!("only messages were asked for") };
@@ -51,7 +52,7 @@ async fn reasoning_and_calls_are_streamed() {
     let id = ending.tool_calls()[0].id.clone();
     let desk = Desk::compile_as_root();
     let context = BaseContext::new(ScriptedModel::new([ending]));
-    let mut events = desk.stream(Filing::update(), Config::default(), context, [StreamMode::Messages]);
+    let mut events = desk.stream(Filing::update()).context(context).modes([StreamMode::Messages]);
     let mut told = Vec::new();
     while let Some(event) = events.next().await {
         told.push(event.unwrap().to_json().unwrap()["data"].clone());
@@ -78,7 +79,7 @@ async fn pieces_of_parallel_calls_can_be_told_apart() {
     let both = calls([("clerk", json!({"task": "x"})), ("clerk", json!({"task": "y"}))]);
     let model = ScriptedModel::new([both, report("one"), report("two"), finish("done")]);
     let wide = Wide::compile_as_root();
-    let mut events = wide.stream(Filing::update(), Config::default(), BaseContext::new(model), [StreamMode::Messages]);
+    let mut events = wide.stream(Filing::update()).context(BaseContext::new(model)).modes([StreamMode::Messages]);
     let mut clerks = std::collections::BTreeSet::new();
     while let Some(event) = events.next().await {
         let event = event.unwrap();
@@ -98,7 +99,7 @@ async fn pieces_of_parallel_calls_can_be_told_apart() {
 async fn pieces_have_the_id_of_their_message() {
     let model = ScriptedModel::new([Message::assistant("let me see"), finish("done")]);
     let clerk = Clerk::compile_as_root();
-    let mut events = clerk.stream(Filing::update(), Config::default(), BaseContext::new(model), [StreamMode::Messages]);
+    let mut events = clerk.stream(Filing::update()).context(BaseContext::new(model)).modes([StreamMode::Messages]);
     let (mut ids, mut done) = (Vec::new(), Vec::new());
     while let Some(event) = events.next().await {
         let Event::Message(spoken) = event.unwrap() else { panic!("only messages were asked for") };

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
 use hier_agents::{NamedTool, Tool, ToolOutput};
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
+use hier_core::message::ToolCall;
 use serde_json::json;
 
 use crate::support::Filing;
@@ -62,11 +65,11 @@ fn desk() -> CompiledGraph<Filing, ()> {
 #[tokio::test]
 async fn each_call_of_a_tool_that_is_a_step_is_made_once() {
     let graph = desk();
-    let asked = graph.invoke(Filing::update(), Config::thread("t"), ()).await.unwrap();
+    let asked = graph.invoke(Filing::update()).thread("t").await.unwrap();
     assert!(!asked.is_finished());
     let calls = || (BOOKED.load(Ordering::Relaxed), NOTED.load(Ordering::Relaxed));
     assert_eq!(calls(), (3, 1), "two calls, one of them at the second try");
-    let end = graph.invoke(Command::resume(true), Config::thread("t"), ()).await.unwrap();
+    let end = graph.invoke(Command::resume(true)).thread("t").await.unwrap();
     assert_eq!(end.state().findings, ["seen"]);
     assert_eq!(calls(), (3, 1));
 }
@@ -81,12 +84,8 @@ async fn what_leads_somewhere_is_no_result_of_a_step() {
     });
     builder.node("desk", node).edge(START, "desk").edge("desk", END);
     let graph = builder.compile().expect("a graph");
-    assert!(
-        graph.invoke(Filing::update(), Config::default(), ()).await.is_ok(),
-        "without a checkpointer it is no step"
-    );
+    assert!(graph.invoke(Filing::update()).await.is_ok(), "without a checkpointer it is no step");
     let graph = graph.checkpointer(MemorySaver::new());
-    let error =
-        graph.invoke(Filing::update(), Config::thread("t"), ()).await.expect_err("it goes somewhere").to_string();
+    let error = graph.invoke(Filing::update()).thread("t").await.expect_err("it goes somewhere").to_string();
     assert!(error.contains("take `step` away"), "{error}");
 }

@@ -10,6 +10,7 @@ use hier_agents::{
 };
 use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -80,23 +81,20 @@ async fn what_was_withheld_is_not_part_of_the_conversation() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let partial = [Message::assistant("I was about"), order(1), Message::assistant("")];
     for withheld in partial {
-        let config = Config::thread(format!("{withheld:?}"));
+        let config = Config::new().thread(format!("{withheld:?}"));
         let model = Ending::new(vec![filtered(withheld), ChatResponse::new(Message::assistant("Hello."))]);
         let context = || BaseContext::new(model.clone());
-        let out = chat.invoke(Message::user("one"), config.clone(), context()).await.unwrap();
+        let out = chat.invoke(Message::user("one")).config(config.clone()).context(context()).await.unwrap();
         assert_eq!(out.ending().cloned(), Some(limit(AgentLimit::Filtered)));
         assert_eq!((texts(out.state()), out.state().base.is_finished), (vec!["one".to_owned()], false));
-        let out = chat.invoke(Message::user("two"), config, context()).await.unwrap();
+        let out = chat.invoke(Message::user("two")).config(config).context(context()).await.unwrap();
         assert_eq!(
             (out.ending(), texts(out.state())),
             (Some(&AgentEnd::Text), vec!["one".into(), "two".into(), "Hello.".into()])
         );
     }
     let model = Ending::new(vec![filtered(Message::assistant("I was about"))]);
-    let out = Desk::compile_as_root()
-        .invoke(Filing::update(), Config::default(), BaseContext::new(model.clone()))
-        .await
-        .unwrap();
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Filtered)), 1));
     assert!(!texts(out.state()).contains(&"I was about".to_owned()));
 }
@@ -108,7 +106,7 @@ async fn reasoning_that_takes_all_tokens_is_a_limit_and_is_paid_for() {
         let budget = std::sync::Arc::new(Budget::new());
         let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
         let input = Filing::update().messages(Message::user("?"));
-        let out = compiled.invoke(input, Config::default(), context).await.unwrap();
+        let out = compiled.invoke(input).context(context).await.unwrap();
         assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Length)), 1), "{root}");
         assert_eq!((budget.spent().tokens, budget.spent().model_calls), (100, 1), "{root}");
     }
@@ -121,7 +119,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
         let run = async |answers: Vec<ChatResponse>| {
             let model = Ending::new(answers);
             let input = Filing::update().messages(Message::user("?"));
-            let out = compiled.invoke(input, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+            let out = compiled.invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
             (out.ending().cloned(), model.asked(), texts(out.state()))
         };
         let (end, asked, said) = run((0..9).map(|_| cut(fragment())).collect()).await;
@@ -141,8 +139,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
 #[tokio::test]
 async fn equal_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));
-    let out =
-        Chat::compile().invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
@@ -153,10 +150,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
     assert!(out.state().base.messages.last().unwrap().tool_call_id().is_some());
 
     let model = ScriptedModel::reacting(|_| order(1));
-    let out = Desk::compile_as_root()
-        .invoke(Filing::update(), Config::default(), BaseContext::new(model.clone()))
-        .await
-        .unwrap();
+    let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(out.state().base.current_agent_report.contains("it repeated a call"), "{:?}", out.state().base);
 }
@@ -166,21 +160,19 @@ async fn a_model_that_heeds_the_warning_goes_on() {
     let same = || order(1);
     let both = calls([("look", json!({"order": 1})), ("look", json!({"order": 2}))]);
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
-    let out =
-        Chat::compile().invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     // Of the fourth answer the new call is made, and the old one refused; with the fifth alone it would end.
     assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(texts(out.state()).contains(&"order 2 is lost".to_owned()));
     let model =
         ScriptedModel::new([same(), same(), same(), same(), order(2), same(), Message::assistant("It is lost.")]);
-    let out =
-        Chat::compile().invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 7));
     // Another turn begins anew.
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     for _ in 0..3 {
         let model = ScriptedModel::new([same(), same(), Message::assistant("It is lost.")]);
-        let out = chat.invoke(Message::user("?"), Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+        let out = chat.invoke(Message::user("?")).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
         assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 3));
     }
 }
@@ -211,7 +203,7 @@ graph! {
     Clerk<Filing> = SimpleGraph { compute: count, args: Page }
 }
 
-async fn count(state: &Filing) -> Result<crate::support::FilingUpdate> {
+async fn count(state: &Filing) -> hier_core::Result<crate::support::FilingUpdate> {
     let Page { number } = state.base.args()?;
     Ok(Filing::update().current_agent_report(format!("page {number}")))
 }
@@ -225,11 +217,11 @@ async fn arguments_are_converted_before_anybody_sees_them() {
     ]);
     let till = Till::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let asked = till.invoke(Message::user("pay"), Config::thread("t"), context()).await.unwrap();
+    let asked = till.invoke(Message::user("pay")).thread("t").context(context()).await.unwrap();
     let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
     let request: ApprovalRequest = asked.questions[0].parse().unwrap();
     assert_eq!(request.call.args, json!({"eur": 5, "urgent": true, "to": ["ann"]}));
-    let out = till.invoke(Command::resume(Approval::Approve), Config::thread("t"), context()).await.unwrap();
+    let out = till.invoke(Command::resume(Approval::Approve)).thread("t").context(context()).await.unwrap();
     assert_eq!(prompt(&model, 1).last().unwrap(), "paid 5 to [\"ann\"], urgent: true");
     assert_eq!(prompt(&model, 2).last().unwrap(), "page 7");
     // What the model said stays as it is.
@@ -243,7 +235,7 @@ async fn all_misfits_of_arguments_are_told_at_once() {
         Message::assistant("Never mind."),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Till::compile().invoke(Message::user("pay"), Config::default(), context).await.unwrap();
+    let out = Till::compile().invoke(Message::user("pay")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     let told = prompt(&model, 1).pop().unwrap();
     for wanted in [
@@ -265,7 +257,7 @@ async fn a_supervisor_receives_limits_of_subagents() {
         filtered(Message::assistant("I was")),
         ChatResponse::new(Message::assistant("Not to be done.")),
     ]);
-    let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert!(
         texts(out.state()).contains(&"No answer: the agent was ended: the provider withheld its answer.".to_owned())

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, Approval};
+use hier_agents::{AgentBuilder, AgentEnd, Approval, Compact};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Piece, Record, Saved, Schema};
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
@@ -79,10 +80,11 @@ fn desk(layers: bool) -> CompiledGraph<BaseState, BaseContext> {
 async fn a_thread_without_the_channel_of_compaction_goes_on_and_is_made_shorter() {
     let before = MemorySaver::new();
     let old = desk(false).checkpointer(before.clone());
-    let thread = || Config::thread("t");
+    let thread = || Config::new().thread("t");
     let model = ScriptedModel::new([Message::assistant("Hello."), call("pay", json!({"amount": 7}))]);
     for said in ["Hi.", "Pay."] {
-        let out = old.invoke(Message::user(said), thread(), BaseContext::new(model.clone())).await.unwrap();
+        let out =
+            old.invoke(Message::user(said)).config(thread()).context(BaseContext::new(model.clone())).await.unwrap();
         assert_eq!(out.is_finished(), said == "Hi.");
     }
     let saver = stored_without(&LATER, &before, "t").await;
@@ -99,14 +101,14 @@ async fn a_thread_without_the_channel_of_compaction_goes_on_and_is_made_shorter(
         Message::assistant(if is_summary { "They paid." } else { "Done." })
     });
     let context = || BaseContext::new(model.clone());
-    let out = new.invoke(Command::resume(Approval::Approve), thread(), context()).await.unwrap();
+    let out = new.invoke(Command::resume(Approval::Approve)).config(thread()).context(context()).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert_eq!(out.state().messages.get(4).unwrap().text(), "paid 7");
 
     // Its conversation becomes too long: it is summed up, and nothing of it is lost.
     for turn in 0..30 {
         let long = format!("{turn}: {}", "and this as well, please ".repeat(20));
-        assert!(new.invoke(Message::user(long), thread(), context()).await.unwrap().is_finished());
+        assert!(new.invoke(Message::user(long)).config(thread()).context(context()).await.unwrap().is_finished());
     }
     let state = new.state(thread()).await.unwrap().values;
     assert_eq!(state.messages.len(), 6 + 60);

@@ -1,6 +1,7 @@
 //! What the tests share: a state, and short ways to say what a model answers.
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 

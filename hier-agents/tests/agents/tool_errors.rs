@@ -2,7 +2,8 @@
 
 use hier_agents::ToolErrors;
 use hier_agents::prelude::*;
-use hier_core::NodeErrorKind;
+use hier_core::graph::CompiledGraph;
+use hier_core::{NodeErrorKind, Result};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -44,7 +45,7 @@ async fn light() -> String {
 async fn run(graph: CompiledGraph<Filing, BaseContext>, tool: &str) -> (ScriptedModel, Result<Filing, RunError>) {
     let model = ScriptedModel::new([call(tool, json!({})), finish("done")]);
     let context = BaseContext::new(model.clone());
-    let end = graph.invoke(Filing::update(), Config::default(), context).await;
+    let end = graph.invoke(Filing::update()).context(context).await;
     (model, end.map(|outcome| outcome.state().clone()))
 }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest, ToolErrors, ToolNode, ToolStatus};
 use hier_core::checkpoint::MemorySaver;
-use hier_core::graph::Place;
+use hier_core::graph::{GraphBuilder, Place, Task};
 use hier_core::runs::{TaskEvent, TaskPhase};
+use hier_core::state::wants_tools;
+use hier_core::{Event, Result};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Barrier;
@@ -139,7 +141,7 @@ async fn calls_are_made_side_by_side_and_answered_in_order() {
     ]);
     // Either waits for the other.
     desk.crm.together = Some(Arc::new(Barrier::new(2)));
-    let out = Support::compile().invoke(asked(), Config::default(), desk).await.unwrap();
+    let out = Support::compile().invoke(asked()).context(desk).await.unwrap();
     assert_eq!(results(out.state()), ["order 1 is late", "order 2 is late", "scripted"]);
     assert_eq!(out.state().messages.last().unwrap().text(), "Both are late.");
 }
@@ -156,8 +158,8 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
         ]),
         Message::assistant("Done."),
     ]);
-    let (graph, config) = (Support::compile().checkpointer(MemorySaver::new()), Config::thread("case"));
-    let outcome = graph.invoke(asked(), config.clone(), desk.clone()).await.unwrap();
+    let (graph, config) = (Support::compile().checkpointer(MemorySaver::new()), Config::new().thread("case"));
+    let outcome = graph.invoke(asked()).config(config.clone()).context(desk.clone()).await.unwrap();
     let Outcome::Interrupted(open) = outcome else { panic!("{outcome:?}") };
     let requests: Vec<ApprovalRequest> = open.questions.iter().map(|question| question.parse().unwrap()).collect();
     let orders: Vec<_> =
@@ -167,7 +169,7 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
     assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "what needs no approval is done");
     let reject = Approval::Reject { reason: "no".to_owned() };
     let answers = [(&open.questions[0].id, json!(Approval::Approve)), (&open.questions[1].id, json!(reject))];
-    let out = graph.invoke(Command::answers(answers), config, desk.clone()).await.unwrap();
+    let out = graph.invoke(Command::answers(answers)).config(config).context(desk.clone()).await.unwrap();
     assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 2, "the lookup is not made again");
     assert_eq!(out.state().refunds, [1]);
     let results = results(out.state());
@@ -180,9 +182,9 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
 #[tokio::test]
 async fn a_tool_that_fails_is_named_or_told() {
     let broken = || [Message::call("breaks", json!({})), Message::assistant("It is broken.")];
-    let error = Support::compile().invoke(asked(), Config::default(), desk(broken())).await.unwrap_err().to_string();
+    let error = Support::compile().invoke(asked()).context(desk(broken())).await.unwrap_err().to_string();
     assert!(error.contains("node `breaks` of graph `act` failed: tool `breaks`: out of paper"), "{error}");
-    let out = Told::compile().invoke(asked(), Config::default(), desk(broken())).await.unwrap();
+    let out = Told::compile().invoke(asked()).context(desk(broken())).await.unwrap();
     let told = out.state().messages.get(2).unwrap();
     assert!(told.text().contains("out of paper"));
     assert!(matches!(&told.body, hier_agents::Body::Tool { status: ToolStatus::Error, .. }));
@@ -191,7 +193,7 @@ async fn a_tool_that_fails_is_named_or_told() {
 #[tokio::test]
 async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
     let desk = desk([Message::call("hand_over", json!({})), Message::assistant("Somebody will see to it.")]);
-    let mut events = Support::compile().stream(asked(), Config::default(), desk, [StreamMode::Tasks]);
+    let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Tasks]);
     let mut ran = Vec::new();
     while let Some(event) = events.next().await {
         if let Event::Task(TaskEvent { node, phase: TaskPhase::Started { .. }, .. }) = event.unwrap() {
@@ -205,14 +207,14 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
 
 #[tokio::test]
 async fn a_message_without_calls_is_an_error() {
-    let error = Careless::compile().invoke(asked(), Config::default(), desk([])).await.unwrap_err().to_string();
+    let error = Careless::compile().invoke(asked()).context(desk([])).await.unwrap_err().to_string();
     assert!(error.contains("the model has no open call in `messages`; ask `wants_tools`"), "{error}");
 }
 
 #[tokio::test]
 async fn tools_emit_under_any_context() {
     let desk = desk([Message::call("tell", json!({"text": "half-way"})), Message::assistant("Done.")]);
-    let mut events = Support::compile().stream(asked(), Config::default(), desk, [StreamMode::Custom]);
+    let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Custom]);
     let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("it is told") };
     assert_eq!(told, json!("half-way"));
     assert!(events.outcome().await.unwrap().is_finished());
@@ -233,7 +235,7 @@ async fn a_builder_has_the_same_node() {
     graph.route("think", "wants_tools", arms, |state| if wants_tools(state) { "call" } else { "end" });
     let graph = graph.compile().unwrap();
     let desk = desk([calls([("lookup", json!({"order": 1})), ("breaks", json!({}))]), Message::assistant("So it is.")]);
-    let out = graph.invoke(asked(), Config::default(), desk).await.unwrap();
+    let out = graph.invoke(asked()).context(desk).await.unwrap();
     assert!(results(out.state())[1].contains("out of paper"));
     let twice = ToolNode::<Chat, Desk>::new("act").tool(breaks::TOOL).tool(breaks::TOOL).compile().unwrap_err();
     assert_eq!(twice.mistakes, ["there are two tools `breaks`: rename one"]);

@@ -4,10 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_agents::Json;
 use hier_agents::prelude::*;
+use hier_agents::{Json, ToolCallId};
 use hier_agents::{NamedTool, Tool, ToolOutput, ToolSpec};
-use hier_core::message::Content;
+use hier_core::Result;
+use hier_core::graph::{GraphBuilder, Retry, Task};
+use hier_core::message::{Content, ToolCall};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,7 +51,7 @@ async fn call<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> Result<Tool
     graph.edge(START, "tool").edge("tool", END);
     let graph = graph.compile().expect("a graph of one node");
     let input = Filing::update().year(2026_u16).title("Return");
-    let _ = graph.invoke(input, Config::default(), Desk { rate: 0.07 }).await.expect("the node does not fail");
+    let _ = graph.invoke(input).context(Desk { rate: 0.07 }).await.expect("the node does not fail");
     receive.recv().await.expect("the tool was called")
 }
 
@@ -282,7 +284,7 @@ async fn results_are_text_messages_or_commands_or_errors() {
     let mut graph = GraphBuilder::<Filing>::new("applies");
     graph.node("apply", move |_: Task<Filing>| std::future::ready(std::mem::take(&mut *command.lock().unwrap())));
     graph.edge(START, "apply").edge("apply", END);
-    let outcome = graph.compile().unwrap().invoke(Filing::default(), Config::default(), ()).await.unwrap();
+    let outcome = graph.compile().unwrap().invoke(Filing::default()).await.unwrap();
     let messages: Vec<_> =
         outcome.state().part.messages.iter().map(|message| (message.tool_call_id(), message.content())).collect();
     assert_eq!(messages, [(Some("c1"), Some(&Content::from("hi")))], "a command over a part became one over the whole");

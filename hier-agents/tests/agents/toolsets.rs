@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Approval, ToolAnswer, ToolNode, ToolSpec, Toolset};
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::state::wants_tools;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -132,7 +134,7 @@ async fn an_agent_calls_the_tools_of_its_sets_beside_its_own() -> Result<()> {
         calls([("fail", json!({"order": 4})), ("fnid", json!({}))]),
         Message::assistant("Done."),
     ]);
-    let out = Support::compile().invoke(Message::user("Go."), Config::default(), desk(&model)).await?;
+    let out = Support::compile().invoke(Message::user("Go.")).context(desk(&model)).await?;
     assert_eq!(offered(&model, 0), ["lookup", "find", "ship", "fail", "depot_find", "depot_erase"]);
     let answers = answers(&out);
     assert_eq!(answers[..2], ["order 1 is late", "1: find {\"order\":2}"]);
@@ -150,7 +152,7 @@ async fn members_of_a_hierarchy_have_them() -> Result<()> {
         call("find", json!({"order": 4})),
         finish("done"),
     ]);
-    let out = Team::compile_as_root().invoke(BaseState::update(), Config::default(), desk(&model)).await?;
+    let out = Team::compile_as_root().invoke(BaseState::update()).context(desk(&model)).await?;
     let answers = answers(&out);
     assert_eq!(answers.len(), 4, "{answers:?}");
     assert_eq!(answers[2], "3: find {\"order\":4}");
@@ -164,7 +166,7 @@ async fn a_node_of_ones_own_has_them() -> Result<()> {
         Message::assistant("Done."),
     ]);
     let asked = BaseState::update().messages(Message::user("Go."));
-    let out = Own::compile().invoke(asked, Config::default(), desk(&model)).await?;
+    let out = Own::compile().invoke(asked).context(desk(&model)).await?;
     assert_eq!(offered(&model, 0), ["lookup", "find", "ship", "fail", "depot_find", "depot_erase"]);
     let answers = answers(&out);
     assert_eq!(answers[..2], ["order 1 is late", "1: find {\"order\":3}"]);
@@ -177,12 +179,12 @@ async fn builders_have_them() -> Result<()> {
     let model = ScriptedModel::new([call("find", json!({"order": 2})), Message::assistant("Done.")]);
     let agent =
         AgentBuilder::<BaseState, Desk>::new("support").tool(lookup::TOOL).toolset(|desk| &desk.crm).compile()?;
-    let out = agent.invoke(Message::user("Go."), Config::default(), desk(&model)).await?;
+    let out = agent.invoke(Message::user("Go.")).context(desk(&model)).await?;
     assert_eq!(answers(&out), ["1: find {\"order\":2}"]);
 
     let act = ToolNode::<BaseState, Desk>::new("act").toolset(|desk: &Desk| &desk.crm).compile()?;
     let asked = BaseState::update().messages(call("find", json!({"order": 5})));
-    let out = act.invoke(asked, Config::default(), desk(&ScriptedModel::new([]))).await?;
+    let out = act.invoke(asked).context(desk(&ScriptedModel::new([]))).await?;
     assert_eq!(answers(&out), ["1: find {\"order\":5}"]);
     Ok(())
 }
@@ -190,7 +192,7 @@ async fn builders_have_them() -> Result<()> {
 #[tokio::test]
 async fn two_tools_of_one_name_are_an_error_that_names_both() {
     let failed = async |desk: Desk| {
-        let run = Support::compile().invoke(Message::user("Go."), Config::default(), desk).await;
+        let run = Support::compile().invoke(Message::user("Go.")).context(desk).await;
         run.unwrap_err().to_string()
     };
     let silent = ScriptedModel::new([]);
@@ -232,7 +234,7 @@ async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<
         call("depot_erase", json!({"parcel": 1})),
         Message::assistant("Done."),
     ]);
-    let (saver, thread) = (MemorySaver::new(), || Config::thread("t"));
+    let (saver, thread) = (MemorySaver::new(), || Config::new().thread("t"));
     let support = Support::compile().checkpointer(saver);
     let context = desk(&model);
     let depot = context.depot.inner().clone();
@@ -241,13 +243,13 @@ async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<
         crm: Crm::new("crm", &[]),
         depot: depot.clone().prefixed("depot_"),
     };
-    let asked = support.invoke(Message::user("Go."), thread(), context).await?;
+    let asked = support.invoke(Message::user("Go.")).config(thread()).context(context).await?;
     assert!(!asked.is_finished());
     // Another version of the server is there when the person has answered. What both take alike is called.
     depot.has([spec("find", "order"), spec("erase", "parcel")]);
-    let out = support.invoke(Command::resume(Approval::Approve), thread(), again()).await?;
+    let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     assert!(!out.is_finished(), "the second call needs approval too");
-    let out = support.invoke(Command::resume(Approval::Approve), thread(), again()).await?;
+    let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     let said = answers(&out);
     assert!(said[0].starts_with("Error: not called: `depot_erase` takes other arguments now"), "{said:?}");
     assert!(said[0].contains("\"parcel\""), "{said:?}");
@@ -260,9 +262,9 @@ async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<
         crm: Crm::new("crm", &[]),
         depot: depot.clone().prefixed("depot_"),
     };
-    assert!(!support.invoke(Message::user("Again."), thread(), again()).await?.is_finished());
+    assert!(!support.invoke(Message::user("Again.")).config(thread()).context(again()).await?.is_finished());
     depot.has([spec("find", "order")]);
-    let out = support.invoke(Command::resume(Approval::Approve), thread(), again()).await?;
+    let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     assert_eq!(answers(&out)[3], "Error: depot_erase is not a valid tool, try one of [lookup, depot_find].");
     Ok(())
 }
@@ -276,11 +278,11 @@ async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
         Message::assistant("Done."),
     ]);
     let support = Support::compile().checkpointer(MemorySaver::new());
-    let (thread, context) = (|| Config::thread("t"), desk(&model));
-    let asked = support.invoke(Message::user("Go."), thread(), context).await?;
+    let (thread, context) = (|| Config::new().thread("t"), desk(&model));
+    let asked = support.invoke(Message::user("Go.")).config(thread()).context(context).await?;
     let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     assert_eq!(asked.questions[0].value["call"]["args"], json!({"order": 1}));
-    let out = support.invoke(Command::resume(Approval::Approve), thread(), desk(&model)).await?;
+    let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(desk(&model)).await?;
     let said = answers(&out);
     assert!(said[0].contains("`order` is missing"), "{said:?}");
     assert_eq!(said[1], "1: erase {\"order\":1}");
@@ -291,17 +293,18 @@ async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
 async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now() -> Result<()> {
     let model = ScriptedModel::new([call("ship", json!({"order": 1})), Message::assistant("Done.")]);
     let support = Support::compile().checkpointer(MemorySaver::new());
-    let thread = || Config::thread("t");
+    let thread = || Config::new().thread("t");
     let crm = Crm::new("crm", &["ship"]);
     let context = || Desk { crm: crm.clone(), ..desk(&model) };
-    let asked = support.invoke(Message::user("Go."), thread(), context()).await?;
+    let asked = support.invoke(Message::user("Go.")).config(thread()).context(context()).await?;
     let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     assert_eq!(asked.questions[0].schema, Some(json!({"type": "string"})));
     crm.has([spec("ship", "parcel")]);
     // An answer that does not pass the check is not taken.
-    let refused = support.invoke(Command::resume("somebody far away"), thread(), context()).await.unwrap_err();
+    let refused =
+        support.invoke(Command::resume("somebody far away")).config(thread()).context(context()).await.unwrap_err();
     assert!(refused.to_string().contains("it is too long"), "{refused}");
-    let out = support.invoke(Command::resume("Anna"), thread(), context()).await?;
+    let out = support.invoke(Command::resume("Anna")).config(thread()).context(context()).await?;
     assert_eq!(answers(&out), ["1: shipped to Anna"]);
     assert_eq!(crm.called(), 1);
     Ok(())
@@ -319,13 +322,12 @@ async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
     let before = ScriptedModel::new([call("find", json!({"order": 1})), Message::assistant("Found.")]);
     let support = Support::compile().checkpointer(saver.clone());
     let desk = context(&before, &[spec("find", "order")]);
-    assert!(support.invoke(Message::user("Find."), Config::thread("t"), desk).await?.is_finished());
+    assert!(support.invoke(Message::user("Find.")).thread("t").context(desk).await?.is_finished());
 
     let after = ScriptedModel::new([call("find", json!({"parcel": 2})), Message::assistant("Found, too.")]);
     let deployed = Support::compile().checkpointer(saver.clone());
-    let out = deployed
-        .invoke(Message::user("Find."), Config::thread("t"), context(&after, &[spec("find", "parcel")]))
-        .await?;
+    let out =
+        deployed.invoke(Message::user("Find.")).thread("t").context(context(&after, &[spec("find", "parcel")])).await?;
     let offered = &after.requests()[0].tools;
     let find = offered.iter().find(|tool| tool.name == "find").expect("it is offered");
     assert_eq!(find.parameters["required"], json!(["parcel"]));
@@ -333,7 +335,7 @@ async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
 
     // One whose tools are gone: the old calls are part of the conversation, and nothing of them is offered.
     let without = ScriptedModel::new([Message::assistant("I cannot look.")]);
-    let out = deployed.invoke(Message::user("Again."), Config::thread("t"), context(&without, &[])).await?;
+    let out = deployed.invoke(Message::user("Again.")).thread("t").context(context(&without, &[])).await?;
     assert!(out.is_finished());
     assert!(!without.requests()[0].tools.iter().any(|tool| tool.name == "find"));
     assert_eq!(without.requests()[0].messages.iter().filter(|message| message.tool_call_id().is_some()).count(), 2);
@@ -354,7 +356,7 @@ async fn arguments_are_converted_by_the_schema_of_the_toolset() {
         crm: Crm::new("crm", &["cancel"]),
         depot: Crm::new("depot", &[]).prefixed("depot_"),
     };
-    let out = Support::compile().invoke(Message::user("?"), Config::default(), desk).await.unwrap();
+    let out = Support::compile().invoke(Message::user("?")).context(desk).await.unwrap();
     let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     let results: Vec<String> = results.map(Message::text).collect();
     // What cannot be converted is for the toolset to refuse.

@@ -1,8 +1,11 @@
 //! A new input on a thread is a new turn.
 
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
 use hier_agents::{AgentEnd, AgentLimit, Approval};
+use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -42,7 +45,7 @@ async fn a_turn_asks_once_and_nothing_is_left_of_the_last() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let turn = async |text: &str| {
         let context = BaseContext::new(model.clone());
-        chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap()
+        chat.invoke(Message::user(text)).thread("t").context(context).await.unwrap()
     };
     let first = turn("one").await;
     assert_eq!(first.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(2))));
@@ -73,14 +76,14 @@ async fn some_of_parallel_calls_wait_for_approval() {
     ]);
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let asked = chat.invoke(Message::user("pay"), Config::thread("t"), context()).await.unwrap();
+    let asked = chat.invoke(Message::user("pay")).thread("t").context(context()).await.unwrap();
     assert_eq!(asked.ending(), None);
     let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
     assert_eq!(asked.questions.len(), 2);
     let reject = Approval::Reject { reason: "too much".to_owned() };
     let answers =
         [(asked.questions[0].id.clone(), json!(Approval::Approve)), (asked.questions[1].id.clone(), json!(reject))];
-    let out = chat.invoke(Command::answers(answers), Config::thread("t"), context()).await.unwrap();
+    let out = chat.invoke(Command::answers(answers)).thread("t").context(context()).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
     let sent = prompt(&model, 1);
     assert_eq!(sent[3..], ["paid 1", "seen", "Error: the operator did not approve this call: too much"]);
@@ -96,7 +99,7 @@ async fn the_kinds_that_report_begin_anew_too() {
     let old = Old::compile_as_root().checkpointer(MemorySaver::new());
     let turn = async |text: &str| {
         let (input, context) = (Filing::update().messages(Message::user(text)), BaseContext::new(model.clone()));
-        old.invoke(input, Config::thread("t"), context).await.unwrap()
+        old.invoke(input).thread("t").context(context).await.unwrap()
     };
     let first = turn("one").await;
     assert_eq!((first.ending(), first.state().base.is_finished), (Some(&AgentEnd::Report), true));
@@ -145,7 +148,7 @@ async fn of_two_calls_that_write_one_channel_the_last_counts() {
     ]);
     let writer = Writer::compile().checkpointer(MemorySaver::new());
     let context = BaseContext::new(model.clone());
-    let out = writer.invoke(Message::user("title"), Config::thread("t"), context).await.unwrap();
+    let out = writer.invoke(Message::user("title")).thread("t").context(context).await.unwrap();
     assert_eq!((out.ending(), &*out.state().title), (Some(&AgentEnd::Text), "two"));
     assert_eq!(prompt(&model, 1)[2..], ["Done.", "Done."]);
 }
@@ -166,7 +169,7 @@ async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
         if is_pair { call("mate", json!({"task": "help"})) } else { Message::assistant("helped") }
     });
     let context = BaseContext::new(model.clone());
-    let out = Pair::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    let out = Pair::compile().invoke(Message::user("go")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
     assert_eq!(model.asked(), 5);
 }
@@ -183,7 +186,7 @@ async fn a_text_that_is_sent_is_what_the_user_says() {
     assert!(desk.send("t", "The customer called again.").await.expect("a text is taken"));
     let error = desk.send("t", 5).await.expect_err("a number is not").to_string();
     assert!(error.contains("a message: an object with a `role` and its `content`"), "{error}");
-    let out = desk.invoke(Message::user("hello"), Config::thread("t"), BaseContext::new(model)).await.unwrap();
+    let out = desk.invoke(Message::user("hello")).thread("t").context(BaseContext::new(model)).await.unwrap();
     let said = serde_json::to_value(&out.state().base.messages).expect("messages are JSON");
     let taken =
         said.as_array().expect("a list").iter().find(|message| message["content"] == "The customer called again.");
@@ -202,7 +205,7 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let turn = async |text: &str| {
         let context = BaseContext::new(model.clone());
-        chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap()
+        chat.invoke(Message::user(text)).thread("t").context(context).await.unwrap()
     };
     let Outcome::Interrupted(asked) = turn("pay").await else { panic!("no question") };
     let out = turn("never mind").await;
@@ -216,7 +219,7 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     assert_eq!(stored[2..5], sent[3..6]);
     let answer = Command::answers([(asked.questions[0].id.clone(), json!(Approval::Approve))]);
     let context = BaseContext::new(model.clone());
-    let error = chat.invoke(answer, Config::thread("t"), context).await.unwrap_err();
+    let error = chat.invoke(answer).thread("t").context(context).await.unwrap_err();
     assert!(error.to_string().contains("question"), "{error}");
     assert_eq!(turn("bye").await.ending(), Some(&AgentEnd::Text));
     assert_eq!(prompt(&model, 2).iter().filter(|text| text.contains("not made")).count(), 1);
@@ -225,7 +228,7 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     let out = turn("never mind").await;
     let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some()).count();
     assert_eq!(results, 4, "each call has a result: {:?}", out.state().messages);
-    let stored = chat.state(Config::thread("t")).await.unwrap().values;
+    let stored = chat.state("t").await.unwrap().values;
     assert_eq!(out.state().messages, stored.messages);
 }
 
@@ -240,13 +243,13 @@ async fn approvals_of_ids_that_are_used_again_are_kept_apart() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     for (turn, [approved, rejected]) in [(1, [0, 1]), (2, [1, 0])] {
         let context = || BaseContext::new(model.clone());
-        let asked = chat.invoke(Message::user("pay"), Config::thread("t"), context()).await.unwrap();
+        let asked = chat.invoke(Message::user("pay")).thread("t").context(context()).await.unwrap();
         let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
         let reject = json!(Approval::Reject { reason: "too much".to_owned() });
         let id = |place: usize| asked.questions[place].id.clone();
         let answers =
             [(id(approved), json!(Approval::Edit { args: json!({"eur": 10 + turn}) })), (id(rejected), reject)];
-        let out = chat.invoke(Command::answers(answers), Config::thread("t"), context()).await.unwrap();
+        let out = chat.invoke(Command::answers(answers)).thread("t").context(context()).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Text));
         let sent = prompt(&model, 2 * turn - 1);
         let results = &sent[sent.len() - 2..];
@@ -270,14 +273,14 @@ async fn an_input_by_update_state_begins_a_turn() {
     let model = ScriptedModel::new([call("look", json!({})), Message::assistant("Two.")]);
     let once = Once::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let first = once.invoke(Message::user("one"), Config::thread("t"), context()).await.unwrap();
+    let first = once.invoke(Message::user("one")).thread("t").context(context()).await.unwrap();
     assert_eq!(first.ending(), Some(&AgentEnd::Limit(AgentLimit::ModelCalls(1))));
     let entered = |out: &Outcome<BaseState>| texts(out).iter().filter(|text| *text == "entered").count();
     assert_eq!(entered(&first), 1);
 
     let input = BaseState::update().messages(Message::user("two"));
-    once.update_state(Config::thread("t"), StateUpdate::input(input)).await.unwrap();
-    let second = once.invoke((), Config::thread("t"), context()).await.unwrap();
+    once.update_state("t", StateUpdate::input(input)).await.unwrap();
+    let second = once.invoke(()).thread("t").context(context()).await.unwrap();
     assert_eq!((second.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
     let state = second.state();
     assert_eq!((&*state.current_agent_report, state.iteration_number, entered(&second)), ("Two.", 1, 2));

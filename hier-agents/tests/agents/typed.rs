@@ -62,7 +62,7 @@ fn fits() -> serde_json::Value {
 }
 
 async fn run(model: &ScriptedModel) -> Result<Outcome<Claim>, RunError> {
-    Judge::compile().invoke(Message::user("Claim 17"), Config::default(), BaseContext::new(model.clone())).await
+    Judge::compile().invoke(Message::user("Claim 17")).context(BaseContext::new(model.clone())).await
 }
 
 #[tokio::test]
@@ -156,12 +156,12 @@ async fn of_a_new_turn_the_old_answer_is_gone() {
     let model = ScriptedModel::new([call("final_answer", fits())]);
     let judge = Judge::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let out = judge.invoke(Message::user("Claim 17"), Config::thread("t"), context()).await.unwrap();
+    let out = judge.invoke(Message::user("Claim 17")).thread("t").context(context()).await.unwrap();
     assert!(out.state().verdict.is_some());
     for _ in 0..5 {
         model.push(call("look", json!({})));
     }
-    let out = judge.invoke(Message::user("Claim 18"), Config::thread("t"), context()).await.unwrap();
+    let out = judge.invoke(Message::user("Claim 18")).thread("t").context(context()).await.unwrap();
     assert!(matches!(out.ending(), Some(AgentEnd::Limit(_))), "{:?}", out.ending());
     assert_eq!(out.state().verdict, None);
 }
@@ -178,7 +178,7 @@ async fn answers_of_subagents_are_reports_and_channels() {
         Message::assistant("done"),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Head::compile().invoke(Message::user("go"), Config::default(), context).await.unwrap();
+    let out = Head::compile().invoke(Message::user("go")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert!(out.state().verdict.as_ref().unwrap().accepted);
     assert_eq!(out.state().mood, Mood::Angry);
@@ -199,7 +199,7 @@ async fn misfits_are_shown_where_they_were_said() {
     ]);
     let judge = AgentBuilder::<Claim>::new("judge").tool(look::TOOL).answer(&Claim::channels().verdict).attempts(9);
     let context = BaseContext::new(model.clone());
-    let out = judge.compile().unwrap().invoke(Message::user("Claim 17"), Config::default(), context).await.unwrap();
+    let out = judge.compile().unwrap().invoke(Message::user("Claim 17")).context(context).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 5));
     let second = prompt(&model, 2);
     assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
@@ -261,7 +261,7 @@ async fn bounds_of_the_schema_are_checked() {
         Message::assistant(grade(1, "good").to_string()),
     ]);
     let context = BaseContext::new(model.clone());
-    let out = Examiner::compile().invoke(Message::user("Grade it."), Config::default(), context).await.unwrap();
+    let out = Examiner::compile().invoke(Message::user("Grade it.")).context(context).await.unwrap();
     assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
     let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
     for fault in ["`mark` is more than 6", "`reason` has 7 characters, and 5 are the most", "`mark` is less than 1"] {

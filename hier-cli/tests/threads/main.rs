@@ -59,7 +59,7 @@ async fn count(Sent(amount): Sent<u32>) -> CaseUpdate {
     line(&format!("counted {amount}"))
 }
 
-async fn ask(state: &Case, run: &Run) -> Result<CaseUpdate> {
+async fn ask(state: &Case, run: &Run) -> hier_core::Result<CaseUpdate> {
     let approved: bool = run.interrupt(&json!({ "pay": state.amount })).await?;
     Ok(line("asked").messages([Message::assistant("asking")]).own("b").approved(approved))
 }
@@ -89,7 +89,7 @@ impl Desk {
         input: impl hier_core::graph::GraphInput<Case, hier_core::graph::Whole> + Send + 'static,
     ) {
         let graph = Approval::compile().checkpointer(self.saver.clone());
-        let _ = graph.invoke(input, Config::thread(thread), ()).await.expect("a run");
+        let _ = graph.invoke(input).thread(thread).await.expect("a run");
     }
 
     fn path(&self) -> PathBuf {
@@ -288,7 +288,7 @@ async fn an_encrypted_database_needs_its_key() {
     let (path, key) = (folder.path().join("desk.db"), "07".repeat(32));
     let saver = Sqlite::options().encrypt(&Key::new([7; 32])).open(&path).await.expect("a file");
     let graph = Approval::compile().checkpointer(saver);
-    let _ = graph.invoke(Case::update().amount(3.5), Config::thread("t"), ()).await.expect("a run");
+    let _ = graph.invoke(Case::update().amount(3.5)).thread("t").await.expect("a run");
     let locked = hier(&path, &["state", "t"]);
     assert!(
         locked.status.code() == Some(2) && err(&locked).contains("open the store with its key"),
@@ -338,7 +338,7 @@ async fn a_server_is_read_like_a_file() {
     let saver = hier_postgres::Postgres::options().schema("cli_threads").connect(&url).await.expect("a server");
     saver.migrate().await.expect("tables");
     let graph = Approval::compile().checkpointer(saver);
-    let _ = graph.invoke(Case::update().amount(12.5), Config::thread("case-17"), ()).await.expect("a run");
+    let _ = graph.invoke(Case::update().amount(12.5)).thread("case-17").await.expect("a run");
     for name in [url.clone(), format!("postgres:{url}")] {
         let output = hier(Path::new(&name), &["state", "case-17", "--schema", "cli_threads"]);
         assert!(out(&output).contains("12.5"), "{}", err(&output));

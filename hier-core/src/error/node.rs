@@ -1,4 +1,4 @@
-//! What a node may fail with.
+//! Errors of nodes.
 
 use std::error::Error;
 use std::fmt;
@@ -11,17 +11,19 @@ use crate::checkpoint::SaverError;
 use crate::panics;
 use crate::question::Question;
 
-/// Why a node failed. Every error converts into it with `?`: whatever implements `std::error::Error`, `anyhow::Error` and its
-/// like, `Box<dyn Error + Send + Sync>`, and a text, which is a message (`.ok_or("no such ticket")?`).
+/// An error that a node or a tool returns.
 ///
-/// An error says itself whether another attempt may help: unknown errors do (a node with `retry` is run again), those
-/// made with [`NodeError::permanent`] and panics do not. It is no `std::error::Error` itself, so that it can be made of
-/// every one; [`NodeError::source`] gives the error inside.
+/// Other errors convert into it with `?`: implementors of `std::error::Error`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts
+/// (`.ok_or("no such ticket")?`).
+///
+/// A transient error makes a node with `retry` run again. Errors are transient, except those of [`NodeError::permanent`] and panics.
+/// The type does not implement `std::error::Error`, so that it can be converted from all implementors. [`NodeError::source`] returns the
+/// inner error.
 ///
 /// ```
 /// use hier_core::prelude::*;
 ///
-/// fn rate(text: &str) -> Result<f64> {
+/// fn rate(text: &str) -> hier_core::Result<f64> {
 ///     let rate: f64 = text.parse()?; // another attempt may help
 ///     if rate < 0.0 {
 ///         return Err(NodeError::permanent(format!("the rate {rate} is negative")));
@@ -31,71 +33,70 @@ use crate::question::Question;
 /// # assert!(rate("-1").is_err_and(|e| !e.is_transient()));
 /// ```
 #[derive(Clone)]
-pub struct NodeError(Arc<Inner>);
+pub struct NodeError(Arc<NodeErrorInner>);
 
-struct Inner {
+struct NodeErrorInner {
     kind: NodeErrorKind,
     transient: bool,
-    /// The type that it was made of, if that has a name of its own.
+    /// The name of the type that it was converted from.
     name: Option<&'static str>,
-    /// Whether a handler failed that had taken over.
+    /// True if the error handler of a node failed.
     of_handler: AtomicBool,
 }
 
-/// The reason why a node failed, or stopped on purpose.
+/// The reason for which a node failed or stopped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
-    /// It said so itself, in words.
+    /// A message of the node.
     Message(String),
-    /// It returned an error.
+    /// An error that the node returned.
     Source(Box<dyn Error + Send + Sync>),
-    /// It panicked: what the panic said, and where it was if that is known.
+    /// The message of a panic, with its location if that is known.
     Panic(String),
-    /// It, or a function that routes it, took too long.
+    /// The node, or a function that routes it, exceeded a time limit.
     Timeout {
-        /// Which of the bounds it exceeded.
+        /// The kind of limit.
         kind: TimeoutKind,
-        /// The bound.
+        /// The limit.
         limit: Duration,
     },
-    /// Its command chose a target that it may not choose.
+    /// The command of the node chose a target that is not allowed.
     Goto(String),
-    /// The graph that it runs failed.
+    /// The graph that the node runs failed.
     Subgraph(Box<RunError>),
-    /// A tool that an agent called failed, or panicked.
+    /// A tool that an agent called failed or panicked.
     Tool {
         /// The tool.
         tool: String,
         /// The error of the tool.
         error: NodeError,
     },
-    /// It asks something and cannot go on without the answer. Empty if the graph that it runs stopped at a breakpoint.
+    /// The questions for which the node needs an answer. Empty if the graph that it runs stopped at a breakpoint.
     Interrupt(Vec<Question>),
-    /// It was given an answer of the wrong type. The question is still open.
+    /// An answer had the wrong type. The question stays open.
     WrongAnswer {
         /// The question.
         question: Box<Question>,
-        /// The reason why the answer does not fit.
+        /// The reason for which the answer does not match.
         reason: String,
     },
     /// The writes of the task could not be stored.
     Saver(SaverError),
 }
 
-/// The bounds on the time of a node, and of a tool.
+/// The time limits of nodes and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// `timeout`: the attempt as a whole.
+    /// `timeout`: the duration of an attempt.
     Run,
     /// `idle_timeout`: the time without a sign of life.
     Idle,
-    /// `#[tool(timeout = …)]`: an attempt of a tool.
+    /// `#[tool(timeout = …)]`: the duration of an attempt of a tool.
     Tool,
 }
 
 impl TimeoutKind {
-    /// Which limit was hit, and where it is set.
     fn explain(self, limit: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run => write!(f, "took longer than {limit:?}, the limit that the node's option `timeout` sets"),
@@ -110,17 +111,17 @@ impl TimeoutKind {
 }
 
 impl NodeError {
-    /// An error in words. Another attempt may help.
+    /// Creates a transient error from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self::from_kind(NodeErrorKind::Message(message.into()), true)
     }
 
-    /// An error in words that another attempt would meet again: the node is not retried.
+    /// Creates an error from a message. The node is not retried.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self::from_kind(NodeErrorKind::Message(message.into()), false)
     }
 
-    /// An error that is boxed already; `?` and `into` do the same.
+    /// Creates a transient error from a boxed one, as `?` and `into` do.
     pub fn boxed(error: Box<dyn Error + Send + Sync>) -> Self {
         Self::from_kind(NodeErrorKind::Source(error), true)
     }
@@ -139,11 +140,11 @@ impl NodeError {
     }
 
     fn of(kind: NodeErrorKind, transient: bool, name: Option<&'static str>) -> Self {
-        Self(Arc::new(Inner { kind, transient, name, of_handler: AtomicBool::new(false) }))
+        Self(Arc::new(NodeErrorInner { kind, transient, name, of_handler: AtomicBool::new(false) }))
     }
 
-    /// The name of the error's type, without its path, where it is an error of a type: `ParseFloatError`. `NodeError` for one in words,
-    /// a panic, a timeout. What programs outside match, as they do the class of an exception.
+    /// Returns the name of the error's type without its path, such as `ParseFloatError`. Returns `NodeError` for messages, panics and
+    /// timeouts. Programs can match errors by this name.
     ///
     /// ```
     /// use hier_core::prelude::*;
@@ -159,7 +160,7 @@ impl NodeError {
         }
     }
 
-    /// The failure of a tool. Another attempt may help if it may help the tool.
+    /// Wraps the error of a tool. The result is transient if the error is.
     #[doc(hidden)]
     #[must_use]
     pub fn of_tool(self, tool: &str) -> Self {
@@ -167,7 +168,6 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Tool { tool: tool.to_owned(), error: self }, transient)
     }
 
-    /// The failure of a handler that had taken over.
     pub(crate) fn of_handler(self) -> Self {
         self.0.of_handler.store(true, Ordering::Relaxed);
         self
@@ -177,17 +177,17 @@ impl NodeError {
         self.0.of_handler.load(Ordering::Relaxed)
     }
 
-    /// The reason.
+    /// Returns the reason.
     pub fn kind(&self) -> &NodeErrorKind {
         &self.0.kind
     }
 
-    /// Whether another attempt may help.
+    /// Returns true if another attempt may succeed.
     pub fn is_transient(&self) -> bool {
         self.0.transient
     }
 
-    /// The error that the node returned, or its tool, if it returned one.
+    /// Returns the error that the node or its tool returned.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0.kind {
             NodeErrorKind::Source(error) => Some(&**error),
@@ -197,14 +197,13 @@ impl NodeError {
         }
     }
 
-    /// Whether it is no failure: the task asks something, was given an answer of the wrong type, or can no longer be stored. Who catches
-    /// errors passes it on.
+    /// Returns true for control flow: an interrupt, a mistyped answer, or a storage error. Code that catches node errors must propagate
+    /// these.
     pub fn is_signal(&self) -> bool {
         matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
             || self.wrongly_answered().is_some()
     }
 
-    /// The error of the graph that failed inside.
     pub(super) fn subgraph(&self) -> Option<&RunError> {
         match self.kind() {
             NodeErrorKind::Subgraph(error) => Some(error),
@@ -213,7 +212,7 @@ impl NodeError {
         }
     }
 
-    /// The question that was given an answer of the wrong type, here or in a graph inside.
+    /// Returns the question whose answer had the wrong type, in this graph or in a subgraph.
     pub(crate) fn wrongly_answered(&self) -> Option<&Question> {
         match &self.0.kind {
             NodeErrorKind::WrongAnswer { question, .. } => Some(question),
@@ -231,7 +230,7 @@ impl NodeError {
     }
 }
 
-/// The last part of a type's name; none of a text or a box, which say nothing of the error.
+/// Returns the last part of a type's name, or none for texts and boxes.
 fn type_name<E>() -> Option<&'static str> {
     let path = std::any::type_name::<E>().split('<').next()?;
     let name = path.rsplit("::").next()?;
@@ -239,14 +238,13 @@ fn type_name<E>() -> Option<&'static str> {
     (is_name && !matches!(name, "String" | "Box" | "Cow")).then_some(name)
 }
 
-/// What every error converts into that can go to another thread: errors, `anyhow::Error`, boxed errors, texts.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     fn from(error: E) -> Self {
         Self::of(NodeErrorKind::Source(error.into()), true, type_name::<E>())
     }
 }
 
-/// An error that a node or a tool may return: whatever converts into [`NodeError`].
+/// An error that a node or a tool may return: every type that converts into [`NodeError`].
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be the error of a node or a tool",
     label = "its error is a `{Self}`",
@@ -254,7 +252,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
             `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts; a `Box<dyn Error>` needs `+ Send + Sync`"
 )]
 pub trait IntoNodeError {
-    /// The error.
+    /// Converts the error.
     fn into_node_error(self) -> NodeError;
 }
 
@@ -286,7 +284,7 @@ impl fmt::Display for NodeError {
 
 impl fmt::Debug for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What `fn main() -> Result<()>` prints: the message, and what caused it.
+        // `fn main() -> hier::Result<()>` prints this: the message and its causes.
         write!(f, "{self}")?;
         let mut cause = self.source().and_then(Error::source);
         while let Some(error) = cause {

@@ -21,17 +21,19 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 ///
 /// ```
 /// use hier_core::prelude::*;
+/// use hier_core::graph::{GraphBuilder, Task};
+/// use hier_core::state::{DynState, Schema};
 /// use hier_core::state::Builtin;
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let schema = Schema::new().reduced("log", Builtin::Append);
 /// let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("hello", schema);
 /// graph.node("greet", async |task: Task<DynState>| task.state().update(json!({"log": ["hello"]})));
 /// graph.edge(START, "greet").edge("greet", END);
 /// let graph = graph.compile()?;
-/// let out = graph.invoke(graph.update(json!({}))?, Config::default(), ()).await?;
+/// let out = graph.invoke(graph.update(json!({}))?).await?;
 /// assert_eq!(out.state().get("log"), Some(&json!(["hello"])));
 /// # Ok(())
 /// # }

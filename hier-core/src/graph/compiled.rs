@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
+use super::bound::BoundGraph;
 use super::input::GraphInput;
+use super::request::{GraphRequest, Invoke, NeedsContext, Streaming};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
-use crate::config::Config;
+use crate::engine::PreparedRun;
 use crate::engine::Saver;
 use crate::engine::program::{
     Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef, not_read_yet,
 };
-use crate::engine::{self, EventStream, Outcome, StreamMode};
-use crate::error::{NodeError, RunError};
+use crate::error::NodeError;
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
@@ -230,7 +231,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         &self.inner.hooks.layers
     }
 
-    /// Makes runs durable: each is a run of the thread that its [`Config::thread`] names, whose checkpoints this saver
+    /// Makes runs durable: each is a run of the thread that its [`thread`](GraphRequest::thread) names, whose checkpoints this saver
     /// keeps.
     #[must_use]
     pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
@@ -268,34 +269,47 @@ where
         Self { inner: Arc::new(Program { renamed, ..inner.copy() }), attached, types }
     }
 
-    /// Runs the graph: until it has finished, until it has to be asked for something, or until it was asked to stop.
+    /// Returns a request to run the graph until it finishes, asks a question, or is stopped. Awaiting the request runs the graph.
     ///
-    /// The input is a whole state, an update of it, or `()` to go on; with `input:` in the graph, that view. Dropping
-    /// the future cancels the run.
-    pub async fn invoke(
-        &self,
-        input: impl GraphInput<S, I>,
-        config: Config,
-        context: C,
-    ) -> Result<Outcome<O>, RunError> {
-        let input = input.into_input();
-        let end =
-            engine::run(self.inner.clone(), self.attached.clone(), input, Arc::new(config), Arc::new(context), None)
-                .await?;
-        Ok(end.map(O::from_owned))
+    /// The input is a state, an update of it, or `()` to resume a thread. A graph with `input:` takes that view instead. Dropping the
+    /// future of the request cancels the run.
+    pub fn invoke(&self, input: impl GraphInput<S, I>) -> GraphRequest<Invoke<S, C, O>, NeedsContext<C>> {
+        GraphRequest::new(Invoke::new(self.prepare(input)))
     }
 
-    /// Runs the graph and hands over its events as they come. The run is a task of its own: a slow consumer does not
-    /// hold it up, and dropping the stream cancels it.
-    pub fn stream(
-        &self,
-        input: impl GraphInput<S, I>,
-        config: Config,
-        context: C,
-        modes: impl IntoIterator<Item = StreamMode>,
-    ) -> EventStream<S, O> {
-        let input = input.into_input();
-        engine::stream(self.inner.clone(), self.attached.clone(), input, config, context, modes.into_iter().collect())
+    /// Returns a request to stream the events of a run. The request is a stream, which starts the run when its first event is read.
+    ///
+    /// The run is a spawned task: a slow consumer does not delay it. Dropping the stream cancels it.
+    pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, NeedsContext<C>> {
+        GraphRequest::new(Streaming::new(self.prepare(input)))
+    }
+
+    fn prepare(&self, input: impl GraphInput<S, I>) -> PreparedRun<S, C> {
+        PreparedRun { program: self.inner.clone(), attached: self.attached.clone(), input: input.into_input() }
+    }
+
+    /// Binds a context to the graph, so that its runs need none. Accepts a value or an [`Arc`] of one.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { fee: u32 }
+    /// struct Desk { fee: u32 }
+    ///
+    /// async fn charge(run: &Run<Desk>) -> FilingUpdate {
+    ///     Filing::update().fee(run.context().fee)
+    /// }
+    /// # graph! { Review<Filing, Desk> = Graph { nodes: [charge], edges: [START >> charge >> END] } }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> hier_core::Result<()> {
+    /// let review = Review::compile().with_context(Desk { fee: 20 });
+    /// assert_eq!(review.invoke(Filing::update()).await?.state().fee, 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_context(self, context: impl Into<Arc<C>>) -> BoundGraph<S, C, I, O> {
+        BoundGraph::new(self, context.into())
     }
 }
 

@@ -84,15 +84,15 @@ where
     /// # struct Case { reminded: bool }
     /// const WEEK: Duration = Duration::from_hours(168);
     ///
-    /// async fn remind(run: &Run) -> Result<CaseUpdate> {
+    /// async fn remind(run: &Run) -> hier_core::Result<CaseUpdate> {
     ///     run.sleep(WEEK).await?;
     ///     Ok(Case::update().reminded(true))
     /// }
     /// # graph! { Reminder<Case> = Graph { nodes: [remind], edges: [START >> remind >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let graph = Reminder::compile().checkpointer(MemorySaver::new());
-    /// let asleep = graph.invoke(Case::update(), Config::thread("case-17"), ()).await?;
+    /// let asleep = graph.invoke(Case::update()).thread("case-17").await?;
     /// assert!(!asleep.is_finished());
     ///
     /// let sweeper = graph.sweeper(|_thread| ());

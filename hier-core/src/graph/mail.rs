@@ -88,16 +88,16 @@ where
     /// # use hier_core::graph::Signal;
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Order { receipt: String }
-    /// async fn ship(run: &Run) -> Result<OrderUpdate> {
+    /// async fn ship(run: &Run) -> hier_core::Result<OrderUpdate> {
     ///     let receipt: String = run.signal("paid").await?;
     ///     Ok(Order::update().receipt(receipt))
     /// }
     /// # graph! { Shop<Order> = Graph { nodes: [ship], edges: [START >> ship >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let shop = Shop::compile().checkpointer(MemorySaver::new());
     /// shop.send("order-7", Signal::new("paid", &"r-17")).await?; // before the order is there
-    /// let end = shop.invoke(Order::update(), Config::thread("order-7"), ()).await?;
+    /// let end = shop.invoke(Order::update()).thread("order-7").await?;
     /// assert_eq!(end.state().receipt, "r-17");
     /// # Ok(())
     /// # }
@@ -145,21 +145,21 @@ where
     /// # use hier_core::graph::{Mail, Signal};
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Order { receipt: String }
-    /// # async fn ship(run: &Run) -> Result<OrderUpdate> {
+    /// # async fn ship(run: &Run) -> hier_core::Result<OrderUpdate> {
     /// #     let receipt: String = run.signal("paid").await?;
     /// #     Ok(Order::update().receipt(receipt))
     /// # }
     /// # graph! { Shop<Order> = Graph { nodes: [ship], edges: [START >> ship >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let shop = Shop::compile().checkpointer(MemorySaver::new());
     /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task waits for a text
-    /// assert!(shop.invoke(Order::update(), Config::thread("order-7"), ()).await.is_err());
+    /// assert!(shop.invoke(Order::update()).thread("order-7").await.is_err());
     ///
     /// let wrong = shop.waiting("order-7").await?[0].letter.id;
     /// assert!(shop.discard("order-7", wrong).await?);
     /// shop.send("order-7", Signal::new("paid", &"r-17")).await?;
-    /// assert_eq!(shop.invoke((), Config::thread("order-7"), ()).await?.state().receipt, "r-17");
+    /// assert_eq!(shop.invoke(()).thread("order-7").await?.state().receipt, "r-17");
     /// # Ok(())
     /// # }
     /// ```

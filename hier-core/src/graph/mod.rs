@@ -2,6 +2,7 @@
 
 mod assemble;
 mod attach;
+mod bound;
 mod builder;
 mod compiled;
 mod due;
@@ -10,12 +11,14 @@ pub mod handler;
 mod input;
 mod mail;
 mod on_entry;
+mod request;
 #[doc(hidden)]
 pub mod site;
 mod task;
 mod thread;
 
 pub use attach::FitsContext;
+pub use bound::BoundGraph;
 pub use builder::{GraphBuilder, IntoNode, Place};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
@@ -26,6 +29,9 @@ pub use dynamic::{
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use input::{GraphInput, Whole};
 pub use mail::{Mail, Signal};
+pub use request::{GraphRequest, Invoke, NeedsContext, ReadyContext, RequestContext, Streaming, WithContext};
+#[doc(hidden)]
+pub use request::{RequestKind, StreamKind};
 
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;

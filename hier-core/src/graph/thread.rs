@@ -32,26 +32,32 @@ where
     /// # async fn assess() {}
     /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let review = Review::compile().checkpointer(MemorySaver::default());
-    /// review.invoke(Filing::update().accepted(true), Config::thread("case-17"), ()).await?;
-    /// let state = review.state(Config::thread("case-17")).await?;
+    /// review.invoke(Filing::update().accepted(true)).thread("case-17").await?;
+    /// let state = review.state("case-17").await?;
     /// assert!(state.values.accepted && state.is_finished());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn state(&self, config: Config) -> Result<StateSnapshot<S>, RunError> {
+    pub async fn state(&self, thread: impl Into<Config>) -> Result<StateSnapshot<S>, RunError> {
+        let config = thread.into();
         engine::snapshot(&self.inner, self.saver("read")?, &config).await
     }
 
     /// All states of the thread, newest first: the [`history`](Self::history) without a query.
-    pub async fn states(&self, config: Config) -> Result<Vec<StateSnapshot<S>>, RunError> {
-        self.history(config, ListQuery::default()).await
+    pub async fn states(&self, thread: impl Into<Config>) -> Result<Vec<StateSnapshot<S>>, RunError> {
+        self.history(thread, ListQuery::default()).await
     }
 
     /// The thread's history, newest first: the state at each checkpoint, and what came of each step. The query's filter,
     /// `before` and `limit` restrict it.
-    pub async fn history(&self, config: Config, query: ListQuery) -> Result<Vec<StateSnapshot<S>>, RunError> {
+    pub async fn history(
+        &self,
+        thread: impl Into<Config>,
+        query: ListQuery,
+    ) -> Result<Vec<StateSnapshot<S>>, RunError> {
+        let config = thread.into();
         engine::history(&self.inner, self.saver("read")?, &config, query).await
     }
 
@@ -65,19 +71,20 @@ where
     ///
     /// A thread that is being run is not updated ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)), unless
     /// [`Config::when_running`] says otherwise.
-    pub async fn update_state(&self, config: Config, update: StateUpdate<S>) -> Result<Config, RunError> {
-        self.bulk_update_state(config, [[update]]).await
+    pub async fn update_state(&self, thread: impl Into<Config>, update: StateUpdate<S>) -> Result<Config, RunError> {
+        self.bulk_update_state(thread, [[update]]).await
     }
 
     /// The same with several supersteps, each of several updates that are applied at once. Each of several names its node.
     pub async fn bulk_update_state<U>(
         &self,
-        config: Config,
+        thread: impl Into<Config>,
         supersteps: impl IntoIterator<Item = U>,
     ) -> Result<Config, RunError>
     where
         U: IntoIterator<Item = StateUpdate<S>>,
     {
+        let config = thread.into();
         let supersteps: Vec<Vec<_>> = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
         let saver = self.saver("update")?;
         engine::check_updates(&self.inner, saver, &config, &supersteps).await?;

@@ -1,14 +1,14 @@
-//! The words of `graph!`, for editors: each list of words that can stand in braces is a struct, each word a field. What a field
-//! is for is shown where the mouse rests on the word. Nothing is ever made of these types.
+//! The fields and options of `graph!`, for editors: each list of words in braces is a struct, and each word is one of its fields. An
+//! editor shows the docs of a field where the mouse rests on the word. The structs are never constructed.
 
 #![allow(non_upper_case_globals)]
 
-/// A value of any type, in code that is never compiled.
+/// Returns a value of any type, in code that never runs.
 pub fn any<T>() -> T {
     std::process::abort()
 }
 
-/// Words in braces: a struct whose fields they are, with what all kinds of graphs have.
+/// Declares a struct with these words as fields, and with the fields of all kinds of graphs.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $word:ident,)* }) => {
         $(#[$about])*
@@ -22,19 +22,19 @@ macro_rules! words {
             $(#[$about])*
             $name {
                 $($own)*
-                /// The view that a run is started with: `input: View`. Unless given, the whole state or an update.
+                /// The view that a run takes: `input: View`. Defaults to the state or an update of it.
                 input,
-                /// The view that a run results in: `output: View`. Unless given, the whole state.
+                /// The view that a run returns: `output: View`. Defaults to the state.
                 output,
                 /// Nodes before which a run stops: `interrupt_before: [node]`. Durable threads only.
                 interrupt_before,
                 /// Nodes after which a run stops: `interrupt_after: [node]`. Durable threads only.
                 interrupt_after,
-                /// The graph's name, which is that of its type in snake case unless given.
+                /// The name of the graph. Defaults to the name of its type in snake case.
                 name,
-                /// What the graph is for, which is its doc comment unless given. Supervisors read it.
+                /// The purpose of the graph, which supervisors read. Defaults to its doc comment.
                 description,
-                /// What crosses the boundary when the graph is a subagent: `policy: Policy { merge_fields: [artifact] }`.
+                /// The channels that a subagent receives and returns: `policy: Policy { merge_fields: [artifact] }`.
                 policy,
                 /// The type of the arguments with which a supervisor calls the graph.
                 args,
@@ -42,7 +42,7 @@ macro_rules! words {
                 on_entry,
                 /// A function that runs when the graph is left as a subagent.
                 on_exit,
-                /// The channel to which messages from outside are written.
+                /// The channel that receives messages from outside.
                 inbox,
             }
         }
@@ -51,31 +51,31 @@ macro_rules! words {
         words! {
             $(#[$about])*
             graph $name {
-                /// What the model is told to be: a text.
+                /// The system prompt: a text or a function of the state.
                 system,
-                /// Which model of the context is asked: `|context| &context.smart`. Unless given, that of the context.
+                /// The model: `|context| &context.smart`. Defaults to the model of the context.
                 model,
-                /// How the model answers: `options: ModelOptions { temperature: 0.2 }`.
+                /// The options of the model: `options: ModelOptions { temperature: 0.2 }`.
                 options,
-                /// What stands around the calls of models and tools: `layers: [Limit { model_calls: 50 }]`.
+                /// The layers around calls of models and tools: `layers: [Limit { model_calls: 50 }]`.
                 layers,
-                /// What the model can call: `tools: [lookup, |desk| &desk.crm]`.
+                /// The tools that the model can call: `tools: [lookup, |desk| &desk.crm]`.
                 tools,
-                /// What becomes of a tool that fails: `ToolErrors::Raise`, unless given, or `ToolErrors::Tell`.
+                /// The handling of failed tools: `ToolErrors::Tell` or `ToolErrors::Raise`, the default.
                 tool_errors,
-                /// How often the model may be asked in a run, 50 times unless given.
+                /// The maximum number of model calls in a run. Defaults to 50.
                 max_iterations,
                 /// Number of times in a row that a call may return the same result. An `Agent` defaults to 3.
                 max_repeats,
-                /// Another channel that the report is written to.
+                /// A second channel for the report.
                 report_into,
-                /// Graphs that run before the model is asked: `front: [Normalise]`.
+                /// Graphs that run before the first model call: `front: [Normalise]`.
                 front,
                 /// Graphs that run after the report.
                 back,
                 /// Graphs that the model can call: `subagents: [Worker { merge_fields: [artifact] }]`.
                 subagents,
-                /// Whether the model may call several subagents at once: `true` or `false`.
+                /// Allows parallel calls of subagents: `true` or `false`, the default.
                 parallel_subagents,
                 $($own)*
             }
@@ -102,109 +102,109 @@ words! {
 words! {
     /// An agent that answers, in text or with a value.
     agent Agent {
-        /// The channel that takes the answer; its type says what an answer is.
+        /// The channel for the answer. Its type is the type of the answer.
         answer,
-        /// How many answers of the model may be of no use before the run fails.
+        /// The number of unusable answers after which the run fails.
         attempts,
     }
 }
 words! {
     /// An agent that reports to its supervisor.
     agent ReactGraph {
-        /// What the model is asked each time.
+        /// The prompt of each model call.
         reasoning,
-        /// Whether it has a supervisor to report to.
+        /// Set to `false` for an agent without a supervisor.
         reports_to_supervisor,
     }
 }
 words! {
-    /// An agent that keeps a list of what is to be done, and reports.
+    /// An agent that keeps a to-do list and reports to its supervisor.
     agent TodoGraph {
-        /// What the model is asked each time.
+        /// The prompt of each model call.
         reasoning,
-        /// Whether it has a supervisor to report to.
+        /// Set to `false` for an agent without a supervisor.
         reports_to_supervisor,
-        /// When it may report.
+        /// A function of the state that allows the report.
         todo_check,
-        /// What its model is told otherwise.
+        /// The message for the model if the report is not allowed.
         todo_refusal,
     }
 }
 words! {
     /// The options of a node.
     Node {
-        /// How often the node is tried: `retry: 3`, `retry: Retry { attempts: 5, interval: 100ms }`.
+        /// The attempts of the node: `retry: 3`, `retry: Retry { attempts: 5, interval: 100ms }`.
         retry,
-        /// How long an attempt may take: `timeout: 5s`.
+        /// The time limit of an attempt: `timeout: 5s`.
         timeout,
-        /// How long an attempt may give no sign of life: `idle_timeout: 2s`.
+        /// The time limit without a heartbeat or an event: `idle_timeout: 2s`.
         idle_timeout,
-        /// How long a result is used again for an equal input: `cache: 60s`.
+        /// The time for which a result is reused for equal inputs: `cache: 60s`.
         cache,
-        /// It waits until nothing else is left to run. Without a value.
+        /// Delays the node until no other task is left. Has no value.
         defer,
-        /// The function that takes over when the node has failed for good.
+        /// The function that runs if the last attempt of the node fails.
         on_error,
-        /// What the node always writes: `writes: [channel]`.
+        /// The channels that the node always writes: `writes: [channel]`.
         writes,
-        /// What its commands may choose: `goto: [node, END]`.
+        /// The targets of its commands: `goto: [node, END]`.
         goto,
-        /// Of a node that runs a graph: `per_call`, `per_thread` or `none`.
+        /// The checkpoints of the graph at this node: `per_call`, `per_thread` or `none`.
         checkpoints,
-        /// Of a node `tools![…]`: what becomes of a tool that fails.
+        /// The handling of failed tools at a node `tools![…]`.
         tool_errors,
     }
 }
 words! {
     /// The options of a policy.
     Policy {
-        /// Whether the subagent starts with an empty conversation.
+        /// Starts the subagent with an empty conversation.
         clear_messages,
-        /// Whether it sees what was said to the operator.
+        /// Passes the conversation with the operator to the subagent.
         preserve_chat_with_operator,
-        /// Whether its iterations are counted from 0.
+        /// Counts the iterations of the subagent from 0.
         reset_iteration,
-        /// How often its model may be asked.
+        /// The maximum number of model calls.
         max_iterations,
-        /// The channels that the supervisor takes over.
+        /// The channels that the supervisor receives.
         merge_fields,
-        /// The channels of which it takes over nothing.
+        /// The channels that the supervisor does not receive.
         discard_fields,
     }
 }
 words! {
-    /// How a model answers.
+    /// The options of a model.
     ModelOptions {
-        /// How much chance is in the answer, from 0.
+        /// The randomness of the answer, from 0.
         temperature,
-        /// How much of the likely words is considered, up to 1.
+        /// The share of likely tokens to sample from, up to 1.
         top_p,
-        /// How long an answer may be.
+        /// The maximum number of tokens of an answer.
         max_tokens,
-        /// How hard the model thinks before it answers: `Effort::High`.
+        /// The effort of reasoning: `Effort::High`.
         reasoning,
         /// Texts at which an answer ends.
         stop,
-        /// Whether it must call a tool, and which.
+        /// The tool that the model must call, or a choice of tools.
         tool_choice,
-        /// Whether it may call several tools at once.
+        /// Allows several tool calls in one answer.
         parallel_calls,
-        /// The number that the chance starts from.
+        /// The seed of the randomness.
         seed,
-        /// What the provider keeps of the prompt.
+        /// The part of the prompt that the provider caches.
         cache,
         /// Options of the provider, as JSON.
         extra,
     }
 }
 words! {
-    /// How often and when a node is tried again.
+    /// The attempts of a node and the waits between them.
     Retry {
         /// The number of attempts, the first included.
         attempts,
         /// The first wait.
         interval,
-        /// By how much each wait is longer than the one before.
+        /// The factor by which each wait grows.
         factor,
         /// The longest wait, before jitter.
         cap,
@@ -214,11 +214,11 @@ words! {
 }
 
 words! {
-    /// How long and for which input a result is used again.
+    /// The conditions for reusing a result.
     Cache {
-        /// How long a result is used again.
+        /// The time for which a result is reused.
         ttl,
-        /// The function that says what two equal inputs have in common.
+        /// The function that returns the same key for equal inputs.
         key,
     }
 }
@@ -228,17 +228,17 @@ pub mod kinds {
     pub use super::{Agent, Graph, ReactGraph, SimpleGraph, TodoGraph};
 }
 
-/// What stands before the braces of a policy.
+/// The name before the braces of a policy.
 pub mod policy {
     pub use super::Policy;
 }
 
 /// The checkpoints of a graph that is a node.
 pub mod checkpoints {
-    /// Each call of the graph starts anew.
+    /// Each call of the graph starts with a new state.
     pub const per_call: () = ();
     /// The graph keeps its state from call to call.
     pub const per_thread: () = ();
-    /// The graph stores nothing of its own.
+    /// The graph has no checkpoints.
     pub const none: () = ();
 }

@@ -30,6 +30,7 @@ pub trait Conversation<Via = ()>: Values {
 ///
 /// ```
 /// use hier_core::prelude::*;
+/// use hier_core::state::wants_tools;
 ///
 /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 /// struct Chat {

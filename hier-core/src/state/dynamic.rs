@@ -24,6 +24,7 @@ pub use crate::reducer::json::Builtin;
 ///
 /// ```
 /// use hier_core::prelude::*;
+/// use hier_core::state::Schema;
 /// use hier_core::state::Builtin;
 ///
 /// let schema = Schema::new().last("question").reduced("log", Builtin::Append).ephemeral("hint");

@@ -54,7 +54,7 @@ impl<T: Carried + Persist> Parameter for T {}
 /// use hier_core::prelude::*;
 ///
 /// /// Version 1 had one text of all findings.
-/// fn from_v1(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> {
+/// fn from_v1(stored: &mut serde_json::Map<String, serde_json::Value>) -> hier_core::Result<()> {
 ///     if let Some(serde_json::Value::String(text)) = stored.remove("text") {
 ///         stored.insert("findings".to_owned(), text.lines().collect());
 ///     }

@@ -1,6 +1,6 @@
 //! What tells inputs apart is what the node reads, or what a function says.
 
-use hier_core::graph::{Compiled, NodeDef};
+use hier_core::graph::{Compiled, GraphBuilder, NodeDef, Task};
 
 use super::*;
 
@@ -54,7 +54,7 @@ async fn a_renamed_channel_is_looked_at() {
     let graph = OfRenamed::compile();
     let mut told = Vec::new();
     for (x, log) in [(1, "a"), (1, "b"), (2, "c")] {
-        let out = graph.invoke(Renamed::update().x(x).log([log]), Config::default(), ()).await.unwrap();
+        let out = graph.invoke(Renamed::update().x(x).log([log])).await.unwrap();
         told.push(out.into_state().log[1].clone());
     }
     assert_eq!(told, ["y1 run1", "y1 run1", "y2 run2"]);
@@ -144,7 +144,7 @@ async fn told<G>(graph: &Compiled<G>, person: &str) -> String
 where
     G: Graph<State = Trace, Context = String, Input = hier_core::graph::Whole, Output = Trace>,
 {
-    let out = graph.invoke(Trace::update().x(1), Config::default(), person.to_owned()).await.unwrap();
+    let out = graph.invoke(Trace::update().x(1)).context(person.to_owned()).await.unwrap();
     out.into_state().log.join(" ")
 }
 
@@ -180,7 +180,7 @@ async fn a_node_of_a_builder_has_a_key_too() {
     let graph = graph.compile().unwrap();
     let mut told = Vec::new();
     for x in [1, 3, 2] {
-        let out = graph.invoke(Trace::update().x(x), Config::default(), ()).await.unwrap();
+        let out = graph.invoke(Trace::update().x(x)).await.unwrap();
         told.push(out.into_state().log.join(" "));
     }
     assert_eq!(told, ["x1 run1", "x1 run1", "x2 run2"]);
@@ -201,6 +201,6 @@ async fn a_key_that_cannot_be_serialized_is_an_error_that_says_so() {
     let mut graph = GraphBuilder::<Trace>::new("keyed");
     graph.node("costly", code.cache(Duration::from_mins(1)).cache_key(|_| Unserializable));
     graph.edge(START, "costly").edge("costly", END);
-    let failed = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+    let failed = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();
     assert!(failed.to_string().contains("the key of its `cache` cannot be serialized: it is locked"), "{failed}");
 }

@@ -5,8 +5,10 @@ mod keys;
 use std::cell::Cell;
 use std::time::Duration;
 
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, Whole};
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
+use hier_core::{Event, Result};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Trace {
@@ -60,7 +62,7 @@ impl<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>> Bench
     }
 
     async fn run(&self, input: TraceUpdate) -> Result<String, RunError> {
-        let out = self.graph.invoke(input, Config::default(), ()).await?;
+        let out = self.graph.invoke(input).await?;
         Ok(out.into_state().log.join(" "))
     }
 }
@@ -117,8 +119,8 @@ async fn what_is_managed_or_untracked_is_not_part_of_the_input() {
     let bench = Bench::<Cached>::new();
     bench.run(Trace::update().handle(1)).await.unwrap();
     bench.run(Trace::update().handle(2)).await.unwrap();
-    let config = Config::default().recursion_limit(7);
-    let _ = bench.graph.invoke(Trace::update(), config, ()).await.unwrap();
+    let config = Config::new().recursion_limit(7);
+    let _ = bench.graph.invoke(Trace::update()).config(config).await.unwrap();
     assert_eq!(runs(), 1);
 }
 
@@ -265,7 +267,7 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
     let mut told = Vec::new();
     for _ in 0..2 {
         let modes = [StreamMode::Updates, StreamMode::Tasks];
-        let mut events = bench.graph.stream(Trace::update(), Config::default(), (), modes);
+        let mut events = bench.graph.stream(Trace::update()).modes(modes);
         let mut kinds = Vec::new();
         while let Some(event) = events.next().await {
             kinds.push(match event.unwrap() {
@@ -279,7 +281,7 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
         told.push(kinds);
     }
     assert_eq!(told, [vec!["start", "update", "end"], vec!["start", "cached"]]);
-    let mut events = bench.graph.stream(Trace::update(), Config::default(), (), [StreamMode::Updates]);
+    let mut events = bench.graph.stream(Trace::update()).modes([StreamMode::Updates]);
     let data = events.next().await.unwrap().unwrap().data().unwrap();
     assert_eq!(data, serde_json::json!({ "costly": { "log": ["x0 run1"] }, "__metadata__": { "cached": true } }));
 }
@@ -309,7 +311,7 @@ mod people {
     where
         G: Graph<State = Trace, Context = String, Input = Whole, Output = Trace>,
     {
-        let out = graph.invoke(Trace::update(), Config::default(), person.to_owned()).await.unwrap();
+        let out = graph.invoke(Trace::update()).context(person.to_owned()).await.unwrap();
         out.into_state().log.join(" ")
     }
 
@@ -341,14 +343,14 @@ mod people {
         G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>,
     {
         for thread in ["a", "b"] {
-            let asked = graph.invoke(Trace::update(), Config::thread(thread), ()).await.unwrap();
+            let asked = graph.invoke(Trace::update()).thread(thread).await.unwrap();
             assert!(matches!(asked, Outcome::Interrupted(_)));
         }
         for (thread, answer) in [("b", "approve"), ("a", "REJECT")] {
-            let end = graph.invoke(Command::resume(answer), Config::thread(thread), ()).await.unwrap();
+            let end = graph.invoke(Command::resume(answer)).thread(thread).await.unwrap();
             assert_eq!(end.into_state().log, [answer]);
         }
-        let asked = graph.invoke(Trace::update(), Config::thread("c"), ()).await.unwrap();
+        let asked = graph.invoke(Trace::update()).thread("c").await.unwrap();
         assert!(matches!(asked, Outcome::Interrupted(_)), "the third is asked too");
     }
 

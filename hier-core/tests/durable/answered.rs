@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use hier_core::Durability;
 use hier_core::checkpoint::WhenRunning;
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate, Schema};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -237,7 +240,7 @@ async fn a_question_of_the_past_is_answered_once() {
     let open = bench.state().await.config;
     let _ = bench.answer("yes").await.unwrap();
     let again: Command<DynState> = Command::resume("no");
-    let error = bench.graph.invoke(again, open.clone(), bench.tally.clone()).await.unwrap_err();
+    let error = bench.graph.invoke(again).config(open.clone()).context(bench.tally.clone()).await.unwrap_err();
     assert!(reason(&error).contains("has gone on from this checkpoint"), "{error}");
     assert_eq!(asked(bench.go_on_with(open).await.unwrap()), ["q"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["no"]));

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hier_core::NodeErrorKind;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{Checkpoints, NodeDef};
 use hier_core::prelude::*;
+use hier_core::{Durability, NodeErrorKind};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

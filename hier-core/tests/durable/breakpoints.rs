@@ -2,7 +2,8 @@
 
 use hier_core::graph::Place;
 use hier_core::prelude::*;
-use hier_core::{Event, StopReason};
+use hier_core::state::DynState;
+use hier_core::{Durability, Event, RunControl, StopReason};
 use serde_json::{Value, json};
 
 use super::kit::*;
@@ -22,8 +23,8 @@ fn texts(list: &[&str]) -> Vec<String> {
 async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
     let (modes, config) = ([StreamMode::Values, StreamMode::Updates], bench.config.clone());
     let mut stream = match input {
-        Some(input) => bench.graph.stream(bench.update(input), config, bench.tally.clone(), modes),
-        None => bench.graph.stream((), config, bench.tally.clone(), modes),
+        Some(input) => bench.graph.stream(bench.update(input)).config(config).context(bench.tally.clone()).modes(modes),
+        None => bench.graph.stream(()).config(config).context(bench.tally.clone()).modes(modes),
     };
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
@@ -167,6 +168,6 @@ async fn breakpoints_stop_runs_without_a_saver() {
     graph.interrupt_before(["b"]);
     let graph = compile(graph);
     let input = graph.update(json!({ "x": 1 })).unwrap();
-    let outcome = graph.invoke(input, Config::default(), Tally::default()).await.unwrap();
+    let outcome = graph.invoke(input).context(Tally::default()).await.unwrap();
     assert_eq!(stop(outcome).1, ["b"]);
 }

@@ -7,8 +7,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
-use hier_core::graph::Place;
+use hier_core::graph::{NodeDef, Place};
 use hier_core::prelude::*;
+use hier_core::state::DynState;
+use hier_core::{CancellationToken, Durability};
 use hier_testkit::Layered;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -181,7 +183,7 @@ async fn a_cancel_is_heard_while_a_run_waits_for_its_thread() {
     let config = bench.config.clone().when_running(WhenRunning::Wait(MINUTE)).cancel(token.clone());
     let begin = Instant::now();
     let input = bench.update(json!({}));
-    let (ended, ()) = tokio::join!(bench.graph.invoke(input, config, bench.tally.clone()), async {
+    let (ended, ()) = tokio::join!(bench.graph.invoke(input).config(config).context(bench.tally.clone()), async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         token.cancel();
     });
@@ -237,8 +239,8 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
         let mut graph = builder();
         graph.node("a", yields()).node("b", yields()).edge(START, "a").edge(START, "b");
         let graph = compile(graph);
-        let run = graph.invoke(graph.update(json!({})).unwrap(), Config::default(), Tally::default());
-        told.send(handle.block_on(run).map(|_| ())).unwrap();
+        let run = graph.invoke(graph.update(json!({})).unwrap()).context(Tally::default());
+        told.send(handle.block_on(run.into_future()).map(|_| ())).unwrap();
     });
     let ended = ended.recv_timeout(Duration::from_mins(1)).expect("the run ends");
     assert!(matches!(ended, Err(RunError::NoRuntime { .. })), "{ended:?}");

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::graph::CompiledGraph;
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
+use hier_core::{Durability, Result, StateUpdate};
 
 /// What a graph with these channels is, in two versions.
 macro_rules! chat {
@@ -104,7 +105,7 @@ fn kept(saver: &MemorySaver) -> &Conversations {
 }
 
 fn thread() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 /// Makes the stored conversation of a thread unreadable, under the ids that it has.
@@ -125,7 +126,9 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
 async fn a_thread_that_is_gone_on_with_is_not_read_again() {
     let (saver, heard) = (MemorySaver::new(), Heard::default());
     let graph = v1::Talk::compile().checkpointer(saver.clone());
-    let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text)), thread(), heard.clone());
+    let say = |text: &str| {
+        graph.invoke(v1::Chat::update().messages(Messages::from(text))).config(thread()).context(heard.clone())
+    };
     let _ = say("one").await.unwrap();
     assert!(kept(&saver).is_empty(), "a thread with a single run costs nothing");
     let _ = say("two").await.unwrap();
@@ -150,7 +153,9 @@ async fn what_is_deleted_here_is_forgotten() {
         for _ in 0..2 {
             let config = thread().metadata("run_id", "r");
             let _ = graph
-                .invoke(v1::Chat::update().messages(Messages::from("hi")), config, Heard::default())
+                .invoke(v1::Chat::update().messages(Messages::from("hi")))
+                .config(config)
+                .context(Heard::default())
                 .await
                 .unwrap();
         }
@@ -172,13 +177,13 @@ async fn another_version_of_the_state_reads_everything() {
     let old = v1::Talk::compile().checkpointer(saver.clone());
     for text in ["one", "two"] {
         let input = v1::Chat::update().messages(Messages::from(text)).turns(7_u32);
-        let _ = old.invoke(input, thread(), heard.clone()).await.unwrap();
+        let _ = old.invoke(input).config(thread()).context(heard.clone()).await.unwrap();
     }
     assert_eq!(kept(&saver).len(), 1);
     let new = v2::Talk::compile().checkpointer(saver.clone());
     for number in 0..3 {
         let input = v2::Chat::update().messages(Messages::from("new"));
-        let out = new.invoke(input, thread(), heard.clone()).await.unwrap();
+        let out = new.invoke(input).config(thread()).context(heard.clone()).await.unwrap();
         assert_eq!(out.state().count, 7);
         assert_eq!(heard.last().0[..2], ["one", "new"], "{number}");
     }
@@ -231,20 +236,20 @@ async fn done(
     let heard = Heard::default();
     let said = |text: &str| v1::Chat::update().messages(Messages::from(text));
     let outcome = match what {
-        Do::Say(text) => graph.invoke(said(text), config, heard.clone()).await,
-        Do::Answer => graph.invoke(Command::resume("42"), config, heard.clone()).await,
+        Do::Say(text) => graph.invoke(said(text)).config(config).context(heard.clone()).await,
+        Do::Answer => graph.invoke(Command::resume("42")).config(config).context(heard.clone()).await,
         Do::Command => {
             let update = said("by command").notes(Messages::from("noted"));
-            graph.invoke(Command::update(update), config, heard.clone()).await
+            graph.invoke(Command::update(update)).config(config).context(heard.clone()).await
         }
         Do::Fork => {
             let states = graph.states(config.clone()).await.unwrap();
             let earlier = (!states.is_empty()).then(|| states[dice.usize(..states.len())].checkpoint).flatten();
             let config = earlier.map_or(config.clone(), |id| config.checkpoint(id));
-            graph.invoke(said("from before"), config, heard.clone()).await
+            graph.invoke(said("from before")).config(config).context(heard.clone()).await
         }
         Do::Cancel => {
-            let run = graph.invoke(said("cancelled"), config, heard.clone());
+            let run = graph.invoke(said("cancelled")).config(config).context(heard.clone()).into_future();
             tokio::pin!(run);
             let _ = futures_util::poll!(run);
             return None;
@@ -319,7 +324,7 @@ async fn ask(run: &Run) -> Result<()> {
 async fn results_beside_a_question_are_not_kept() {
     let saver = MemorySaver::new();
     let graph = Beside::compile().checkpointer(saver.clone());
-    let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text)), thread(), ());
+    let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text))).config(thread());
     let notes = |outcome: &Outcome<v1::Chat>| texts(&outcome.state().notes);
     let shown = say("one").await.unwrap();
     assert_eq!(
@@ -332,7 +337,7 @@ async fn results_beside_a_question_are_not_kept() {
     let shown = say("three").await.unwrap();
     assert_eq!(texts(&shown.state().messages), ["one", "two", "three", "written"]);
     assert_eq!(notes(&shown), ["noted"]);
-    let ended = graph.invoke(Command::resume("yes"), thread(), ()).await.unwrap();
+    let ended = graph.invoke(Command::resume("yes")).config(thread()).await.unwrap();
     assert_eq!(texts(&ended.state().messages), ["one", "two", "three", "written"]);
     assert_eq!(notes(&ended), ["noted"], "the result is applied once");
     let stored = graph.state(thread()).await.unwrap().values;

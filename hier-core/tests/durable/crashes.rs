@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

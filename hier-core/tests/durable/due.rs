@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::QuestionKind;
 use hier_core::checkpoint::{Checkpointer, Claim, DueQuery, MemorySaver, SaverError, WhenRunning};
 use hier_core::graph::{Mail, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, QuestionKind, Result, StateUpdate};
 use tokio::time::Instant;
 
 use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};
@@ -35,14 +35,14 @@ async fn a_sleep_ends_when_it_is_due_and_not_before() {
         let graph = Around::compile().checkpointer(saver.clone());
         let start = SystemTime::now();
         let config = config().durability(durability);
-        let asleep = asked(graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap());
+        let asleep = asked(graph.invoke(Case::update()).config(config.clone()).context(tally.clone()).await.unwrap());
         assert_eq!((asleep.len(), &asleep[0].kind), (1, &QuestionKind::Timer));
         assert!(asleep[0].due.is_some_and(|due| due >= start + WEEK));
         let to_each = tally.clone();
-        let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::default().durability(durability));
+        let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::new().durability(durability));
         assert!(sweeper.drive_due(start + DAY).await.unwrap().is_empty());
         assert_eq!(due(&saver, Around::NAME, start + DAY).await, Vec::<String>::new());
-        asked(graph.invoke((), config.clone(), tally.clone()).await.unwrap());
+        asked(graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap());
         let later = SystemTime::now() + WEEK + SECOND;
         let driven = sweeper.drive_due(later).await.unwrap();
         assert_eq!((driven.len(), driven[0].thread.as_str(), tally.of("woken")), (1, "t", 1));
@@ -60,7 +60,7 @@ async fn a_sleep_ends_when_it_is_due_and_not_before() {
 async fn a_sweeper_in_the_background_wakes_who_is_due() {
     let (tally, start, clock) = (Tally::default(), SystemTime::now(), Instant::now());
     let graph = Sleeper::compile().checkpointer(MemorySaver::new());
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
     let to_each = tally.clone();
     let sweeper = graph.sweeper(move |_| to_each.clone()).clock(move || start + clock.elapsed());
     let handle = sweeper.every(Duration::from_mins(1));
@@ -85,15 +85,20 @@ graph! { Napper<Case, Tally> = Graph { nodes: [naps], edges: [START >> naps >> E
 #[tokio::test(start_paused = true)]
 async fn a_short_sleep_is_waited_in_place_once() {
     let (graph, tally, start) = (Napper::compile().checkpointer(MemorySaver::new()), Tally::default(), Instant::now());
-    assert!(asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap())[0].kind.is_person());
+    assert!(
+        asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap())[0].kind.is_person()
+    );
     assert!(start.elapsed() >= Duration::from_secs(4) && start.elapsed() < Duration::from_secs(6));
     // Without the process there is no waiting either: the time has come by the clock of whoever goes on.
     let far = config().sleep_in_place(Duration::ZERO);
     let other = Napper::compile().checkpointer(MemorySaver::new());
-    assert_eq!(asked(other.invoke(Case::update(), far, tally.clone()).await.unwrap())[0].kind, QuestionKind::Timer);
+    assert_eq!(
+        asked(other.invoke(Case::update()).config(far).context(tally.clone()).await.unwrap())[0].kind,
+        QuestionKind::Timer
+    );
     // Without a checkpointer every sleep is waited in place.
     let before = Instant::now();
-    Napper::compile().invoke(Case::update(), Config::default(), tally).await.map(|_| ()).ok();
+    Napper::compile().invoke(Case::update()).context(tally).await.map(|_| ()).ok();
     assert!(before.elapsed() >= Duration::from_secs(4));
 }
 
@@ -111,11 +116,11 @@ graph! { Outer<Case, Tally> = Graph { nodes: [Approval], edges: [START >> Approv
 async fn a_question_gets_its_default_when_it_is_due_and_a_late_answer_is_refused() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Outer::compile().checkpointer(saver.clone());
-    let first = asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap()).remove(0);
+    let first = asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
     assert_eq!((first.default.clone(), first.kind.is_person()), (Some("no answer".into()), true));
     assert_eq!(first.schema.as_ref().map(|schema| schema["type"].clone()), Some("string".into()));
     // Asked again, it has no more time than before.
-    let again = asked(graph.invoke((), config(), tally.clone()).await.unwrap()).remove(0);
+    let again = asked(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
     let close = |a: SystemTime, b: SystemTime| a.max(b).duration_since(a.min(b)).unwrap() < Duration::from_millis(2);
     assert!(close(again.due.unwrap(), first.due.unwrap()));
     let to_each = tally.clone();
@@ -123,9 +128,9 @@ async fn a_question_gets_its_default_when_it_is_due_and_a_late_answer_is_refused
     let driven = sweeper.drive_due(SystemTime::now() + DAY + SECOND).await.unwrap();
     let second = asked(driven.into_iter().next().expect("it is due").outcome.unwrap()).remove(0);
     assert_eq!(second.value, "really?");
-    let late = graph.invoke(Command::answers([(first.id, "yes")]), config(), tally.clone()).await;
+    let late = graph.invoke(Command::answers([(first.id, "yes")])).config(config()).context(tally.clone()).await;
     assert!(matches!(late, Err(RunError::Answer { .. })), "{late:?}");
-    let end = graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap();
+    let end = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
     assert!(end.state().log.contains(&"no answer, yes".to_owned()), "{end:?}");
     assert_eq!(tally.of("beside"), 1);
 }
@@ -134,12 +139,12 @@ async fn a_question_gets_its_default_when_it_is_due_and_a_late_answer_is_refused
 async fn an_answer_in_time_is_the_answer() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Outer::compile().checkpointer(saver.clone());
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
-    asked(graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
+    asked(graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap());
     let to_each = tally.clone();
     let sweeper = graph.sweeper(move |_| to_each.clone());
     assert!(sweeper.drive_due(SystemTime::now() + WEEK).await.unwrap().is_empty());
-    let end = graph.invoke(Command::resume("yes"), config(), tally).await.unwrap();
+    let end = graph.invoke(Command::resume("yes")).config(config()).context(tally).await.unwrap();
     assert!(end.state().log.contains(&"yes, yes".to_owned()), "{end:?}");
 }
 
@@ -165,29 +170,39 @@ async fn a_signal_is_taken_once_whether_it_comes_before_or_after() {
                 let signal = || Mail::from(Signal::new("paid", &"r-1")).id(id);
                 assert!(graph.send("t", signal()).await.unwrap());
                 assert!(!graph.send("t", signal()).await.unwrap(), "a sender that tries again");
-                assert!(graph.send(Config::thread("t"), Signal::new("other", &7)).await.unwrap());
+                assert!(graph.send(Config::new().thread("t"), Signal::new("other", &7)).await.unwrap());
             };
             if before {
                 send().await;
-                asked(graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap());
+                asked(graph.invoke(Case::update()).config(config.clone()).context(tally.clone()).await.unwrap());
             } else {
-                let waits = asked(graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap()).remove(0);
+                let waits =
+                    asked(graph.invoke(Case::update()).config(config.clone()).context(tally.clone()).await.unwrap())
+                        .remove(0);
                 assert_eq!(waits.kind, QuestionKind::Signal("paid".into()));
-                let wrong = graph.invoke(Command::answers([(waits.id, "r-2")]), config.clone(), tally.clone()).await;
+                let wrong = graph
+                    .invoke(Command::answers([(waits.id, "r-2")]))
+                    .config(config.clone())
+                    .context(tally.clone())
+                    .await;
                 assert!(wrong.is_err(), "nobody answers for a signal");
-                let wrong =
-                    graph.invoke(Command::resume("r-2"), config.clone(), tally.clone()).await.expect_err("nor so");
+                let wrong = graph
+                    .invoke(Command::resume("r-2"))
+                    .config(config.clone())
+                    .context(tally.clone())
+                    .await
+                    .expect_err("nor so");
                 assert!(wrong.to_string().contains("send the signal"), "{wrong}");
                 send().await;
                 assert_eq!(due(&saver, Shop::NAME, SystemTime::now()).await, ["t"]);
                 let to_each = tally.clone();
-                let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::default().durability(durability));
+                let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::new().durability(durability));
                 let driven = sweeper.drive_due(SystemTime::now()).await.unwrap();
                 assert_eq!(asked(driven.into_iter().next().expect("it is due").outcome.unwrap())[0].value, "ship?");
             }
             assert_eq!(saver.mail("t").await.unwrap().len(), 1, "the other signal waits");
             assert_eq!(due(&saver, Shop::NAME, SystemTime::now() + WEEK).await.len(), usize::from(before));
-            let end = graph.invoke(Command::resume("yes"), config, tally.clone()).await.unwrap();
+            let end = graph.invoke(Command::resume("yes")).config(config).context(tally.clone()).await.unwrap();
             assert_eq!(end.state().log, ["r-1 yes"], "{durability:?}");
         }
     }
@@ -203,7 +218,7 @@ graph! { Both<Case, Tally> = Graph { nodes: [a = both, b = both], edges: [START 
 async fn two_tasks_take_two_signals() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Both::compile().checkpointer(saver.clone());
-    assert_eq!(asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap()).len(), 2);
+    assert_eq!(asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap()).len(), 2);
     graph.send("t", Signal::new("go", &"one")).await.unwrap();
     let sweeper = graph.sweeper(move |_| tally.clone());
     let driven = sweeper.drive_due(SystemTime::now()).await.unwrap();
@@ -222,7 +237,7 @@ async fn a_signal_of_another_type_is_not_taken() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Shop::compile().checkpointer(saver.clone());
     graph.send("t", Signal::new("paid", &17)).await.unwrap();
-    let error = graph.invoke(Case::update(), config(), tally).await.expect_err("17 is no text");
+    let error = graph.invoke(Case::update()).config(config()).context(tally).await.expect_err("17 is no text");
     let said = "the signal `paid` that node `paid` waits for is no `alloc::string::String`: invalid type: integer `17`, expected a string";
     assert!(error.to_string().contains(said), "{error}");
     let waiting = graph.waiting("t").await.unwrap();
@@ -237,7 +252,7 @@ async fn a_signal_of_another_type_is_not_taken() {
     saver.release(&lease).await.unwrap();
     assert!(graph.discard("t", id).await.unwrap() && !graph.discard("t", id).await.unwrap());
     graph.send("t", Signal::new("paid", &"r-1")).await.unwrap();
-    let _ = graph.invoke((), config(), Tally::default()).await.expect("it goes on");
+    let _ = graph.invoke(()).config(config()).context(Tally::default()).await.expect("it goes on");
 }
 
 /// A run that was dropped after it was woken, as one that was killed: the thread stays due, and is found.
@@ -254,7 +269,7 @@ async fn a_drive_that_was_cut_off_is_taken_up() {
 
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Stuck::compile().checkpointer(saver.clone());
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
     let to_each = tally.clone();
     let sweeper = graph.sweeper(move |_| to_each.clone());
     let later = SystemTime::now() + WEEK + SECOND;
@@ -270,7 +285,7 @@ async fn a_drive_that_was_cut_off_is_taken_up() {
 async fn who_is_due_no_more_is_not_run() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Sleeper::compile().checkpointer(saver.clone());
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
     let to_each = tally.clone();
     let sweeper = graph.sweeper(move |_| to_each.clone());
     let later = SystemTime::now() + WEEK + SECOND;
@@ -293,7 +308,7 @@ async fn threads_that_others_run_do_not_keep_one_from_being_driven() {
         saver.acquire(&thread, Claim::default()).await.unwrap();
         graph.send(thread, Signal::new("go", &1)).await.unwrap();
     }
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
     let sweeper = graph.sweeper(move |_| tally.clone());
     let driven = sweeper.drive_due(SystemTime::now() + WEEK + SECOND).await.unwrap();
     assert_eq!(driven.iter().map(|driven| &*driven.thread).collect::<Vec<_>>(), ["t"]);
@@ -358,7 +373,8 @@ impl Checkpointer for Plain {
 #[tokio::test]
 async fn a_saver_without_timers_refuses_what_needs_them() {
     let (graph, tally) = (Sleeper::compile().checkpointer(Arc::new(Plain::default())), Tally::default());
-    let error = graph.invoke(Case::update(), config(), tally.clone()).await.expect_err("it cannot be woken");
+    let error =
+        graph.invoke(Case::update()).config(config()).context(tally.clone()).await.expect_err("it cannot be woken");
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
     let error = graph.send("t", Signal::new("go", &1)).await.expect_err("nobody keeps it");

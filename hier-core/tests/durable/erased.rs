@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, SaverError, Source, WhenRunning};
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
+use hier_core::graph::{CompiledGraph, DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
 use hier_core::prelude::*;
 use hier_core::runs::{Keeps, MemoryRuns, NewThread, RunLog, RunStore};
+use hier_core::state::Values;
 use serde_json::{Value, json};
 
 use super::kit::questions;
@@ -28,7 +29,7 @@ async fn write(draft: &Draft) -> DraftUpdate {
     Draft::update().text(format!("{}a letter", draft.text))
 }
 
-async fn review(draft: &Draft, run: &Run) -> Result<DraftUpdate> {
+async fn review(draft: &Draft, run: &Run) -> hier_core::Result<DraftUpdate> {
     let answer: String = run.interrupt(&draft.text).await?;
     Ok(Draft::update().log([format!("{answer}: {}", draft.text)]))
 }
@@ -70,7 +71,7 @@ impl<K: Checkpointer> Desk<K> {
     }
 
     async fn run(&self, input: DynInput) -> Outcome<Value> {
-        let mut run = DynRun::new(input, Config::thread("t"));
+        let mut run = DynRun::new(input, Config::new().thread("t"));
         run.saver = Some(self.saver.clone());
         self.graph.run(run).await.expect("it runs")
     }
@@ -89,8 +90,8 @@ impl<K: Checkpointer> Desk<K> {
         self.run(DynInput::Command(answer)).await.into_state()["log"].clone()
     }
 
-    async fn state(&self, config: Config) -> DynSnapshot {
-        self.graph.state(self.saver.clone(), config).await.expect("it is read")
+    async fn state(&self, config: impl Into<Config>) -> DynSnapshot {
+        self.graph.state(self.saver.clone(), config.into()).await.expect("it is read")
     }
 
     /// Where the graph is that the only task of this place runs.
@@ -115,7 +116,7 @@ fn text(text: &str) -> DynUpdates {
 async fn a_call_that_asks_is_changed_and_asks_again() {
     let desk = Desk::new(&Office::compile());
     assert_eq!(desk.start().await, "a letter");
-    let place = desk.below(Config::thread("t")).await;
+    let place = desk.below(Config::new().thread("t")).await;
     let inside = desk.state(place.clone()).await;
     assert_eq!(
         (&inside.values, &*inside.next),
@@ -128,7 +129,7 @@ async fn a_call_that_asks_is_changed_and_asks_again() {
     let changed = desk.state(place.clone()).await;
     assert_eq!((changed.checkpoint, changed.source), (made.checkpoint_id(), Some(Source::Update)));
     assert_eq!((&changed.values["text"], &*changed.next), (&json!("a card"), &["review".to_owned()][..]));
-    let root = desk.state(Config::thread("t")).await;
+    let root = desk.state("t").await;
     assert!(
         root.questions.is_empty() && !root.is_finished(),
         "what was asked of the letter is asked no more: {root:?}"
@@ -144,7 +145,7 @@ async fn a_call_that_asks_is_changed_and_asks_again() {
 async fn a_call_is_changed_as_it_was() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
-    let place = desk.below(Config::thread("t")).await;
+    let place = desk.below(Config::new().thread("t")).await;
     let past = desk.graph.history(desk.saver.clone(), place.clone(), ListQuery::default()).await.unwrap();
     let before = past.into_iter().find(|at| *at.next == ["write".to_owned()]).expect("a state");
     let fork = desk.update(before.config.clone(), text("by hand").as_node("write")).await.unwrap();
@@ -160,7 +161,7 @@ async fn a_call_is_changed_as_it_was() {
 async fn graphs_within_graphs_are_reached() {
     let desk = Desk::new(&House::compile());
     desk.start().await;
-    let place = desk.below(desk.below(Config::thread("t")).await).await;
+    let place = desk.below(desk.below(Config::new().thread("t")).await).await;
     assert_eq!(place.checkpoint_namespace().matches('|').count(), 1);
     desk.update(place, text("a card")).await.unwrap();
     assert_eq!(desk.asks(DynInput::Continue).await, "a card");
@@ -171,7 +172,7 @@ async fn graphs_within_graphs_are_reached() {
 #[tokio::test]
 async fn what_is_kept_is_changed() {
     let desk = Desk::new(&Keeping::compile());
-    let place = Config::thread("t").namespace("Drafting");
+    let place = Config::new().thread("t").namespace("Drafting");
     desk.update(place.clone(), text("first ")).await.unwrap();
     assert_eq!(desk.start().await, "first a letter");
     assert_eq!(desk.answer("yes").await, json!(["yes: first a letter"]));
@@ -184,11 +185,11 @@ async fn what_is_kept_is_changed() {
 async fn a_call_of_a_renamed_node_is_changed() {
     let before = Desk::new(&Office::compile());
     before.start().await;
-    let old = before.below(Config::thread("t")).await;
+    let old = before.below(Config::new().thread("t")).await;
     let desk = before.deployed(&Bureau::compile().renamed("Drafting", "letters").renamed("office", "bureau"));
-    let place = desk.below(Config::thread("t")).await;
+    let place = desk.below(Config::new().thread("t")).await;
     assert_eq!(place.checkpoint_namespace(), old.checkpoint_namespace());
-    let new = Config::thread("t").namespace(place.checkpoint_namespace().replace("Drafting", "letters"));
+    let new = Config::new().thread("t").namespace(place.checkpoint_namespace().replace("Drafting", "letters"));
     for (place, letter) in [(place, "a card"), (new, "a poem")] {
         let made = desk.update(place.clone(), text(letter)).await.unwrap();
         assert_eq!(made.checkpoint_namespace(), old.checkpoint_namespace());
@@ -205,7 +206,7 @@ async fn what_a_renamed_node_keeps_is_changed() {
         before.start().await;
         before.answer("yes").await;
         let desk = before.deployed(&Archive::compile().renamed("Drafting", "letters").renamed("keeping", "archive"));
-        let place = Config::thread("t").namespace(name);
+        let place = Config::new().thread("t").namespace(name);
         assert_eq!(desk.state(place.clone()).await.values["text"], "a letter", "{name}");
         let made = desk.update(place.clone(), text("second ")).await.unwrap();
         assert_eq!(made.checkpoint_namespace(), "Drafting");
@@ -219,7 +220,7 @@ async fn what_a_renamed_node_keeps_is_changed() {
 async fn a_snapshot_crosses_machines() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
-    let here = desk.state(Config::thread("t")).await;
+    let here = desk.state("t").await;
     let there: DynSnapshot = serde_json::from_str(&serde_json::to_string(&here).unwrap()).unwrap();
     assert_eq!(format!("{there:?}"), format!("{here:?}"));
     let place = there.tasks[0].state.clone().expect("the task runs a graph");
@@ -233,10 +234,10 @@ async fn a_snapshot_crosses_machines() {
 async fn what_cannot_be_changed_is_refused_and_nothing_is() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
-    let place = desk.below(Config::thread("t")).await;
+    let place = desk.below(Config::new().thread("t")).await;
     let all = async || desk.saver.list(ListQuery::thread("t")).await.unwrap();
     let before = all().await;
-    let at = |namespace: &str| Config::thread("t").namespace(namespace);
+    let at = |namespace: &str| Config::new().thread("t").namespace(namespace);
     let unknown = place.checkpoint_namespace().replace("Drafting", "Draftig");
     let error = desk.refused(at(&unknown), text("x")).await;
     assert!(error.contains("graph `office`") && error.contains("did you mean `Drafting`"), "{error}");
@@ -278,10 +279,10 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
         let store = Arc::new(MemoryRuns::new());
         store.create_thread(NewThread::new("t")).await.unwrap();
-        let mut run = DynRun::new(DynInput::New(json!({})), Config::thread("t"));
+        let mut run = DynRun::new(DynInput::New(json!({})), Config::new().thread("t"));
         run.saver = Some(store.clone());
         questions(graph.run(run).await.expect("it runs"));
-        let root = || Config::thread("t");
+        let root = || Config::new().thread("t");
         let before = graph.state(store.clone(), root()).await.unwrap();
         let place = before.tasks[0].state.clone().unwrap();
         let claim = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
@@ -310,7 +311,7 @@ async fn a_change_between_calls_is_stored_with_what_the_index_says() {
     desk.saver.create_thread(NewThread::new("t")).await.unwrap();
     desk.start().await;
     desk.answer("yes").await;
-    let root = Config::thread("t");
+    let root = Config::new().thread("t");
     let before = desk.state(root.clone()).await;
     let lease = desk.saver.acquire("t", Claim::default()).await.unwrap();
     let log = Arc::new(RunLog::new(desk.saver.clone(), lease, None, Keeps::WithCommits));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::checkpoint::{MemorySaver, SaverError, WhenRunning};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::{Durability, StateUpdate};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -85,7 +87,7 @@ async fn a_run_may_be_refused_while_another_runs() {
         error
     };
     let first = bench.config.clone().holder("the first");
-    let first = bench.graph.invoke(bench.update(json!({ "x": 1 })), first, bench.tally.clone());
+    let first = bench.graph.invoke(bench.update(json!({ "x": 1 }))).config(first).context(bench.tally.clone());
     let (end, error) = tokio::join!(first, second);
     assert_eq!(log(end.unwrap()), json!(["a", "slow 1", "z"]), "nobody disturbed it");
     let busy = matches!(&error, RunError::Saver { error: SaverError::Busy { thread, holder }, .. }

@@ -1,5 +1,6 @@
 //! Error handlers that outlive the run in which the node failed.
 
+use hier_core::Durability;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MAILBOX_BYTES, MemorySaver, SaverError};
 use hier_core::graph::{CompiledGraph, Mail, Signal};
 use hier_core::prelude::*;
@@ -34,7 +35,7 @@ graph! {
     }
 }
 
-async fn works(state: &Desk, run: &Run<Outside>) -> Result<DeskUpdate> {
+async fn works(state: &Desk, run: &Run<Outside>) -> hier_core::Result<DeskUpdate> {
     let Outside { graph, sends } = run.context();
     if sends.contains(&run.superstep()) {
         let graph = graph.lock().expect("no test panics here").clone().expect("a graph");
@@ -55,8 +56,8 @@ async fn messages_reach_a_running_thread_between_two_steps() {
         let saver = MemorySaver::new();
         let (graph, outside) = notes(&saver, &[1, 2]);
         assert!(graph.send("t", "before").await.unwrap());
-        let config = Config::thread("t").durability(durability);
-        let end = graph.invoke(Desk::update(), config.clone(), outside).await.unwrap();
+        let config = Config::new().thread("t").durability(durability);
+        let end = graph.invoke(Desk::update()).config(config.clone()).context(outside).await.unwrap();
         assert_eq!(end.state().notes, ["before", "in step 1", "in step 2"], "{durability:?}");
         assert_eq!(end.state().seen, [1, 2, 3]);
         assert_eq!(saver.mail("t").await.unwrap(), Vec::new());
@@ -68,9 +69,9 @@ async fn messages_reach_a_running_thread_between_two_steps() {
 async fn what_comes_in_the_last_step_waits_for_the_next_run() {
     let saver = MemorySaver::new();
     let (graph, outside) = notes(&saver, &[3]);
-    let end = graph.invoke(Desk::update(), Config::thread("t"), outside.clone()).await.unwrap();
+    let end = graph.invoke(Desk::update()).thread("t").context(outside.clone()).await.unwrap();
     assert_eq!((end.state().notes.len(), saver.mail("t").await.unwrap().len()), (0, 1));
-    let end = graph.invoke(Desk::update(), Config::thread("t"), outside).await.unwrap();
+    let end = graph.invoke(Desk::update()).thread("t").context(outside).await.unwrap();
     assert_eq!(end.state().notes, ["in step 3"]);
 }
 
@@ -83,14 +84,15 @@ async fn a_message_is_applied_once_over_failures_and_new_runs() {
     builder.edge(START, "a").edge("a", "b").edge("b", END).inbox("log");
     let graph = builder.compile().unwrap().checkpointer(saver.clone());
     graph.send("t", Mail::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap();
-    let (config, tries) = (Config::thread("t"), Tally::default());
+    let (config, tries) = (Config::new().thread("t"), Tally::default());
     let start = graph.update(json!({})).unwrap();
-    let error = graph.invoke(start, config.clone(), tries.clone()).await.expect_err("the first try").to_string();
+    let error =
+        graph.invoke(start).config(config.clone()).context(tries.clone()).await.expect_err("the first try").to_string();
     assert!(error.contains("boom"), "{error}");
     graph.send("t", ["one", "two"]).await.unwrap();
     assert!(!graph.send("t", Mail::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap());
-    graph.invoke((), config.clone(), tries.clone()).await.expect_err("the second try");
-    let end = graph.invoke((), config.clone(), tries).await.unwrap();
+    graph.invoke(()).config(config.clone()).context(tries.clone()).await.expect_err("the second try");
+    let end = graph.invoke(()).config(config.clone()).context(tries).await.unwrap();
     let log = end.state().get("log").unwrap().clone();
     assert_eq!(log, json!(["hello", "a", "b"]), "what came meanwhile waits: the step that was open was the last");
     assert_eq!(saver.mail("t").await.unwrap().len(), 1);
@@ -101,16 +103,16 @@ async fn a_fork_and_a_copy_do_not_apply_a_message_again() {
     let saver = MemorySaver::new();
     let (graph, outside) = notes(&saver, &[]);
     graph.send("t", "once").await.unwrap();
-    assert!(graph.invoke(Desk::update(), Config::thread("t"), outside.clone()).await.unwrap().is_finished());
-    let history = graph.history(Config::thread("t"), hier_core::checkpoint::ListQuery::default()).await.unwrap();
+    assert!(graph.invoke(Desk::update()).thread("t").context(outside.clone()).await.unwrap().is_finished());
+    let history = graph.history("t", hier_core::checkpoint::ListQuery::default()).await.unwrap();
     let before = history.iter().find(|at| at.next == ["b"]).expect("before b").config.clone();
-    let end = graph.invoke((), before, outside.clone()).await.unwrap();
+    let end = graph.invoke(()).config(before).context(outside.clone()).await.unwrap();
     assert_eq!(end.state().notes, ["once"], "a checkpoint that has it keeps it");
     graph.send("t", "waits").await.unwrap();
     saver.copy_thread("t", "copy").await.unwrap();
-    let end = graph.invoke(Desk::update(), Config::thread("copy"), outside.clone()).await.unwrap();
+    let end = graph.invoke(Desk::update()).thread("copy").context(outside.clone()).await.unwrap();
     assert_eq!(end.state().notes, ["once"], "what waits is the thread's that it was sent to");
-    let end = graph.invoke(Desk::update(), Config::thread("t"), outside).await.unwrap();
+    let end = graph.invoke(Desk::update()).thread("t").context(outside).await.unwrap();
     assert_eq!(end.state().notes, ["once", "waits"]);
 }
 

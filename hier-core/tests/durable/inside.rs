@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, MemorySaver, SaverError};
 use hier_core::prelude::*;
+use hier_core::{StateUpdate, async_trait};
 use hier_testkit::{Layered, SaverLayer};
 use serde_json::json;
 
@@ -40,7 +40,8 @@ async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
     let update = StateUpdate::update(inner.update(json!({ "x": 2 })).unwrap()).as_node("i");
     let changed = inner.update_state(call[0].clone(), update).await.unwrap();
     assert_eq!(asked(bench.go_on_with(changed.clone()).await.unwrap()), ["q?"]);
-    let answered = bench.graph.invoke(Command::resume("yes"), changed, bench.tally.clone()).await.unwrap();
+    let answered =
+        bench.graph.invoke(Command::resume("yes")).config(changed).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(answered), json!(["a", "i", "yes", "z"]));
     assert_eq!(bench.tally.of("i"), 1);
 }
@@ -56,8 +57,14 @@ async fn an_update_without_effect_is_refused() {
     let named = format!("run the checkpoint `{}` of the root graph", root.checkpoint_id().expect("an id"));
     assert!(error.contains("the thread does not stand there") && error.contains(&named), "{error}");
     let input = bench.graph.update(json!({ "x": 3 })).unwrap();
-    let error =
-        bench.graph.invoke(input, call[0].clone(), bench.tally.clone()).await.expect_err("an input").to_string();
+    let error = bench
+        .graph
+        .invoke(input)
+        .config(call[0].clone())
+        .context(bench.tally.clone())
+        .await
+        .expect_err("an input")
+        .to_string();
     assert!(error.contains("leave the namespace out"), "{error}");
 
     assert!(bench.answer("yes").await.unwrap().is_finished());
@@ -102,11 +109,17 @@ async fn call_that_goes_on_before_the_claim_is_not_answered() {
     let call = of_call(&bench).await[0].clone();
     let (graph, tally) = (bench.graph.clone(), bench.tally.clone());
     let other = async move {
-        assert_eq!(asked(graph.invoke(Command::resume("first"), Config::thread("t"), tally).await.unwrap()), ["two?"]);
+        assert_eq!(asked(graph.invoke(Command::resume("first")).thread("t").context(tally).await.unwrap()), ["two?"]);
     };
     let racing = Arc::new(Layered(Racing((*bench.saver).clone(), Mutex::new(Some(Box::pin(other))))));
     let graph = bench.graph.clone().checkpointer(racing);
-    let error = graph.invoke(Command::resume("second"), call, bench.tally.clone()).await.unwrap_err().to_string();
+    let error = graph
+        .invoke(Command::resume("second"))
+        .config(call)
+        .context(bench.tally.clone())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the thread does not stand there"), "{error}");
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["first", "second"]));
 }

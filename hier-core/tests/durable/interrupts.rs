@@ -1,5 +1,6 @@
 //! Questions: who asks again, who does not, which answer is whose.
 
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
@@ -205,9 +206,9 @@ async fn without_a_saver_there_is_nothing_to_go_on_with() {
     graph.node("ask", asks(&["q"])).edge(START, "ask");
     let graph = compile(graph);
     let input = graph.update(json!({ "x": 1 })).unwrap();
-    let stopped = graph.invoke(input, Config::default(), Tally::default()).await.unwrap();
+    let stopped = graph.invoke(input).context(Tally::default()).await.unwrap();
     assert_eq!(asked(stopped), ["q"]);
-    let error = graph.invoke(Command::resume("A"), Config::default(), Tally::default()).await.unwrap_err();
+    let error = graph.invoke(Command::resume("A")).context(Tally::default()).await.unwrap_err();
     assert!(matches!(error, RunError::NoCheckpointer { .. }), "{error}");
 }
 
@@ -220,7 +221,7 @@ async fn a_run_without_a_checkpointer_says_that_nobody_can_answer() {
         builder
     };
     let input = schema().update(json!({ "x": 1 })).unwrap();
-    let alone = compile(builder()).invoke(input, Config::thread("t"), Tally::default()).await.unwrap();
+    let alone = compile(builder()).invoke(input).thread("t").context(Tally::default()).await.unwrap();
     let kept = Bench::new(builder()).start(json!({ "x": 1 })).await.unwrap();
     for (outcome, resumable) in [(alone, false), (kept, true)] {
         let Outcome::Interrupted(asked) = outcome else { panic!("{outcome:?}") };

@@ -2,8 +2,10 @@
 //! outside; and what a graph inside has asked before it was changed is asked no more.
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Record, Strategy};
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
+use hier_core::{Durability, StateUpdate};
 use serde_json::{Value, json};
 
 use super::kit::*;
@@ -91,7 +93,7 @@ async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
         copied.unwrap();
         let history = bench.history().await;
         let place = history.iter().position(|at| at.next == ["first"] || at.next == ["sub"]).unwrap();
-        let config = Config::thread("copy").checkpoint(history[place].checkpoint.unwrap());
+        let config = Config::new().thread("copy").checkpoint(history[place].checkpoint.unwrap());
         let before = log_of(&history[place]).as_array().unwrap().len();
         let ended = log(bench.go_on_with(config).await.unwrap());
         let counted: Vec<Value> = (1..=before + 1).map(Value::from).collect();
@@ -147,7 +149,7 @@ async fn an_answer_finds_the_call_that_asked() {
     assert_eq!(log(bench.answer("b").await.unwrap()), json!(["b", 1]));
     // As the thread was when it asked; its own line is what the answer goes on with.
     let answer = Command::answers([(open[0].id.clone(), "c")]);
-    let end = bench.graph.invoke(answer, at, bench.tally.clone()).await.unwrap();
+    let end = bench.graph.invoke(answer).config(at).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(end), json!(["a", 1, "c", 2]));
 }
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Saved};
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
-use hier_core::{Question, StateSnapshot};
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
+use hier_core::{Question, Result, StateSnapshot};
 use serde_json::{Value, json};
 
 pub(crate) type Builder = GraphBuilder<DynState, Tally>;
@@ -50,7 +51,7 @@ pub(crate) struct Case {
 }
 
 pub(crate) fn config() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 /// A node that another node runs beside.
@@ -156,13 +157,13 @@ impl<K: Checkpointer> Bench<K> {
     pub(crate) fn on(builder: Builder, saver: K) -> Self {
         let saver = Arc::new(saver);
         let graph = compile(builder).checkpointer(saver.clone());
-        Self { graph, saver, tally: Tally::default(), config: Config::thread("t") }
+        Self { graph, saver, tally: Tally::default(), config: Config::new().thread("t") }
     }
 
     /// Begins with an input.
     pub(crate) async fn start(&self, input: Value) -> Result<Outcome<DynState>, RunError> {
         let input = self.graph.update(input).expect("the input is of the graph's channels");
-        self.graph.invoke(input, self.config.clone(), self.tally.clone()).await
+        self.graph.invoke(input).config(self.config.clone()).context(self.tally.clone()).await
     }
 
     /// Goes on.
@@ -171,11 +172,11 @@ impl<K: Checkpointer> Bench<K> {
     }
 
     pub(crate) async fn go_on_with(&self, config: Config) -> Result<Outcome<DynState>, RunError> {
-        self.graph.invoke((), config, self.tally.clone()).await
+        self.graph.invoke(()).config(config).context(self.tally.clone()).await
     }
 
     pub(crate) async fn command(&self, command: Command<DynState>) -> Result<Outcome<DynState>, RunError> {
-        self.graph.invoke(command, self.config.clone(), self.tally.clone()).await
+        self.graph.invoke(command).config(self.config.clone()).context(self.tally.clone()).await
     }
 
     pub(crate) async fn answer(&self, answer: impl Serialize) -> Result<Outcome<DynState>, RunError> {

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
-use hier_core::{Outcome, StateSnapshot};
+use hier_core::state::{Builtin, DynState, DynUpdate, Overwrite, Schema, Write};
+use hier_core::{Durability, Outcome, StateSnapshot};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -105,11 +106,11 @@ impl Shape {
 }
 
 fn config(thread: &str) -> Config {
-    Config::thread(thread).recursion_limit(200)
+    Config::new().thread(thread).recursion_limit(200)
 }
 
 async fn start(graph: &Compiled, config: Config) -> Result<Outcome<DynState>, RunError> {
-    graph.invoke(graph.update(json!({ "log": ["in"] })).expect("an update"), config, ()).await
+    graph.invoke(graph.update(json!({ "log": ["in"] })).expect("an update")).config(config).await
 }
 
 /// A run that stops after each step and goes on is one that was never stopped.
@@ -124,7 +125,7 @@ pub(crate) async fn stopping_changes_nothing(shape: Shape, saver: Saver) {
             let state = graph.state(config(&thread)).await.expect("it can be read");
             assert_eq!(state.values.to_value(), outcome.state().to_value(), "what is stored is what is there");
             // Another process would build the graph anew.
-            outcome = shape.graph(&saver).invoke((), stops.clone(), ()).await.expect("it goes on");
+            outcome = shape.graph(&saver).invoke(()).config(stops.clone()).await.expect("it goes on");
         }
         assert_eq!(outcome.into_state().to_value(), whole, "{durability:?}");
     }
@@ -139,7 +140,7 @@ pub(crate) async fn replaying_changes_nothing(shape: Shape, saver: Saver) {
     let records: Vec<_> = history.iter().map(record).collect();
     for at in history.iter().step_by(history.len() / 8 + 1) {
         let from = config("whole").checkpoint(at.checkpoint.expect("it is stored"));
-        let again = graph.invoke((), from, ()).await.expect("it ends again").into_state().to_value();
+        let again = graph.invoke(()).config(from).await.expect("it ends again").into_state().to_value();
         assert_eq!(again, whole, "from step {}", at.step);
         let live = graph.state(config("whole")).await.expect("it can be read");
         assert_eq!(live.values.to_value(), whole, "and that is the latest");
@@ -181,7 +182,7 @@ pub(crate) async fn parts_make_the_whole(turns: Vec<Turn>, saver: Saver) {
         let items = json!(turn.items);
         let write: Write<Value> = if turn.overwrites { Overwrite(items.clone()).into() } else { items.clone().into() };
         let update = DynUpdate::default().write(&schema, "list", write).expect("there is such a channel");
-        let end = graph.invoke(update, from, ()).await.expect("it ends");
+        let end = graph.invoke(update).config(from).await.expect("it ends");
         match (turn.overwrites, list.as_array_mut()) {
             (false, Some(list)) => list.extend(items.as_array().cloned().unwrap_or_default()),
             _ => list = items,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::Mail;
 use hier_core::prelude::*;
@@ -19,7 +20,7 @@ struct Order {
 }
 
 fn config() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
@@ -32,7 +33,7 @@ async fn ships(run: &Run<Tally>) -> OrderUpdate {
     Order::update().log([format!("shipped {}", run.context().hit("ships"))])
 }
 
-fn tells(state: &Order, run: &Run<Tally>) -> Result<OrderUpdate> {
+fn tells(state: &Order, run: &Run<Tally>) -> hier_core::Result<OrderUpdate> {
     match run.context().hit("tells") {
         times if times < 3 => Err(NodeError::permanent("no line")),
         _ => Ok(Order::update().log([format!("told of {}", state.log.len())])),
@@ -56,11 +57,11 @@ async fn last_node_is_not_run_again_if_leaving_fails() {
     for durability in MODES {
         let (graph, tally) = (Shop::compile().checkpointer(MemorySaver::new()), Tally::default());
         let config = config().durability(durability);
-        graph.invoke(Order::update(), config.clone(), tally.clone()).await.unwrap_err();
-        let error = graph.invoke((), config.clone(), tally.clone()).await.unwrap_err();
+        graph.invoke(Order::update()).config(config.clone()).context(tally.clone()).await.unwrap_err();
+        let error = graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap_err();
         assert!(error.to_string().contains("on_exit") && error.to_string().contains("no line"), "{error}");
         assert!(!graph.state(config.clone()).await.unwrap().is_finished(), "it has not been left");
-        let end = graph.invoke((), config.clone(), tally.clone()).await.unwrap();
+        let end = graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap();
         assert_eq!(end.state().log, ["paid 1", "shipped 1", "told of 2"], "{durability:?}");
         assert_eq!((tally.of("pays"), tally.of("ships"), tally.of("tells")), (1, 1, 3));
         assert!(graph.state(config).await.unwrap().is_finished());
@@ -76,13 +77,13 @@ async fn graph_is_left_after_a_death_at_any_commit() {
         tally.hit("tells");
         let config = config().durability(Durability::Sync);
         let dying = Shop::compile().checkpointer(Arc::new(Faulty::new(&memory, commits)));
-        let died = dying.invoke(Order::update(), config.clone(), tally.clone()).await.is_err();
+        let died = dying.invoke(Order::update()).config(config.clone()).context(tally.clone()).await.is_err();
         let is_begun = memory.get("t", "", None).await.unwrap().is_some();
         let graph = Shop::compile().checkpointer(memory);
         let end = match (died, is_begun) {
             (false, _) => break,
-            (true, true) => graph.invoke((), config, tally.clone()).await,
-            (true, false) => graph.invoke(Order::update(), config, tally.clone()).await,
+            (true, true) => graph.invoke(()).config(config).context(tally.clone()).await,
+            (true, false) => graph.invoke(Order::update()).config(config).context(tally.clone()).await,
         };
         let log = end.unwrap().state().log.clone();
         assert!(log.len() == 3 && log[2] == "told of 2", "{commits}: {log:?}");
@@ -105,24 +106,29 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         let config = config().durability(durability);
         let graph = Sums::compile().checkpointer(saver.clone());
         let stops = config.clone().interrupt_before(["adds"]);
-        assert!(!graph.invoke(Order::update(), stops, tally.clone()).await.unwrap().is_finished());
+        assert!(!graph.invoke(Order::update()).config(stops).context(tally.clone()).await.unwrap().is_finished());
         for (number, value) in [(1, i64::MAX - 1), (2, i64::MAX - 1), (3, 1)] {
             graph.send("t", Mail::message(&value).id(Uuid::from_u128(number))).await.unwrap();
         }
-        let error = graph.invoke((), config.clone(), tally.clone()).await.unwrap_err().to_string();
+        let error = graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap_err().to_string();
         let id = Uuid::from_u128(2);
         let is_named = error.contains(&format!("message `{id}`")) && error.contains(&format!("hier discard t {id}"));
         assert!(is_named && error.contains("overflow"), "{durability:?}: {error}");
         assert_eq!((tally.of("adds"), saver.mail("t").await.unwrap().len()), (1, 3), "{durability:?}");
         assert_eq!(graph.state(config.clone()).await.unwrap().next, ["ships"], "{durability:?}");
         // A new input is a step too.
-        let error = graph.invoke(Order::update().log(["again"]), config.clone(), tally.clone()).await.unwrap_err();
+        let error = graph
+            .invoke(Order::update().log(["again"]))
+            .config(config.clone())
+            .context(tally.clone())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains(&format!("message `{id}`")), "{error}");
         assert_eq!(graph.state(config.clone()).await.unwrap().next, ["adds"], "{durability:?}");
 
         assert!(graph.discard("t", id).await.unwrap());
         // Both that are left are taken at once.
-        let end = graph.invoke((), config, tally.clone()).await.unwrap();
+        let end = graph.invoke(()).config(config).context(tally.clone()).await.unwrap();
         assert_eq!(end.state().log, ["added 1", "again", "added 2", "shipped 1"], "{durability:?}");
         assert_eq!((end.state().total, saver.mail("t").await.unwrap().len()), (i64::MAX, 0), "{durability:?}");
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{CompiledGraph, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 
 use crate::faulty::Faulty;
 use crate::kit::Tally;
@@ -20,7 +21,7 @@ struct Order {
 type Orders = CompiledGraph<Order, Tally>;
 
 fn config() -> Config {
-    Config::thread("t").durability(Durability::Exit)
+    Config::new().thread("t").durability(Durability::Exit)
 }
 
 /// Takes the signal. What comes after it is not done the first time.
@@ -84,14 +85,14 @@ async fn dies_anywhere(name: &str, compile: fn() -> Orders) {
         let graph = compile().checkpointer(memory.clone());
         graph.send("t", Signal::new("paid", &"r-17")).await.expect("a letter");
         let dying = compile().checkpointer(Arc::new(Faulty::new(&memory, commits)));
-        let died = dying.invoke(Order::update(), config(), tally.clone()).await;
+        let died = dying.invoke(Order::update()).config(config()).context(tally.clone()).await;
         assert!(died.is_err(), "{name}: it stumbles or dies");
         let is_begun = memory.get("t", "", None).await.expect("memory does not fail").is_some();
         let took = tally.of("took");
         let end = if is_begun {
-            graph.invoke((), config(), tally.clone()).await
+            graph.invoke(()).config(config()).context(tally.clone()).await
         } else {
-            graph.invoke(Order::update(), config(), tally.clone()).await
+            graph.invoke(Order::update()).config(config()).context(tally.clone()).await
         };
         let end = end.unwrap_or_else(|error| panic!("{name}, {commits}: {error}"));
         assert!(end.is_finished(), "{name}, {commits}: the letter is lost");
@@ -113,7 +114,7 @@ async fn a_graph_inside_that_is_tried_again_has_the_letter() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Again::compile().checkpointer(saver.clone());
     graph.send("t", Signal::new("paid", &"r-17")).await.expect("a letter");
-    let end = graph.invoke(Order::update(), config(), tally.clone()).await.expect("it goes on");
+    let end = graph.invoke(Order::update()).config(config()).context(tally.clone()).await.expect("it goes on");
     assert_eq!(end.state().log, ["begun", "r-17", "went on"]);
     assert_eq!((tally.of("took"), tally.of("stumbled"), waiting(&saver).await), (1, 2, 0));
 }
@@ -125,7 +126,7 @@ async fn a_graph_inside_that_is_cut_off_leaves_the_letter() {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = graph.checkpointer(saver.clone());
         graph.send("t", Signal::new("paid", &"r-17")).await.expect("a letter");
-        let running = graph.invoke(Order::update(), config(), tally.clone());
+        let running = graph.invoke(Order::update()).config(config()).context(tally.clone());
         let end = tokio::time::timeout(Duration::from_mins(1), running).await.expect("an end").expect("it goes on");
         assert!(end.is_finished(), "{name}: the letter is lost");
         assert_eq!(end.state().log, ["begun", "r-17", "went on"], "{name}");
@@ -151,7 +152,7 @@ async fn complete_calls_that_took_letters_leave_only_these() {
     for number in 0..20 {
         graph.send("t", Signal::new("paid", &format!("r-{number}"))).await.expect("a letter");
     }
-    let end = graph.invoke(Order::update(), config(), tally).await.expect("it takes them all");
+    let end = graph.invoke(Order::update()).config(config()).context(tally).await.expect("it takes them all");
     assert_eq!((end.state().log.len(), waiting(&memory).await), (20, 0));
     let stored = saver.0.records.lock().expect("no test panics here").len();
     // The graph's own checkpoint, and what the call of the last step has left.

@@ -1,7 +1,10 @@
 //! When checkpoints are stored: each, in the background, once.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::faulty::Faulty;
@@ -136,15 +139,15 @@ async fn a_list_that_grows_for_long() {
 async fn a_thread_is_needed() {
     let graph = compile(row(&["a"])).checkpointer(MemorySaver::new());
     let input = graph.update(json!({ "x": 1 })).unwrap();
-    let error = graph.invoke(input, Config::default(), Tally::default()).await.unwrap_err();
+    let error = graph.invoke(input).context(Tally::default()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoThread { graph } if graph == "case"), "{error}");
     let graph = compile(row(&["a"]));
-    let error = graph.state(Config::thread("t")).await.unwrap_err();
+    let error = graph.state("t").await.unwrap_err();
     assert!(matches!(error, RunError::NoCheckpointer { .. }), "{error}");
     // A durability without a saver is of no effect.
     let input = graph.update(json!({ "x": 1 })).unwrap();
-    let config = Config::thread("t").durability(Durability::Sync);
-    assert!(graph.invoke(input, config, Tally::default()).await.unwrap().is_finished());
+    let config = Config::new().thread("t").durability(Durability::Sync);
+    assert!(graph.invoke(input).config(config).context(Tally::default()).await.unwrap().is_finished());
 }
 
 /// What was given with the run is in each of its checkpoints, those of subgraphs too.

@@ -1,6 +1,7 @@
 //! Questions of graphs inside graphs.
 
 use hier_core::prelude::*;
+use hier_core::{Durability, StateUpdate};
 use serde_json::json;
 
 use super::kit::*;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 
@@ -19,7 +21,7 @@ struct Log {
 }
 
 fn config() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 async fn fetches(run: &Run<Tally>) -> Result<LogUpdate> {
@@ -43,8 +45,8 @@ graph! { Fetches<Log, Tally> = Graph { nodes: [fetches], edges: [START >> fetche
 #[tokio::test]
 async fn failed_call_leaves_its_number_empty() {
     let (graph, tally) = (Fetches::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
-    let end = graph.invoke(Command::resume(true), config(), tally.clone()).await.unwrap();
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
+    let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(end.state().lines, ["one: page of one", "two: page of two", "three: page of three"]);
     assert_eq!((tally.of("one"), tally.of("two"), tally.of("three")), (2, 1, 1));
 }
@@ -76,8 +78,8 @@ graph! { Races<Log, Tally> = Graph { nodes: [races], edges: [START >> races >> E
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_keep_their_own_results() {
     let (graph, tally) = (Races::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
-    let end = graph.invoke(Command::resume(true), config(), tally.clone()).await.unwrap();
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
+    let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(end.state().lines[..2], ["slow", "fast"]);
     assert_eq!((tally.of("slow"), tally.of("fast")), (1, 1));
 }
@@ -103,8 +105,8 @@ graph! { Loses<Log, Tally> = Graph { nodes: [loses], edges: [START >> loses >> E
 #[tokio::test(start_paused = true)]
 async fn dropped_call_leaves_its_number_empty() {
     let (graph, tally) = (Loses::compile().checkpointer(MemorySaver::new()), Tally::default());
-    graph.invoke(Log::update(), config(), tally.clone()).await.unwrap_err();
-    assert_eq!(graph.invoke((), config(), tally).await.unwrap().state().lines, ["second"]);
+    graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap_err();
+    assert_eq!(graph.invoke(()).config(config()).context(tally).await.unwrap().state().lines, ["second"]);
 }
 
 async fn nested(run: &Run<Tally>) -> Result<LogUpdate> {
@@ -130,10 +132,13 @@ graph! { Nested<Log, Tally> = Graph { nodes: [nested], edges: [START >> nested >
 #[tokio::test]
 async fn recorded_step_keeps_the_numbers_of_what_was_in_it() {
     let (graph, tally) = (Nested::compile().checkpointer(MemorySaver::new()), Tally::default());
-    assert_eq!(asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap()), ["in the step?"]);
-    let next = graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap();
+    assert_eq!(
+        asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()),
+        ["in the step?"]
+    );
+    let next = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(asked(next), ["after the step?"]);
-    let end = graph.invoke(Command::resume("no"), config(), tally.clone()).await.unwrap();
+    let end = graph.invoke(Command::resume("no")).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(end.state().lines, ["within 1 yes", "beside 1", "no"]);
     assert_eq!((tally.of("within"), tally.of("beside")), (1, 1));
 }
@@ -209,8 +214,8 @@ graph! { Unkept<Log, Keys> = Graph { nodes: [Pays { checkpoints: none }], edges:
 async fn each_step_has_an_idempotency_key() {
     for graph in [Pays::compile(), Around::compile(), Unkept::compile()] {
         let (graph, keys) = (graph.checkpointer(MemorySaver::new()), Keys::default());
-        graph.invoke(Log::update(), config(), keys.clone()).await.unwrap_err();
-        assert!(graph.invoke((), config(), keys.clone()).await.unwrap().is_finished());
+        graph.invoke(Log::update()).config(config()).context(keys.clone()).await.unwrap_err();
+        assert!(graph.invoke(()).config(config()).context(keys.clone()).await.unwrap().is_finished());
         let mut all = Vec::new();
         for what in ["task", "pay 0", "pay 1", "refund 1", "refund 2"] {
             let of = keys.of(what);
@@ -227,7 +232,7 @@ async fn each_step_has_an_idempotency_key() {
         assert_eq!(all.len(), 7, "{keys:?}");
     }
     let (graph, keys) = (Handled::compile().checkpointer(MemorySaver::new()), Keys::default());
-    graph.invoke(Log::update(), config(), keys.clone()).await.unwrap_err();
+    graph.invoke(Log::update()).config(config()).context(keys.clone()).await.unwrap_err();
     let mut all: Vec<_> =
         ["task", "pay 0", "handler", "handler pays"].iter().map(|what| keys.of(what)[0].clone()).collect();
     all.sort();
@@ -238,7 +243,7 @@ async fn each_step_has_an_idempotency_key() {
 #[tokio::test]
 async fn steps_have_idempotency_keys_without_a_checkpointer() {
     let keys = Keys::default();
-    Pays::compile().invoke(Log::update(), Config::default(), keys.clone()).await.unwrap_err();
+    Pays::compile().invoke(Log::update()).context(keys.clone()).await.unwrap_err();
     assert_eq!(keys.of("pay 0")[0], keys.of("pay 0")[1]);
     assert_ne!(keys.of("pay 0")[0], keys.of("pay 1")[0]);
     assert_ne!(keys.of("pay 0")[0], keys.of("task")[0]);
@@ -339,12 +344,12 @@ async fn each_call_has_its_own_result(mut parts: Vec<Part>, deaths: Vec<usize>, 
         let open = if is_begun { graph.state(config.clone()).await.unwrap().questions } else { Vec::new() };
         let open: Vec<_> = open.into_iter().filter(|question| !question.answered).collect();
         let outcome = if !is_begun {
-            graph.invoke(Log::update(), config.clone(), program.clone()).await
+            graph.invoke(Log::update()).config(config.clone()).context(program.clone()).await
         } else if open.is_empty() {
-            graph.invoke((), config.clone(), program.clone()).await
+            graph.invoke(()).config(config.clone()).context(program.clone()).await
         } else {
             let answers = open.into_iter().map(|question| (question.id, question.value));
-            graph.invoke(Command::answers(answers), config.clone(), program.clone()).await
+            graph.invoke(Command::answers(answers)).config(config.clone()).context(program.clone()).await
         };
         match outcome {
             Ok(end) if end.is_finished() => return,
@@ -399,7 +404,7 @@ async fn waits_in_place_do_not_count_as_idle() {
         for (graph, config) in [(compile(), Config::default()), (compile().checkpointer(MemorySaver::new()), config())]
         {
             let began = Instant::now();
-            let end = graph.invoke(Log::update(), config, ()).await.expect("a sleep is a sign of life");
+            let end = graph.invoke(Log::update()).config(config).await.expect("a sleep is a sign of life");
             assert_eq!(end.state().lines, ["rested"]);
             assert!(began.elapsed() >= Duration::from_millis(800));
         }

@@ -9,6 +9,7 @@ use hier_core::checkpoint::{
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
+use hier_core::{Result, StateUpdate};
 use hier_testkit::{Layered, SaverLayer};
 use uuid::Uuid;
 
@@ -85,17 +86,17 @@ impl SaverLayer for Panicking {
 /// Does this with a thread that waits for an answer, or for a signal that has come.
 async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> Result<(), RunError> {
     let graph = Desk::compile().checkpointer(saver.clone());
-    let config = || Config::thread("t");
-    drop(graph.invoke(Case::update(), config(), ()).await.expect("it asks"));
+    let config = || Config::new().thread("t");
+    drop(graph.invoke(Case::update()).config(config()).await.expect("it asks"));
     if what == "drive" {
-        drop(graph.invoke(Command::resume("yes"), config(), ()).await.expect("it waits for a signal"));
+        drop(graph.invoke(Command::resume("yes")).config(config()).await.expect("it waits for a signal"));
     }
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
     *saver.method.lock().expect("nobody panics here") = Some(method);
     match what {
-        "begin" => graph.invoke(Case::update(), Config::thread("new"), ()).await.map(|_| ()),
-        "answer" => graph.invoke(Command::resume("yes"), config(), ()).await.map(|_| ()),
+        "begin" => graph.invoke(Case::update()).thread("new").await.map(|_| ()),
+        "answer" => graph.invoke(Command::resume("yes")).config(config()).await.map(|_| ()),
         "update" => graph.update_state(config(), StateUpdate::update(Case::update().text("x"))).await.map(|_| ()),
         "state" => graph.state(config()).await.map(|_| ()),
         "history" => graph.states(config()).await.map(|_| ()),
@@ -137,7 +138,7 @@ async fn a_panic_of_the_saver_is_an_error_that_says_so() {
 async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
     let saver = Layered(Panicking::default());
     let graph = Desk::compile().checkpointer(saver.clone());
-    drop(graph.invoke(Case::update(), Config::thread("t"), ()).await.expect("it asks"));
+    drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
     *saver.method.lock().expect("nobody panics here") = Some("commit_also");

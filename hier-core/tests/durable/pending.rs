@@ -3,6 +3,7 @@
 
 use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, Record};
 use hier_core::prelude::*;
+use hier_core::{Result, StateUpdate};
 use serde_json::{Map, Value};
 
 use super::kit::questions;
@@ -115,7 +116,7 @@ fn small_amounts(stored: &mut Map<String, Value>) -> Result<()> {
 }
 
 fn thread() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 /// The id of the question with this text.
@@ -128,16 +129,16 @@ fn id(asked: &[hier_core::Question], text: &str) -> String {
 async fn what_tasks_of_an_open_step_have_written() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
-    let asked = questions(before.invoke(euros::Case::update(), thread(), ()).await.unwrap());
+    let asked = questions(before.invoke(euros::Case::update()).config(thread()).await.unwrap());
     let after = cents::Desk::compile().checkpointer(saver);
     let open = after.state(thread()).await.unwrap().values;
     assert_eq!((open.amount, open.total, open.log), (1200, 1200, vec!["paid 12".to_owned()]), "the live view");
     let answer = Command::answers([(id(&asked, "second?"), 1)]);
-    let asked = questions(after.invoke(answer, thread(), ()).await.unwrap());
+    let asked = questions(after.invoke(answer).config(thread()).await.unwrap());
     let open = after.state(thread()).await.unwrap().values;
     assert_eq!((open.amount, open.total), (1200, 1201), "what version 2 has written is in cents already");
     let answer = Command::answers([(id(&asked, "first?"), "yes")]);
-    let end = after.invoke(answer, thread(), ()).await.unwrap().into_state();
+    let end = after.invoke(answer).config(thread()).await.unwrap().into_state();
     assert_eq!((end.amount, end.total, &*end.currency), (1200, 1201, "EUR"));
     assert_eq!(end.log, ["yes", "paid 12", "end"]);
     assert_eq!(after.state(thread()).await.unwrap().values.total, 1201, "and so it is stored");
@@ -150,7 +151,7 @@ async fn an_input_that_was_not_applied() {
     let input = StateUpdate::input(euros::Case::update().total(5).notes(["in".to_owned()]));
     before.update_state(thread(), input).await.unwrap();
     let after = cents::Desk::compile().checkpointer(saver);
-    let asked = questions(after.invoke((), thread(), ()).await.unwrap());
+    let asked = questions(after.invoke(()).config(thread()).await.unwrap());
     assert_eq!(asked.len(), 2);
     let open = after.state(thread()).await.unwrap().values;
     assert_eq!((open.amount, open.total), (12, 512), "what ran since counts in cents");
@@ -161,14 +162,14 @@ async fn an_input_that_was_not_applied() {
 async fn updates_of_commands() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
-    let _ = before.invoke(euros::Case::update(), thread(), ()).await.unwrap();
+    let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
     let update = Command::update(euros::Case::update().total(3).notes(["told".to_owned()]));
-    let _ = before.invoke(update, thread(), ()).await.unwrap();
+    let _ = before.invoke(update).config(thread()).await.unwrap();
     let after = cents::Desk::compile().checkpointer(saver);
     let open = after.state(thread()).await.unwrap().values;
     assert_eq!((open.total, open.log), (1500, ["told", "paid 12"].map(str::to_owned).into()));
     let update = Command::update(cents::Case::update().total(4));
-    let _ = after.invoke(update, thread(), ()).await.unwrap();
+    let _ = after.invoke(update).config(thread()).await.unwrap();
     assert_eq!(after.state(thread()).await.unwrap().values.total, 1504, "each command in its own version");
 }
 
@@ -176,9 +177,9 @@ async fn updates_of_commands() {
 async fn what_a_subgraph_hands_back() {
     let saver = MemorySaver::new();
     let before = euros::Nested::compile().checkpointer(saver.clone());
-    let _ = before.invoke(euros::Case::update().total(1), thread(), ()).await.unwrap();
+    let _ = before.invoke(euros::Case::update().total(1)).config(thread()).await.unwrap();
     let after = cents::Nested::compile().checkpointer(saver);
-    let end = after.invoke(Command::resume("yes"), thread(), ()).await.unwrap().into_state();
+    let end = after.invoke(Command::resume("yes")).config(thread()).await.unwrap().into_state();
     assert_eq!((end.amount, end.total), (1200, 1300));
     assert_eq!(end.log, ["paid 12", "yes"]);
 }
@@ -188,10 +189,10 @@ async fn what_a_subgraph_hands_back() {
 async fn what_expires_with_the_step() {
     let saver = MemorySaver::new();
     let before = euros::Hinting::compile().checkpointer(saver.clone());
-    let _ = before.invoke(euros::Case::update(), thread(), ()).await.unwrap();
+    let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
     let after = cents::Hinting::compile().checkpointer(saver);
     assert_eq!(after.state(thread()).await.unwrap().values.hint.as_deref(), Some("look"));
-    let end = after.invoke(Command::resume("yes"), thread(), ()).await.unwrap().into_state();
+    let end = after.invoke(Command::resume("yes")).config(thread()).await.unwrap().into_state();
     assert_eq!(end.log, ["yes", "None"]);
 }
 
@@ -199,23 +200,23 @@ async fn what_expires_with_the_step() {
 async fn what_cannot_be_brought_up_to_date_is_refused() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
-    let _ = before.invoke(euros::Case::update(), thread(), ()).await.unwrap();
+    let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
     let after = strict::Desk::compile().checkpointer(saver.clone());
     let words = ["`amount`", "version 1", "there are only small amounts now", "finish its step with the program"];
     refused(after.state(thread()).await, &words);
-    refused(after.invoke((), thread(), ()).await, &words);
+    refused(after.invoke(()).config(thread()).await, &words);
     // What a graph was sent is a state, too.
     let saver = MemorySaver::new();
     let before = euros::Sending::compile().checkpointer(saver.clone());
-    let _ = before.invoke(euros::Case::update(), thread(), ()).await.unwrap();
-    let asked = questions(before.invoke(Command::resume("go"), thread(), ()).await.unwrap());
+    let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
+    let asked = questions(before.invoke(Command::resume("go")).config(thread()).await.unwrap());
     assert_eq!(asked.len(), 1, "the graph that was sent a state asks");
     let after = cents::Sending::compile().checkpointer(saver);
     let words = ["a state of version 1", "graph `Inner`", "finish its step with the program"];
     refused(after.state(thread()).await, &words);
-    refused(after.invoke(Command::resume("yes"), thread(), ()).await, &words);
+    refused(after.invoke(Command::resume("yes")).config(thread()).await, &words);
     // And the program that began it does.
-    assert!(before.invoke(Command::resume("yes"), thread(), ()).await.unwrap().is_finished());
+    assert!(before.invoke(Command::resume("yes")).config(thread()).await.unwrap().is_finished());
 }
 
 /// What stands in a database is input from outside: a slot that no program of hier writes.
@@ -237,7 +238,7 @@ async fn a_slot_behind_all_others_is_refused() {
     for is_callers in [false, true] {
         let saver = MemorySaver::new();
         let graph = Desk::compile().checkpointer(saver.clone());
-        drop(graph.invoke(Case::update(), Config::thread("t"), ()).await.expect("it asks"));
+        drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));
         let stored = saver.get("t", "", None).await.expect("memory does not fail").expect("a checkpoint");
         let mut writes = stored.writes.into_iter().find(|writes| &*writes.path != "~").expect("the tasks' writes");
         writes.writes = vec![PendingWrite { slot: i32::MAX, channel: "text".into(), value: Vec::new() }];
@@ -249,7 +250,7 @@ async fn a_slot_behind_all_others_is_refused() {
         saver.commit(&lease, vec![record]).await.expect("a commit");
         saver.release(&lease).await.expect("a release");
         let command = Command::resume("answer").with_update(Case::update().text("x"));
-        let error = graph.invoke(command, Config::thread("t"), ()).await.expect_err("it is damaged");
+        let error = graph.invoke(command).thread("t").await.expect_err("it is damaged");
         assert!(error.to_string().contains("has written slot 2147483647, which no program of hier does"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! Where a thread stands: what commands send, who ran last, what runs again, and numbers at their end.
 
+use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Record};
 use hier_core::prelude::*;
 use serde_json::json;
@@ -124,7 +125,7 @@ async fn going_on_twice_from_an_update_tears_no_writes() {
     let mut config = bench.config.clone();
     config = config.interrupt_before(["a"]);
     let input = bench.graph.update(json!({})).unwrap();
-    let _ = bench.graph.invoke(input, config, bench.tally.clone()).await.unwrap();
+    let _ = bench.graph.invoke(input).config(config).context(bench.tally.clone()).await.unwrap();
     let update = StateUpdate::update(bench.update(json!({ "log": ["u"] })));
     let from = bench.graph.update_state(bench.config.clone(), update).await.unwrap();
     assert_eq!(asked(bench.go_on_with(from.clone()).await.unwrap()), ["?"]);
@@ -151,13 +152,13 @@ async fn a_limit_at_the_end_of_the_integers_is_none() {
     let config = bench.config.clone().recursion_limit(usize::try_from(i64::MAX).unwrap());
     for _ in 0..2 {
         let input = bench.graph.update(json!({})).unwrap();
-        let end = bench.graph.invoke(input, config.clone(), bench.tally.clone()).await.unwrap();
+        let end = bench.graph.invoke(input).config(config.clone()).context(bench.tally.clone()).await.unwrap();
         assert!(end.is_finished());
     }
     assert_eq!(bench.tally.of("b"), 2);
     let all = bench.config.clone().recursion_limit(usize::MAX);
     let input = bench.graph.update(json!({})).unwrap();
-    assert!(bench.graph.invoke(input, all, bench.tally.clone()).await.unwrap().is_finished());
+    assert!(bench.graph.invoke(input).config(all).context(bench.tally.clone()).await.unwrap().is_finished());
 }
 
 #[tokio::test]

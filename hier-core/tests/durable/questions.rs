@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
 use proptest::prelude::*;
 use tokio::time::sleep;
@@ -18,7 +20,7 @@ struct Log {
 }
 
 fn config() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
@@ -52,13 +54,13 @@ proptest! {
         runtime.block_on(async {
             let graph = Deletes::compile().checkpointer(MemorySaver::new());
             let orders: Orders = Arc::new(Mutex::new(orders));
-            let mut outcome = graph.invoke(Log::update(), config(), orders.clone()).await.unwrap();
+            let mut outcome = graph.invoke(Log::update()).config(config()).context(orders.clone()).await.unwrap();
             let mut seen = Vec::new();
             while matches!(outcome, Outcome::Interrupted(_)) {
                 let question = asked(outcome).remove(0);
                 let answer = format!("yes, {question}");
                 seen.push(question);
-                outcome = graph.invoke(Command::resume(answer), config(), orders.clone()).await.unwrap();
+                outcome = graph.invoke(Command::resume(answer)).config(config()).context(orders.clone()).await.unwrap();
             }
             assert_eq!(outcome.state().lines, FILES.map(|file| format!("yes, delete {file}?")));
             seen.sort();
@@ -78,12 +80,12 @@ graph! { Drafts<Log, Tally> = Graph { nodes: [drafts], edges: [START >> drafts >
 #[tokio::test]
 async fn another_question_does_not_take_the_answer() {
     let (graph, tally) = (Drafts::compile().checkpointer(MemorySaver::new()), Tally::default());
-    let first = questions(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap()).remove(0);
-    let outcome = graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap();
+    let first = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
+    let outcome = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
     let second = questions(outcome).remove(0);
     assert_eq!((&*second.value.to_string(), second.id == first.id), ("\"publish version 2?\"", false));
     let stale = Command::answers([(first.id.clone(), "no")]);
-    let refused = graph.invoke(stale, config(), tally).await.unwrap_err().to_string();
+    let refused = graph.invoke(stale).config(config()).context(tally).await.unwrap_err().to_string();
     assert!(refused.contains(&format!("no open question with the id `{}`", first.id)), "{refused}");
 }
 
@@ -100,11 +102,11 @@ graph! { Counts<Log, Tally> = Graph { nodes: [counts], edges: [START >> counts >
 #[tokio::test]
 async fn keys_identify_questions_whose_values_change() {
     let (graph, tally) = (Counts::compile().checkpointer(MemorySaver::new()), Tally::default());
-    let mut outcome = graph.invoke(Log::update(), config(), tally.clone()).await.unwrap();
+    let mut outcome = graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap();
     let mut seen = Vec::new();
     for answer in ["one", "two", "three"] {
         seen.extend(asked(outcome));
-        outcome = graph.invoke(Command::resume(answer), config(), tally.clone()).await.unwrap();
+        outcome = graph.invoke(Command::resume(answer)).config(config()).context(tally.clone()).await.unwrap();
     }
     assert_eq!(seen, ["1 wait; stop?", "sure?", "sure?"]);
     assert_eq!(outcome.state().lines, ["one", "two", "three"]);
@@ -131,10 +133,10 @@ graph! { Guesses<Log, Tally> = Graph {
 #[tokio::test]
 async fn handler_asks_the_question_of_its_node_again() {
     let (graph, tally) = (Guesses::compile().checkpointer(MemorySaver::new()), Tally::default());
-    assert_eq!(asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap()), ["name?"]);
-    let outcome = graph.invoke(Command::resume("ann"), config(), tally.clone()).await.unwrap();
+    assert_eq!(asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()), ["name?"]);
+    let outcome = graph.invoke(Command::resume("ann")).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(asked(outcome), ["name?"]);
-    let end = graph.invoke(Command::resume("bob"), config(), tally).await.unwrap();
+    let end = graph.invoke(Command::resume("bob")).config(config()).context(tally).await.unwrap();
     assert_eq!(end.state().lines, ["handled by bob"]);
 }
 
@@ -175,7 +177,7 @@ async fn questions_of_graphs_without_checkpoints_are_answered() {
     for depth in 1..=2 {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = if depth == 1 { Around::compile() } else { Outermost::compile() }.checkpointer(saver);
-        let mut outcome = graph.invoke(Log::update(), config(), tally.clone()).await.unwrap();
+        let mut outcome = graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap();
         let mut seen = Vec::new();
         while matches!(outcome, Outcome::Interrupted(_)) {
             let open = questions(outcome);
@@ -186,7 +188,7 @@ async fn questions_of_graphs_without_checkpoints_are_answered() {
             };
             let answers: Vec<_> = open.iter().map(|question| (question.id.clone(), answer(question))).collect();
             seen.extend(open.into_iter().map(|question| question.value));
-            outcome = graph.invoke(Command::answers(answers), config(), tally.clone()).await.unwrap();
+            outcome = graph.invoke(Command::answers(answers)).config(config()).context(tally.clone()).await.unwrap();
         }
         assert_eq!(seen, ["how many?", "sure?", "sure?"], "{depth}");
         assert_eq!(outcome.state().lines, ["left 7 left", "right right"], "{depth}");
@@ -196,11 +198,11 @@ async fn questions_of_graphs_without_checkpoints_are_answered() {
 #[tokio::test]
 async fn a_wrong_answer_in_a_graph_without_checkpoints_is_not_taken() {
     let (graph, tally) = (Around::compile().checkpointer(MemorySaver::new()), Tally::default());
-    let open = questions(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
+    let open = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     let how_many = open.iter().find(|question| question.value == "how many?").unwrap().id.clone();
     let wrong = Command::answers([(how_many.clone(), 70)]);
-    let error = graph.invoke(wrong, config(), tally.clone()).await.unwrap_err().to_string();
+    let error = graph.invoke(wrong).config(config()).context(tally.clone()).await.unwrap_err().to_string();
     assert!(error.contains("give a number below 10"), "{error}");
     let right = Command::answers([(how_many, 7)]);
-    assert_eq!(asked(graph.invoke(right, config(), tally).await.unwrap()), ["sure?", "sure?"]);
+    assert_eq!(asked(graph.invoke(right).config(config()).context(tally).await.unwrap()), ["sure?", "sure?"]);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 
 use super::golden;
@@ -19,7 +20,7 @@ fn graph(name: &str, ask: &'static str, beside: &'static str) -> CompiledGraph<v
     for name in ["collect", "check", beside, "publish"] {
         graph.node(name, note("ran again"));
     }
-    graph.node(ask, async |task: Task<v1::Case>| -> Result<v1::CaseUpdate> {
+    graph.node(ask, async |task: Task<v1::Case>| -> hier_core::Result<v1::CaseUpdate> {
         let answer: String = task.run().interrupt(&"publish?").await?;
         Ok(v1::note(&answer))
     });
@@ -36,17 +37,16 @@ fn end(outcome: Result<Outcome<v1::Case>, RunError>) -> Vec<String> {
 #[tokio::test]
 async fn a_node_that_is_gone() {
     let graph = graph("review", "confirm", "beside").checkpointer(golden::stored(OPEN).await);
-    for result in [
-        graph.state(Config::thread("t")).await.map(|_| ()),
-        graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.map(|_| ()),
-    ] {
+    for result in
+        [graph.state("t").await.map(|_| ()), graph.invoke(Command::resume("yes")).thread("t").await.map(|_| ())]
+    {
         refused(result, &["node `ask`", ".renamed(\"ask\""]);
     }
     let graph = graph.renamed("ask", "confirm");
-    assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["confirm"]);
-    let asked = graph.invoke((), Config::thread("t"), ()).await.unwrap();
+    assert_eq!(graph.state("t").await.unwrap().next, ["confirm"]);
+    let asked = graph.invoke(()).thread("t").await.unwrap();
     assert!(matches!(&asked, Outcome::Interrupted(asked) if asked.questions.len() == 1), "{asked:?}");
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
 }
 
@@ -55,8 +55,8 @@ async fn a_node_that_is_gone() {
 async fn a_renamed_node_that_is_done_does_not_run_again() {
     let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");
     let graph = graph.checkpointer(golden::stored(OPEN).await);
-    assert_eq!(graph.state(Config::thread("t")).await.unwrap().next, ["ask"]);
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    assert_eq!(graph.state("t").await.unwrap().next, ["ask"]);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }
 
@@ -102,9 +102,9 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
     graph.edge("publish", END).edge("check", END);
     let graph = graph.compile().unwrap_or_else(|error| panic!("{error}"));
     let graph = graph.checkpointer(golden::stored(OPEN).await);
-    let open = graph.state(Config::thread("t")).await.unwrap();
+    let open = graph.state("t").await.unwrap();
     assert_eq!((open.next.as_slice(), open.questions.len()), (&["ask".to_owned()][..], 1));
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
     let task = open.tasks.iter().find(|task| task.node == "ask").map(|task| task.id);
     assert_eq!(*keys.lock().unwrap(), [task.unwrap()], "it is the task that it was");
@@ -113,9 +113,9 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
 #[tokio::test]
 async fn a_graph_that_has_another_name() {
     let graph = graph("audit", "ask", "beside").checkpointer(golden::stored(OPEN).await);
-    let error = graph.state(Config::thread("t")).await.unwrap_err();
+    let error = graph.state("t").await.unwrap_err();
     assert!(error.to_string().contains("thread of graph `review`"), "{error}");
     let graph = graph.renamed("review", "audit");
-    let log = end(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await);
+    let log = end(graph.invoke(Command::resume("yes")).thread("t").await);
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }

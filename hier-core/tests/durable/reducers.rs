@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use hier_core::Durability;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::reducer::ReduceError;
-use hier_core::state::Builtin;
+use hier_core::reducer::{Identified, ReduceError};
+use hier_core::state::{Builtin, DynState, Schema};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,7 +102,7 @@ macro_rules! version {
                 Case::update().log(state.next.clone())
             }
 
-            async fn ask(state: &Case, run: &Run) -> Result<()> {
+            async fn ask(state: &Case, run: &Run) -> hier_core::Result<()> {
                 if state.asks {
                     let _: String = run.interrupt(&"well?").await?;
                 }
@@ -133,20 +135,20 @@ macro_rules! version {
                 ) -> Result<Items, RunError> {
                     let graph = Review::compile().checkpointer(saver.clone());
                     let input = Case::update().next(next).asks(asks);
-                    let outcome = graph.invoke(input, Config::thread("t").durability(durability), ()).await?;
+                    let outcome = graph.invoke(input).thread("t").durability(durability).await?;
                     Ok(outcome.into_state().log)
                 }
 
                 async fn answer(&self, saver: &MemorySaver) -> Result<Items, RunError> {
                     let graph = Review::compile().checkpointer(saver.clone());
-                    let outcome = graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await?;
+                    let outcome = graph.invoke(Command::resume("yes")).thread("t").await?;
                     assert!(outcome.is_finished(), "{outcome:?}");
                     Ok(outcome.into_state().log)
                 }
 
                 async fn read(&self, saver: &MemorySaver) -> Result<Items, RunError> {
                     let graph = Review::compile().checkpointer(saver.clone());
-                    Ok(graph.state(Config::thread("t")).await?.values.log)
+                    Ok(graph.state("t").await?.values.log)
                 }
             }
         }
@@ -331,15 +333,15 @@ async fn channels_that_are_declared_at_run_time() {
             let (before, after) = (graph(old_schema(), &saver), graph(new_schema(), &saver));
             for n in 0..4 {
                 let input = before.update(json!({ "log": [{ "id": n % 3, "n": n }] })).expect("it has the channel");
-                let _ = before.invoke(input, Config::thread("t"), ()).await.expect("its own thread");
+                let _ = before.invoke(input).thread("t").await.expect("its own thread");
             }
-            let value = before.state(Config::thread("t")).await.expect("its own thread").values.to_value();
-            let read = after.state(Config::thread("t")).await.expect("it is JSON").values.to_value();
+            let value = before.state("t").await.expect("its own thread").values.to_value();
+            let read = after.state("t").await.expect("it is JSON").values.to_value();
             assert!(same(&read["log"], &value["log"]), "{old} -> {new}: {read} {value}");
             let input = after.update(json!({ "log": [{ "id": 2, "n": 9 }] })).expect("it has the channel");
-            let _ = after.invoke(input, Config::thread("t"), ()).await.expect("it could be read");
-            let made = after.state(Config::thread("t")).await.expect("its own").values.to_value();
-            let back = before.state(Config::thread("t")).await.expect("it is JSON").values.to_value();
+            let _ = after.invoke(input).thread("t").await.expect("it could be read");
+            let made = after.state("t").await.expect("its own").values.to_value();
+            let back = before.state("t").await.expect("it is JSON").values.to_value();
             assert!(same(&back["log"], &made["log"]), "{old} -> {new}, and back: {back} {made}");
         }
     }
@@ -374,11 +376,11 @@ async fn other_types_that_grow() {
             let first: $ty = $first;
             let second: $ty = $second;
             for write in [first, second] {
-                let _ = graph.invoke(before::Case::update().log(write), Config::thread("t"), ()).await.unwrap();
+                let _ = graph.invoke(before::Case::update().log(write)).thread("t").await.unwrap();
             }
-            let log = graph.state(Config::thread("t")).await.unwrap().values.log;
+            let log = graph.state("t").await.unwrap().values.log;
             let graph = after::Review::compile().checkpointer(saver.clone());
-            assert_eq!(graph.state(Config::thread("t")).await.unwrap().values.log, log, stringify!($module));
+            assert_eq!(graph.state("t").await.unwrap().values.log, log, stringify!($module));
         })*};
     }
     types! {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use hier_core::checkpoint::{SaverError, WhenRunning};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
+use hier_core::{Durability, StateUpdate};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -48,7 +51,7 @@ fn is_busy(error: &RunError) -> bool {
 /// Decision 37: unless said otherwise only a new input takes a thread over.
 #[tokio::test]
 async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
-    let config = || Config::thread("t").holder("Ada's run");
+    let config = || Config::new().thread("t").holder("Ada's run");
     let (bench, ended, error) = beside(config(), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone(), update).await.unwrap_err()
@@ -74,7 +77,9 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
     let (_, ended, taken) = beside(config(), async |bench| {
         bench
             .graph
-            .invoke(bench.update(json!({ "x": 2 })), bench.config.clone().interrupt_before(["a"]), bench.tally.clone())
+            .invoke(bench.update(json!({ "x": 2 })))
+            .config(bench.config.clone().interrupt_before(["a"]))
+            .context(bench.tally.clone())
             .await
     })
     .await;
@@ -85,7 +90,7 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
 /// What was said always counts.
 #[tokio::test]
 async fn an_update_takes_a_thread_over_if_told_to() {
-    let (_, ended, updated) = beside(Config::thread("t"), async |bench| {
+    let (_, ended, updated) = beside(Config::new().thread("t"), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await
     })
@@ -97,7 +102,7 @@ async fn an_update_takes_a_thread_over_if_told_to() {
 /// Whoever may take the thread over does not, with something that is refused.
 #[tokio::test]
 async fn what_is_refused_is_refused_before_the_thread_is_taken() {
-    let config = || Config::thread("t").when_running(WhenRunning::TakeOver);
+    let config = || Config::new().thread("t").when_running(WhenRunning::TakeOver);
     let commands: [Make<(Command<DynState>, Config)>; 5] = [
         |bench| (Command::resume("yes").goto("typo"), bench.config.clone()),
         |bench| (Command::answers([("0123", "yes")]), bench.config.clone()),
@@ -108,7 +113,7 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
     for command in commands {
         let (bench, ended, error) = beside(config(), async |bench| {
             let (command, config) = command(bench);
-            bench.graph.invoke(command, config, bench.tally.clone()).await.unwrap_err()
+            bench.graph.invoke(command).config(config).context(bench.tally.clone()).await.unwrap_err()
         })
         .await;
         assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1), "{error}");
@@ -121,7 +126,7 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
         let (_, ended, _) = beside(config(), async |bench| {
             bench.go_on_with(config_of(bench)).await.unwrap_err();
             let input = bench.update(json!({ "x": 2 }));
-            bench.graph.invoke(input, config_of(bench), bench.tally.clone()).await.unwrap_err()
+            bench.graph.invoke(input).config(config_of(bench)).context(bench.tally.clone()).await.unwrap_err()
         })
         .await;
         assert_eq!(log(ended.unwrap()), json!(["a", "work", "z"]));

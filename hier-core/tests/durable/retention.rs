@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::kit::*;
@@ -33,7 +36,7 @@ async fn a_run_whose_past_is_pruned_is_refused() {
     let old = bench.state().await.config;
     let _ = bench.start(json!({ "x": 2, "log": ["second"] })).await.unwrap();
     let command: Command<DynState> = Command::resume("yes");
-    let refused = bench.graph.invoke(command, old, bench.tally.clone()).await;
+    let refused = bench.graph.invoke(command).config(old).context(bench.tally.clone()).await;
     assert!(matches!(&refused, Err(RunError::Saver { error: SaverError::Gone { .. }, .. })), "{refused:?}");
     let history = bench.graph.history(bench.config.clone(), ListQuery::default()).await.unwrap();
     assert!(!history.is_empty());
@@ -85,9 +88,9 @@ async fn a_branch_has_what_waited_where_it_branches_off() {
         assert_eq!(hier_core::branch_off(&saver, &lease, uuid::Uuid::nil()).await.unwrap(), None);
         bench.saver.release(&lease).await.unwrap();
         bench.saver.prune(Prune { threads: Some(vec!["copy".to_owned()]), ..Prune::default() }).await.unwrap();
-        let state = bench.graph.state(Config::thread("copy")).await.unwrap();
+        let state = bench.graph.state("copy").await.unwrap();
         assert_eq!(state.checkpoint, Some(made));
-        let end = bench.graph.invoke((), Config::thread("copy"), bench.tally.clone()).await.unwrap();
+        let end = bench.graph.invoke(()).thread("copy").context(bench.tally.clone()).await.unwrap();
         let whole = log(end);
         assert_eq!(whole[0], json!(long), "the input");
         assert_eq!(json!(whole.as_array().unwrap()[1..]), logged);

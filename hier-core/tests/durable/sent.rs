@@ -27,12 +27,12 @@ graph! { Desk<Case> = Graph { nodes: [send { goto: [read] }, read], edges: [STAR
 async fn ran(fits: bool, stops: bool) -> Result<Vec<String>, String> {
     let graph = Desk::compile().checkpointer(MemorySaver::new());
     let input = Case::update().fits(fits).other(7).log(["own"]);
-    let config = Config::thread("t");
+    let config = Config::new().thread("t");
     let first = if stops { config.clone().interrupt_before(["read"]) } else { config.clone() };
-    let mut outcome = graph.invoke(input, first, ()).await;
+    let mut outcome = graph.invoke(input).config(first).await;
     if stops {
         assert!(!outcome.expect("it stops").is_finished());
-        outcome = graph.invoke((), config, ()).await;
+        outcome = graph.invoke(()).config(config).await;
     }
     outcome.map(|outcome| outcome.into_state().log).map_err(|error| error.to_string())
 }
@@ -49,10 +49,10 @@ async fn state_that_is_sent_is_the_same_in_memory_and_stored() {
 #[tokio::test]
 async fn callers_payload_that_the_node_cannot_read_is_refused_before_the_run() {
     let graph = Desk::compile().checkpointer(MemorySaver::new());
-    let config = Config::thread("t");
-    let _ = graph.invoke(Case::update().fits(true), config.clone(), ()).await.expect("it ends");
+    let config = Config::new().thread("t");
+    let _ = graph.invoke(Case::update().fits(true)).config(config.clone()).await.expect("it ends");
     let before = graph.state(config.clone()).await.expect("a state");
-    let error = graph.invoke(Command::new().send("read", 5_u8), config.clone(), ()).await.unwrap_err().to_string();
+    let error = graph.invoke(Command::new().send("read", 5_u8)).config(config.clone()).await.unwrap_err().to_string();
     assert!(error.contains("`read` reads the state"), "{error}");
     assert_eq!(graph.state(config).await.expect("a state").checkpoint, before.checkpoint);
 }

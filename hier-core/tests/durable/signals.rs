@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::QuestionKind;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Posted, Record, SaverError};
-use hier_core::graph::Signal;
+use hier_core::graph::{Retry, Signal};
 use hier_core::prelude::*;
+use hier_core::{Durability, QuestionKind, Result};
 use hier_testkit::{Layered, SaverLayer};
 
 use crate::kit::{Case, CaseUpdate, DAY, SECOND, Tally, WEEK, beside, config, questions as asked};
@@ -78,11 +78,11 @@ async fn one_signal_is_taken_by_one_task_whenever_its_attempt_is_cut_off() {
             let graph = Rivals::compile().checkpointer(saver);
             graph.send("t", Signal::new("go", &"one")).await.unwrap();
             let config = config().durability(durability);
-            let waits = graph.invoke(Case::update(), config.clone(), Tally::default()).await.unwrap();
+            let waits = graph.invoke(Case::update()).config(config.clone()).context(Tally::default()).await.unwrap();
             assert_eq!(asked(waits).len(), 1, "{durability:?} {slow}: one task waits for another signal");
             assert_eq!(memory.mail("t").await.unwrap().len(), 0, "{durability:?} {slow}");
             graph.send("t", Signal::new("go", &"two")).await.unwrap();
-            let end = graph.invoke((), config, Tally::default()).await.unwrap();
+            let end = graph.invoke(()).config(config).context(Tally::default()).await.unwrap();
             let mut log = end.state().log.clone();
             log.sort();
             assert!(matches!(&*log, [a, b] if [a, b] == ["a one", "b two"] || [a, b] == ["a two", "b one"]), "{log:?}");
@@ -101,12 +101,13 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = AroundPatient::compile().checkpointer(saver.clone());
         let config = config().durability(durability);
-        let waits = asked(graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap()).remove(0);
+        let waits =
+            asked(graph.invoke(Case::update()).config(config.clone()).context(tally.clone()).await.unwrap()).remove(0);
         assert_eq!((&waits.kind, &waits.default), (&QuestionKind::Signal("go".into()), &Some("nothing".into())));
-        let again = asked(graph.invoke((), config.clone(), tally.clone()).await.unwrap()).remove(0);
+        let again = asked(graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap()).remove(0);
         assert_eq!((again.due, &again.id), (waits.due, &waits.id), "the time is that of the first time");
         let to_each = tally.clone();
-        let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::default().durability(durability));
+        let sweeper = graph.sweeper(move |_| to_each.clone()).config(Config::new().durability(durability));
         assert!(sweeper.drive_due(SystemTime::now() + DAY - 60 * SECOND).await.unwrap().is_empty());
         let driven = sweeper.drive_due(SystemTime::now() + DAY + SECOND).await.unwrap();
         let end = driven.into_iter().next().expect("it is due").outcome.unwrap();
@@ -124,7 +125,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
 async fn a_late_signal_counts_until_the_thread_is_driven() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Patient::compile().checkpointer(saver.clone());
-    asked(graph.invoke(Case::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
     graph.send("t", Signal::new("go", &"late")).await.unwrap();
     let driven = graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now() + WEEK).await.unwrap();
     let end = driven.into_iter().next().expect("it is due").outcome.unwrap();
@@ -154,11 +155,11 @@ async fn results_of_resumed_tasks_with_signals_are_not_cached() {
         let graph = Paying::compile().checkpointer(MemorySaver::new());
         graph.send("t", Signal::new("paid", &"r-17")).await.unwrap();
         let input = || Case::update().log([how]);
-        let failed = graph.invoke(input(), config(), Tally::default()).await;
+        let failed = graph.invoke(input()).config(config()).context(Tally::default()).await;
         assert!(failed.unwrap_err().to_string().contains("boom"));
-        let paid = graph.invoke((), config(), Tally::default()).await.unwrap();
+        let paid = graph.invoke(()).config(config()).context(Tally::default()).await.unwrap();
         assert_eq!(paid.into_state().log, [how, "r-17"]);
-        let other = graph.invoke(input(), Config::thread("other"), Tally::default()).await.unwrap();
+        let other = graph.invoke(input()).thread("other").context(Tally::default()).await.unwrap();
         assert!(!other.is_finished(), "{how}: {other:?}");
     }
 }

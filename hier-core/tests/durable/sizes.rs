@@ -1,8 +1,9 @@
 //! What is stored of a thread grows with what it was given, and not with how often.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver, Record};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use hier_testkit::Layered;
 use serde_json::{Value, json};
 

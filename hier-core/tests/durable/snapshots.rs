@@ -1,6 +1,8 @@
 //! Reading threads: live and as a record, and their history with its filters.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{ListQuery, MemorySaver, Source};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -21,7 +23,7 @@ async fn a_history_is_filtered() {
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     let second = bench.config.clone().metadata("customer", "Ada").metadata("nested", json!({ "a": [1] }));
     let input = bench.update(json!({ "x": 2 }));
-    assert!(bench.graph.invoke(input, second, bench.tally.clone()).await.unwrap().is_finished());
+    assert!(bench.graph.invoke(input).config(second).context(bench.tally.clone()).await.unwrap().is_finished());
     let steps = async |query: ListQuery| -> Vec<i64> {
         let history = bench.graph.history(bench.config.clone(), query).await.unwrap();
         history.iter().map(|at| at.step).collect()
@@ -90,7 +92,7 @@ async fn a_step_that_is_done_and_not_applied_is_no_end() {
     assert!(bench.history().await.iter().all(|record| !record.is_finished()));
     assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
     assert!(bench.tally.all() == json!({}) && bench.state().await.is_finished());
-    let unknown = bench.graph.state(Config::thread("unknown")).await.unwrap();
+    let unknown = bench.graph.state("unknown").await.unwrap();
     assert!(unknown.is_finished());
 }
 
@@ -137,7 +139,12 @@ async fn a_stream_that_is_dropped_leaves_a_thread_to_go_on_with() {
     graph.node("slow", slow).edge(START, "a").edge("a", "slow").edge("a", "fast");
     let bench = Bench::new(graph);
     let input = bench.update(json!({ "x": 1 }));
-    let mut stream = bench.graph.stream(input, bench.config.clone(), bench.tally.clone(), [StreamMode::Updates]);
+    let mut stream = bench
+        .graph
+        .stream(input)
+        .config(bench.config.clone())
+        .context(bench.tally.clone())
+        .modes([StreamMode::Updates]);
     let mut told = Vec::new();
     while told.len() < 2 {
         told.push(stream.next().await.unwrap().unwrap().to_json().unwrap()["data"].clone());

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hier_core::Durability;
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::reducer::ReduceError;
+use hier_core::state::Schema;
 use serde_json::{Value, json};
 
 use super::kit::*;

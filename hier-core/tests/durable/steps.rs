@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver, SaverError, WhenRunning};
+use hier_core::graph::Retry;
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, Question};
+use hier_core::{Durability, NodeErrorKind, Question, Result, StateUpdate};
 
 use crate::kit::Tally;
 
@@ -58,7 +59,7 @@ fn asked<S: std::fmt::Debug>(outcome: Outcome<S>) -> Vec<Question> {
 }
 
 fn config() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 #[tokio::test]
@@ -66,10 +67,10 @@ async fn a_step_is_done_once_over_an_interrupt() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());
         let config = config().durability(durability);
-        let questions = asked(graph.invoke(Log::update(), config.clone(), tally.clone()).await.unwrap());
+        let questions = asked(graph.invoke(Log::update()).config(config.clone()).context(tally.clone()).await.unwrap());
         assert_eq!(questions.len(), 1);
-        asked(graph.invoke((), config.clone(), tally.clone()).await.unwrap());
-        let end = graph.invoke(Command::resume("yes"), config, tally.clone()).await.unwrap();
+        asked(graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap());
+        let end = graph.invoke(Command::resume("yes")).config(config).context(tally.clone()).await.unwrap();
         assert_eq!(end.state().lines, ["1 yes 1"], "{durability:?}");
         assert_eq!((tally.of("first 0"), tally.of("second 0")), (1, 1));
     }
@@ -79,18 +80,18 @@ async fn a_step_is_done_once_over_an_interrupt() {
 #[tokio::test]
 async fn steps_are_done_once_three_levels_deep() {
     let (graph, tally) = (First::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
-    asked(graph.invoke((), config(), tally.clone()).await.unwrap());
-    let end = graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap();
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
+    asked(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap());
+    let end = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
     assert!(end.state().lines.contains(&"1 yes 1".to_owned()), "{end:?}");
     for (name, times) in [("first 2", 1), ("second 2", 1), ("beside 2", 1), ("beside 1", 2), ("beside 0", 1)] {
         assert_eq!(tally.of(name), times, "{name}");
     }
 
     let (graph, tally) = (FirstKept::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
-    asked(graph.invoke((), config(), tally.clone()).await.unwrap());
-    assert!(graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap().is_finished());
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
+    asked(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap());
+    assert!(graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap().is_finished());
     for (name, times) in [("first 2", 1), ("second 2", 1), ("beside 2", 1), ("beside 1", 2)] {
         assert_eq!(tally.of(name), times, "{name}");
     }
@@ -125,9 +126,9 @@ graph! { Outermost<Log, Hangs> = Graph { nodes: [AroundUnkept { checkpoints: non
 #[tokio::test]
 async fn steps_are_done_once_in_graphs_without_checkpoints() {
     let (graph, context) = (Outermost::compile().checkpointer(MemorySaver::new()), Hangs::default());
-    graph.invoke(Log::update(), config(), context.clone()).await.expect_err("both attempts fail");
+    graph.invoke(Log::update()).config(config()).context(context.clone()).await.expect_err("both attempts fail");
     assert_eq!((context.0.of("inner"), context.0.of("calls")), (1, 2));
-    let end = graph.invoke((), config(), context.clone()).await.unwrap();
+    let end = graph.invoke(()).config(config()).context(context.clone()).await.unwrap();
     assert_eq!(end.state().lines, ["inner 1"]);
     assert_eq!(context.0.of("inner"), 1);
 }
@@ -136,7 +137,7 @@ async fn steps_are_done_once_in_graphs_without_checkpoints() {
 async fn without_a_checkpointer_it_just_runs() {
     let context = Hangs::default();
     context.0.hit("calls");
-    let end = Unkept::compile().invoke(Log::update(), Config::default(), context.clone()).await.unwrap();
+    let end = Unkept::compile().invoke(Log::update()).context(context.clone()).await.unwrap();
     assert_eq!((end.state().lines.clone(), context.0.of("inner")), (vec!["inner 2".to_owned()], 2));
 }
 
@@ -159,9 +160,9 @@ graph! {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_done_once_over_timeouts_and_a_run_that_is_dropped() {
     let (graph, context) = (Slow::compile().checkpointer(MemorySaver::new()), Hangs::default());
-    let run = graph.invoke(Log::update(), config(), context.clone());
+    let run = graph.invoke(Log::update()).config(config()).context(context.clone());
     assert!(tokio::time::timeout(Duration::from_millis(1500), run).await.is_err(), "it hangs for the second time");
-    let end = graph.invoke((), config(), context.clone()).await.unwrap();
+    let end = graph.invoke(()).config(config()).context(context.clone()).await.unwrap();
     assert_eq!((end.state().lines.clone(), context.0.of("before")), (vec!["before 1".to_owned()], 1));
 }
 
@@ -193,9 +194,9 @@ graph! { Pages<Log, Tally> = Graph { nodes: [calls], edges: [START >> calls >> E
 #[tokio::test]
 async fn nth_call_gets_nth_result_and_errors_are_not_recorded() {
     let (graph, tally) = (Pages::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     assert_eq!((tally.of("a"), tally.of("b"), tally.of("fails")), (2, 1, 2));
-    let end = graph.invoke(Command::resume(true), config(), tally.clone()).await.unwrap();
+    let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!(end.state().lines, ["a1", "b1", "a2", "3 after 1"]);
     assert_eq!((tally.of("a"), tally.of("b"), tally.of("fails")), (2, 1, 3), "only what had failed is done again");
 }
@@ -226,14 +227,14 @@ async fn a_result_of_another_type_is_an_error_and_never_null() {
     for (kind, says) in
         [(0, "has recorded a `u32`, which is no `alloc::string::String`"), (1, "has recorded a `()`, which is no")]
     {
-        let config = Config::thread(format!("t{kind}"));
-        asked(graph.invoke(Any::update().kind(kind), config.clone(), ()).await.unwrap());
+        let config = Config::new().thread(format!("t{kind}"));
+        asked(graph.invoke(Any::update().kind(kind)).config(config.clone()).await.unwrap());
         let error =
-            graph.invoke(Command::resume(true), config, ()).await.expect_err("it is of another type").to_string();
+            graph.invoke(Command::resume(true)).config(config).await.expect_err("it is of another type").to_string();
         assert!(error.contains(says) && error.contains("give the step another name"), "{error}");
     }
-    asked(graph.invoke(Any::update().kind(2), config(), ()).await.unwrap());
-    assert_eq!(graph.invoke(Command::resume(true), config(), ()).await.unwrap().state().text, "true");
+    asked(graph.invoke(Any::update().kind(2)).config(config()).await.unwrap());
+    assert_eq!(graph.invoke(Command::resume(true)).config(config()).await.unwrap().state().text, "true");
 }
 
 async fn breaks(run: &Run<Tally>) -> Result<LogUpdate> {
@@ -252,8 +253,8 @@ graph! { Handled<Log, Tally> = Graph { nodes: [breaks { on_error: mend }], edges
 #[tokio::test]
 async fn a_handler_has_steps_of_its_own() {
     let (graph, tally) = (Handled::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
-    let end = graph.invoke(Command::resume(true), config(), tally.clone()).await.unwrap();
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
+    let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!((end.state().lines.clone(), tally.of("same name")), (vec!["handled 2".to_owned()], 2));
 }
 
@@ -273,12 +274,19 @@ graph! { Wide<Log, Tally> = Graph { nodes: [spread], edges: [START >> for item i
 #[tokio::test]
 async fn tasks_side_by_side_have_steps_of_their_own() {
     let (graph, tally) = (Wide::compile().checkpointer(MemorySaver::new()), Tally::default());
-    let questions = asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
+    let questions = asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     assert_eq!(questions.len(), 3);
     for question in &questions[..2] {
-        asked(graph.invoke(Command::answers([(&*question.id, true)]), config(), tally.clone()).await.unwrap());
+        asked(
+            graph
+                .invoke(Command::answers([(&*question.id, true)]))
+                .config(config())
+                .context(tally.clone())
+                .await
+                .unwrap(),
+        );
     }
-    let end = graph.invoke(Command::resume(true), config(), tally.clone()).await.unwrap();
+    let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!((end.state().lines.len(), tally.of("item")), (3, 3));
 }
 
@@ -286,16 +294,16 @@ async fn tasks_side_by_side_have_steps_of_their_own() {
 #[tokio::test]
 async fn a_replay_does_steps_again() {
     let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());
-    asked(graph.invoke(Log::update(), config(), tally.clone()).await.unwrap());
+    asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     let here = graph.state(config()).await.unwrap().config;
-    asked(graph.invoke((), here.clone(), tally.clone()).await.unwrap());
+    asked(graph.invoke(()).config(here.clone()).context(tally.clone()).await.unwrap());
     assert_eq!(tally.of("first 0"), 2);
     let copied = graph.update_state(here, StateUpdate::copy()).await.unwrap();
     for times in 3..5 {
-        asked(graph.invoke((), copied.clone(), tally.clone()).await.unwrap());
+        asked(graph.invoke(()).config(copied.clone()).context(tally.clone()).await.unwrap());
         assert_eq!(tally.of("first 0"), times);
     }
-    let end = graph.invoke(Command::resume("yes"), config(), tally.clone()).await.unwrap();
+    let end = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
     assert_eq!((end.state().lines.clone(), tally.of("first 0")), (vec!["4 yes 1".to_owned()], 4));
 }
 
@@ -316,7 +324,12 @@ graph! { Stale<Log, MemorySaver> = Graph { nodes: [overtaken], edges: [START >> 
 async fn a_stale_writer_records_no_step() {
     let saver = MemorySaver::new();
     let graph = Stale::compile().checkpointer(saver.clone());
-    let error = graph.invoke(Log::update(), config(), saver.clone()).await.expect_err("the thread is somebody else's");
+    let error = graph
+        .invoke(Log::update())
+        .config(config())
+        .context(saver.clone())
+        .await
+        .expect_err("the thread is somebody else's");
     assert!(matches!(error, RunError::Saver { error: SaverError::Superseded { .. }, .. }), "{error}");
     let found = saver.get("t", "", None).await.unwrap().unwrap();
     assert!(found.writes.is_empty(), "{:?}", found.writes);
@@ -334,9 +347,14 @@ graph! { Entered<Log, Tally> = Graph { nodes: [nothing], edges: [START >> nothin
 #[tokio::test]
 async fn code_of_entering_takes_no_durable_step() {
     let graph = Entered::compile().checkpointer(MemorySaver::new());
-    let error = graph.invoke(Log::update(), config(), Tally::default()).await.expect_err("it has nowhere to record");
+    let error = graph
+        .invoke(Log::update())
+        .config(config())
+        .context(Tally::default())
+        .await
+        .expect_err("it has nowhere to record");
     assert!(error.to_string().contains("let a node do it"), "{error}");
     let RunError::Node { error, .. } = error else { panic!("{error}") };
     assert!(!matches!(error.kind(), NodeErrorKind::Panic(_)));
-    assert!(Entered::compile().invoke(Log::update(), Config::default(), Tally::default()).await.unwrap().is_finished());
+    assert!(Entered::compile().invoke(Log::update()).context(Tally::default()).await.unwrap().is_finished());
 }

@@ -1,7 +1,8 @@
 //! Events of runs on threads, in the order of LangGraph 1.2.22.
 
-use hier_core::graph::{GraphInput, Whole};
+use hier_core::graph::{GraphInput, NodeDef, Whole};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate};
 use hier_core::{Event, StateUpdate};
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ fn short(mode: &str, data: &Value) -> Value {
 /// What a stream tells, each event with the depth of its graph.
 async fn told(bench: &Bench, input: impl GraphInput<DynState, Whole>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
-    let mut stream = bench.graph.stream(input, config, bench.tally.clone(), MODES);
+    let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         let event: Event<DynState> = match event {

@@ -1,7 +1,10 @@
 //! Graphs inside graphs: what is run again after a failure, and what they keep from call to call.
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::{Checkpoints, NodeDef};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, Schema};
 use serde_json::{Value, json};
 
 use super::kit::*;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::async_trait;
 use hier_core::checkpoint::{
     Also, Checkpointer, Claim, DueChange, DueQuery, Lease, MemorySaver, Record, Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result, async_trait};
 use hier_testkit::{Layered, SaverLayer};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -105,14 +105,14 @@ async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
 async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) -> bool {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(memory.clone());
-    let config = Config::thread("t").durability(durability);
-    let asleep = graph.invoke(Case::update(), config.clone(), tally.clone()).await.unwrap();
+    let config = Config::new().thread("t").durability(durability);
+    let asleep = graph.invoke(Case::update()).config(config.clone()).context(tally.clone()).await.unwrap();
     assert!(!asleep.is_finished());
     graph.send("t", Signal::new("go", &"told")).await.unwrap();
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(commits), hangs, dead: Notify::new() };
     let dying = Arc::new(Layered(dying));
     let (first, second) = (tally.clone(), tally.clone());
-    let settings = Config::default().durability(durability);
+    let settings = Config::new().durability(durability);
     let dies = Long::compile().checkpointer(dying.clone()).sweeper(move |_| first.clone()).config(settings.clone());
     let lives = graph.sweeper(move |_| second.clone()).config(settings);
     let (mut now, mut is_dead) = (SystemTime::now() + WEEK + SECOND, false);
@@ -173,8 +173,8 @@ async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
         let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(commits), hangs: true, dead: Notify::new() };
         let dying = Arc::new(Layered(dying));
         let graph = Nap::compile().checkpointer(dying.clone());
-        let config = Config::thread("t").durability(Durability::Sync);
-        let run = graph.invoke(Case::update(), config.clone(), tally.clone());
+        let config = Config::new().thread("t").durability(Durability::Sync);
+        let run = graph.invoke(Case::update()).config(config.clone()).context(tally.clone());
         tokio::select! {
             biased;
             ended = run => panic!("it did not die: {ended:?}"),
@@ -199,18 +199,19 @@ async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(2), hangs: true, dead: Notify::new() };
     let dying = Arc::new(Layered(dying));
-    let config = Config::thread("t").durability(Durability::Sync);
+    let config = Config::new().thread("t").durability(Durability::Sync);
     let first = Nap::compile().checkpointer(dying.clone());
     tokio::select! {
         biased;
-        ended = first.invoke(Case::update(), config.clone(), tally.clone()) => panic!("it did not die: {ended:?}"),
+        ended = first.invoke(Case::update()).config(config.clone()).context(tally.clone()) => panic!("it did not die: {ended:?}"),
         () = dying.0.dead.notified() => {}
     }
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
     let graph = Nap::compile().checkpointer(memory.clone());
-    let stopped = graph.invoke((), config.clone().interrupt_before(["works"]), tally.clone()).await.unwrap();
+    let stopped =
+        graph.invoke(()).config(config.clone().interrupt_before(["works"])).context(tally.clone()).await.unwrap();
     assert!(!stopped.is_finished());
     let sweeper = graph.sweeper(move |_| tally.clone());
     assert!(sweeper.drive_due(SystemTime::now() + WEEK).await.unwrap().is_empty(), "it was stopped there");
@@ -237,12 +238,12 @@ async fn a_thread_that_hangs_or_panics_does_not_stop_the_others() {
     });
     let handle = sweeper.concurrency(2).clock(now).every(Duration::from_mins(1));
     for (thread, what) in [("hang", "hang"), ("panic", "")] {
-        let _ = graph.invoke(noted(what), Config::thread(thread), tally.clone()).await.unwrap();
+        let _ = graph.invoke(noted(what)).thread(thread).context(tally.clone()).await.unwrap();
     }
     tokio::time::sleep(WEEK + Duration::from_mins(2)).await;
     for number in 0..5 {
-        let later = Config::thread(format!("later {number}")).at(now());
-        let _ = graph.invoke(noted(""), later, tally.clone()).await.unwrap();
+        let later = Config::new().thread(format!("later {number}")).at(now());
+        let _ = graph.invoke(noted("")).config(later).context(tally.clone()).await.unwrap();
     }
     tokio::time::sleep(WEEK + Duration::from_mins(3)).await;
     assert_eq!(tally.of("woken"), 5, "those that became due after the one that hangs");
@@ -259,7 +260,7 @@ async fn a_thread_that_hangs_or_panics_does_not_stop_the_others() {
 async fn a_copy_of_a_sleeping_thread_wakes() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(saver.clone());
-    let _ = graph.invoke(Case::update(), Config::thread("t"), tally.clone()).await.unwrap();
+    let _ = graph.invoke(Case::update()).thread("t").context(tally.clone()).await.unwrap();
     saver.copy_thread("t", "copy").await.unwrap();
     let sweeper = graph.sweeper(move |_| tally.clone());
     let later = SystemTime::now() + WEEK + SECOND;
@@ -276,7 +277,7 @@ async fn a_signal_through_another_graph_leaves_the_timers_alone() {
     let (graph, other) = (Long::compile().checkpointer(saver.clone()), Other::compile().checkpointer(saver.clone()));
     // A thread that is not there yet is any graph's.
     other.send("t", Signal::new("stray", &1)).await.unwrap();
-    let _ = graph.invoke(Case::update(), Config::thread("t"), tally.clone()).await.unwrap();
+    let _ = graph.invoke(Case::update()).thread("t").context(tally.clone()).await.unwrap();
     let refused = other.send("t", Signal::new("go", &"told")).await.unwrap_err();
     let said = "it cannot be sent to graph `other`: `t` is a thread of graph `long`: send it through that graph";
     assert!(refused.to_string().starts_with(said), "{refused}");
@@ -297,8 +298,8 @@ async fn of_several_timers_the_first_counts_also_if_the_run_dies_at_its_end() {
     let memory = MemorySaver::new();
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(1), hangs: false, dead: Notify::new() };
     let graph = Two::compile().checkpointer(Arc::new(Layered(dying)));
-    let config = Config::thread("t").durability(Durability::Exit);
-    let _ = graph.invoke(Case::update(), config, Tally::default()).await;
+    let config = Config::new().thread("t").durability(Durability::Exit);
+    let _ = graph.invoke(Case::update()).config(config).context(Tally::default()).await;
     assert_eq!(due(&memory, Two::NAME, SystemTime::now() + DAY + SECOND).await, ["t"]);
 }
 
@@ -316,7 +317,7 @@ async fn a_default_that_is_no_answer_is_refused_when_it_is_asked() {
 
     let saver = MemorySaver::new();
     let graph = Checked::compile().checkpointer(saver.clone());
-    let error = graph.invoke(Case::update(), Config::thread("t"), Tally::default()).await.unwrap_err();
+    let error = graph.invoke(Case::update()).thread("t").context(Tally::default()).await.unwrap_err();
     let said = "node `checked` asks `\"why?\"` until a time, and its default \"no\" is not an answer: it is too short";
     assert!(error.to_string().contains(said), "{error}");
     assert_eq!(due(&saver, Checked::NAME, SystemTime::now() + WEEK).await, Vec::<String>::new());
@@ -335,7 +336,7 @@ async fn a_default_may_be_whatever_an_answer_may_be() {
     graph! { Odd<Case, Tally> = Graph { nodes: [odd], edges: [START >> odd >> END] } }
 
     let graph = Odd::compile().checkpointer(MemorySaver::new());
-    let asked = graph.invoke(Case::update(), Config::thread("t"), Tally::default()).await.unwrap();
+    let asked = graph.invoke(Case::update()).thread("t").context(Tally::default()).await.unwrap();
     assert!(!asked.is_finished());
     let (sweeper, mut now) = (graph.sweeper(|_| Tally::default()), SystemTime::now());
     for _ in 0..3 {
@@ -344,7 +345,7 @@ async fn a_default_may_be_whatever_an_answer_may_be() {
             let _ = driven.outcome.unwrap();
         }
     }
-    let log = graph.state(Config::thread("t")).await.unwrap().values.log.clone();
+    let log = graph.state("t").await.unwrap().values.log.clone();
     assert_eq!(log, [format!("NaN {} {{(1, 2): 3}}", i128::MAX)]);
 }
 
@@ -355,10 +356,10 @@ async fn a_killed_thread_whose_context_panics_is_tried_again() {
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(3), hangs: true, dead: Notify::new() };
     let dying = Arc::new(Layered(dying));
     let first = Nap::compile().checkpointer(dying.clone());
-    let config = Config::thread("t").durability(Durability::Sync);
+    let config = Config::new().thread("t").durability(Durability::Sync);
     tokio::select! {
         biased;
-        ended = first.invoke(Case::update(), config.clone(), tally.clone()) => panic!("it did not die: {ended:?}"),
+        ended = first.invoke(Case::update()).config(config.clone()).context(tally.clone()) => panic!("it did not die: {ended:?}"),
         () = dying.0.dead.notified() => {}
     }
     for _ in 0..100 {

@@ -1,6 +1,9 @@
 //! Going back in time: replays, forks, updates of the past.
 
+use hier_core::StateUpdate;
+use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::kit::*;
@@ -105,7 +108,7 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
     let bench = finished().await;
     let config = bench.at(2).await;
     let input = bench.update(json!({ "x": 7 }));
-    let end = bench.graph.invoke(input, config, bench.tally.clone()).await.unwrap();
+    let end = bench.graph.invoke(input).config(config).context(bench.tally.clone()).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 7, "log": ["a", "a", "b", "c"] }));
     assert_eq!(
         bench.tree().await[5..7],
@@ -126,7 +129,7 @@ async fn a_replay_asks_again() {
     assert_eq!(again[0].value, "q");
     assert_ne!(again[0].id, first[0].id, "it is another task");
     let command: Command<DynState> = Command::resume("R2");
-    let end = bench.graph.invoke(command, open, bench.tally.clone()).await.unwrap();
+    let end = bench.graph.invoke(command).config(open).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(end), json!(["a", "R1", "z"]));
     // The fork is the newest no longer, and still open.
     let fork = bench.history().await.into_iter().rfind(|at| at.source == Some(hier_core::checkpoint::Source::Fork));
@@ -142,7 +145,7 @@ async fn an_answer_addressed_to_the_newest_checkpoint() {
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let open = bench.state().await.config;
     let command: Command<DynState> = Command::resume("R");
-    let end = bench.graph.invoke(command, open, bench.tally.clone()).await.unwrap();
+    let end = bench.graph.invoke(command).config(open).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(end), json!(["R", "done", "z"]));
     assert_eq!(bench.tally.of("done"), 1);
 }
@@ -243,6 +246,6 @@ async fn a_checkpoint_that_is_not_there() {
     strict.node("a", mark());
     strict.edge(START, "a").edge("a", END);
     let strict = compile(strict).checkpointer(bench.saver.clone());
-    let error = strict.state(Config::thread("t").checkpoint(uuid::Uuid::nil())).await.unwrap_err();
+    let error = strict.state(Config::new().thread("t").checkpoint(uuid::Uuid::nil())).await.unwrap_err();
     assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");
 }

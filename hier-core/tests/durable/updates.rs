@@ -1,7 +1,8 @@
 //! Changing a thread from outside its runs.
 
-use hier_core::StateSnapshot;
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate, Overwrite};
+use hier_core::{StateSnapshot, StateUpdate};
 use serde_json::{Value, json};
 
 use super::kit::*;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
+use hier_core::{Durability, Result};
 use serde_json::{Map, Value};
 
 use super::faulty::Faulty;
@@ -78,17 +79,17 @@ async fn golden_threads_of_this_version() {
     let saver = Faulty::new(&MemorySaver::new(), usize::MAX);
     let saver = Arc::new(saver);
     let graph = v1::Review::compile().checkpointer(saver.clone());
-    let begun = graph.invoke(v1::Case::update(), Config::thread("t").durability(Durability::Sync), ()).await.unwrap();
+    let begun = graph.invoke(v1::Case::update()).thread("t").durability(Durability::Sync).await.unwrap();
     assert!(matches!(begun, Outcome::Interrupted(_)), "{begun:?}");
     golden::write(OPEN, &saver);
 
     let graph = v1::Review::compile().checkpointer(golden::stored(OPEN).await);
-    let open = graph.state(Config::thread("t")).await.unwrap();
+    let open = graph.state("t").await.unwrap();
     assert_eq!(
         (open.next.as_slice(), v1::findings(&open.values)),
         (&["ask".to_owned()][..], &["collected", "beside"].map(str::to_owned)[..])
     );
-    let end = graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.unwrap();
+    let end = graph.invoke(Command::resume("yes")).thread("t").await.unwrap();
     let expected = ["collected", "yes", "beside", "published a title with 321"];
     assert_eq!(v1::findings(end.state()), expected);
 }
@@ -135,11 +136,11 @@ macro_rules! later {
 
             pub(crate) async fn end(saver: &MemorySaver) -> Result<Case, RunError> {
                 let graph = Review::compile().checkpointer(saver.clone());
-                Ok(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await?.into_state())
+                Ok(graph.invoke(Command::resume("yes")).thread("t").await?.into_state())
             }
 
             pub(crate) async fn read(saver: &MemorySaver) -> Result<Case, RunError> {
-                Ok(Review::compile().checkpointer(saver.clone()).state(Config::thread("t")).await?.values)
+                Ok(Review::compile().checkpointer(saver.clone()).state("t").await?.values)
             }
         }
     };
@@ -332,12 +333,12 @@ async fn threads_that_do_not_fit() {
     refused(other_type::end(&saver).await, &["channel `draft`", "migrate"]);
     // All of these have left the thread as it was.
     let graph = v1::Review::compile().checkpointer(saver.clone());
-    assert!(graph.invoke(Command::resume("yes"), Config::thread("t"), ()).await.unwrap().is_finished());
+    assert!(graph.invoke(Command::resume("yes")).thread("t").await.unwrap().is_finished());
     // A newer thread in an older program.
     let saver = golden::stored(OPEN).await;
     v2::end(&saver).await.unwrap();
     let graph = v1::Review::compile().checkpointer(saver);
-    refused(graph.state(Config::thread("t")).await, &["version 2", "version"]);
+    refused(graph.state("t").await, &["version 2", "version"]);
 }
 
 /// A channel that is new starts with its initial value, and needs no migration.
@@ -375,9 +376,9 @@ later!(
 async fn a_history_has_an_entry_for_each_checkpoint_that_cannot_be_read() {
     let saver = golden::stored(OPEN).await;
     let before = v1::Review::compile().checkpointer(saver.clone());
-    let all = before.states(Config::thread("t")).await.unwrap();
+    let all = before.states("t").await.unwrap();
     let graph = strict::Review::compile().checkpointer(saver.clone());
-    let states = graph.states(Config::thread("t")).await.unwrap();
+    let states = graph.states("t").await.unwrap();
     assert_eq!(states.len(), all.len());
     for (state, known) in states.iter().zip(&all) {
         assert_eq!((state.checkpoint, state.step), (known.checkpoint, known.step));

@@ -1,8 +1,9 @@
 //! Whole states as inputs, and channels that an update sets twice.
 
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Overwrite, Schema};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,23 +26,23 @@ async fn pay() -> OrderUpdate {
 async fn a_thread_with_a_state_refuses_a_whole_one() {
     let desk = Desk::compile().checkpointer(MemorySaver::new());
     let whole = || Order { amount: 6, log: vec!["new".to_owned()], ..Order::default() };
-    let thread = || Config::thread("t");
-    let first = desk.invoke(whole(), thread(), ()).await.unwrap().into_state();
+    let thread = || Config::new().thread("t");
+    let first = desk.invoke(whole()).config(thread()).await.unwrap().into_state();
     assert_eq!((first.amount, first.paid, &*first.log), (7, true, &["new", "a", "b", "c"].map(str::to_owned)[..]));
     let past = desk.states(thread()).await.unwrap().pop().unwrap().config;
     for config in [thread(), past] {
-        let error = desk.invoke(whole(), config, ()).await.unwrap_err();
+        let error = desk.invoke(whole()).config(config).await.unwrap_err();
         assert!(matches!(error, RunError::WholeState { .. }), "{error}");
         for words in ["thread `t`", "`desk`", "give an update"] {
             assert!(error.to_string().contains(words), "no {words} in: {error}");
         }
     }
     assert_eq!(desk.state(thread()).await.unwrap().values, first, "nothing has changed");
-    let second = desk.invoke(Order::update().amount(6_u32), thread(), ()).await.unwrap().into_state();
+    let second = desk.invoke(Order::update().amount(6_u32)).config(thread()).await.unwrap().into_state();
     assert_eq!((second.paid, second.log.len()), (true, 7));
     // Without a saver there is no state to reset, in a loop too.
     for _ in 0..2 {
-        let end = Desk::compile().invoke(whole(), thread(), ()).await.unwrap().into_state();
+        let end = Desk::compile().invoke(whole()).config(thread()).await.unwrap().into_state();
         assert_eq!(end.log.len(), 4);
     }
 }
@@ -50,11 +51,11 @@ async fn a_thread_with_a_state_refuses_a_whole_one() {
 async fn a_reduced_channel_that_is_set_twice_merges_both() {
     let desk = Desk::compile().checkpointer(MemorySaver::new());
     let input = Order::update().log("x").log(Overwrite(vec!["y".to_owned()])).log("z").amount(1_u32).amount(2_u32);
-    let end = desk.invoke(input, Config::thread("t"), ()).await.unwrap().into_state();
+    let end = desk.invoke(input).thread("t").await.unwrap().into_state();
     assert_eq!((end.amount, &*end.log), (7, &["y", "z", "a", "b", "c"].map(str::to_owned)[..]));
     let command =
         Command::update(Order::update().log("1").amount(3_u32)).with_update(Order::update().log("2").amount(4_u32));
-    let end = desk.invoke(command, Config::thread("u"), ()).await.unwrap().into_state();
+    let end = desk.invoke(command).thread("u").await.unwrap().into_state();
     assert_eq!((end.amount, &*end.log), (7, &["1", "2", "a", "b", "c"].map(str::to_owned)[..]));
 
     let schema = Schema::new().reduced("log", Builtin::Append).reduced("sum", Builtin::Sum).last("x");
@@ -74,6 +75,6 @@ async fn a_reduced_channel_that_is_set_twice_merges_both() {
     ] {
         update = update.write(&schema, channel, value).unwrap();
     }
-    let end = graph.invoke(update, Config::default(), ()).await.unwrap().into_state();
+    let end = graph.invoke(update).await.unwrap().into_state();
     assert_eq!(end.to_value(), json!({ "log": [1, 2], "sum": 7, "x": 6 }));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStatus, RunStore};
 use hier_worker::Worker;

@@ -1,6 +1,8 @@
 //! The builder keeps the same list of rules as `graph!`: what the macro refuses, it refuses, in the same words.
 
+use hier_core::graph::{GraphBuilder, Task};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, Schema};
 
 /// A graph with these nodes, each of which does nothing.
 fn graph(name: &str, nodes: &[&str]) -> GraphBuilder<DynState> {

@@ -1,7 +1,9 @@
 //! Channels between steps: conflicts, overwrites, what expires, what collects.
 
-use hier_core::graph::Whole;
+use hier_core::Event;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, Overwrite, Schema};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,7 +28,7 @@ fn says(text: impl ToString) -> DeskUpdate {
 }
 
 async fn run<G: Graph<State = Desk, Context = (), Input = Whole, Output = Desk>>() -> Result<Desk, RunError> {
-    Ok(G::compile().invoke(Desk::update(), Config::default(), ()).await?.into_state())
+    Ok(G::compile().invoke(Desk::update()).await?.into_state())
 }
 
 mod conflicts {
@@ -180,7 +182,7 @@ mod expiry {
     #[tokio::test]
     async fn an_ephemeral_input_is_seen_by_the_first_step() {
         let input = Desk::update().hint("from outside".to_owned()).news([9]);
-        let out = Line::compile().invoke(input, Config::default(), ()).await.unwrap();
+        let out = Line::compile().invoke(input).await.unwrap();
         assert_eq!(out.state().log[0], r#"Some("from outside") [9] [] None"#);
         assert_eq!(out.state().log[2], r"None [] [1, 2] Some(7)");
     }
@@ -227,8 +229,7 @@ async fn what_is_untracked_is_in_no_json() {
         Desk::update().handle(7).plain(1)
     }
     graph! { Handles<Desk> = Graph { nodes: [all], edges: [START >> all >> END] } }
-    let mut events =
-        Handles::compile().stream(Desk::update(), Config::default(), (), [StreamMode::Values, StreamMode::Tasks]);
+    let mut events = Handles::compile().stream(Desk::update()).modes([StreamMode::Values, StreamMode::Tasks]);
     while let Some(event) = events.next().await {
         let data = event.unwrap().data().unwrap();
         let handle =
@@ -245,7 +246,7 @@ async fn a_channel_without_a_value_differs_from_one_that_is_null() {
     graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "a": null })));
     graph.edge(START, "n").edge("n", END);
     let graph = graph.compile().unwrap();
-    let out = graph.invoke(graph.update(json!({})).unwrap(), Config::default(), ()).await.unwrap();
+    let out = graph.invoke(graph.update(json!({})).unwrap()).await.unwrap();
     assert_eq!(out.state().to_value(), json!({ "a": null, "log": [] }));
     let unknown = graph.update(json!({ "lag": [] })).unwrap_err().to_string();
     assert!(unknown.contains("`lag`") && unknown.contains("`log`"), "{unknown}");
@@ -260,7 +261,7 @@ async fn an_item_whose_id_is_null_has_none() {
     graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "items": [{ "id": 1 }] })));
     graph.edge(START, "n").edge("n", END);
     let graph = graph.compile().unwrap();
-    let run = async |items| graph.invoke(graph.update(json!({ "items": items })).unwrap(), Config::default(), ()).await;
+    let run = async |items| graph.invoke(graph.update(json!({ "items": items })).unwrap()).await;
     let out = run(json!([{ "id": 1, "old": true }, { "id": 2 }])).await.unwrap();
     assert_eq!(out.state().to_value(), json!({ "items": [{ "id": 1 }, { "id": 2 }] }));
     let refused = run(json!([{ "id": null }, { "id": null }])).await.unwrap_err().to_string();
@@ -271,10 +272,10 @@ async fn an_item_whose_id_is_null_has_none() {
 async fn a_conflict_leaves_nothing_and_the_graph_can_run_again() {
     let compiled = conflicts::TwoWriters::compile();
     for _ in 0..3 {
-        assert!(compiled.invoke(Desk::update(), Config::default(), ()).await.is_err());
+        assert!(compiled.invoke(Desk::update()).await.is_err());
     }
     let given = Desk { plain: Some(3), ..Desk::default() };
-    let mut events = compiled.stream(given.clone(), Config::default(), (), [StreamMode::Values]);
+    let mut events = compiled.stream(given.clone()).modes([StreamMode::Values]);
     let Some(Ok(Event::Values(state))) = events.next().await else { panic!("the input is a step of its own") };
     assert_eq!(*state, given);
     assert!(matches!(events.next().await, Some(Err(RunError::Conflict { .. }))), "no values of the step that failed");

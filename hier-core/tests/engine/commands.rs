@@ -1,7 +1,7 @@
 //! Commands: where a node may go beside its edges, and what happens when it may not.
 
 use hier_core::NodeErrorKind;
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -25,13 +25,13 @@ async fn item(Sent(n): Sent<u32>) -> TraceUpdate {
 }
 
 async fn log<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> String {
-    let out = G::compile().invoke(Trace::update(), Config::default(), ()).await;
+    let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
 /// The error of a graph that fails in one of its nodes: the node, and what it says.
 async fn failure<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> (String, NodeError) {
-    match G::compile().invoke(Trace::update(), Config::default(), ()).await {
+    match G::compile().invoke(Trace::update()).await {
         Err(RunError::Node { node, error, .. }) => (node, error),
         other => panic!("{other:?}"),
     }
@@ -73,7 +73,7 @@ mod goto {
         assert_eq!(log::<Everywhere>().await, "b item1 item2");
     }
 
-    async fn ends(state: &Trace) -> Result<Command<Trace>> {
+    async fn ends(state: &Trace) -> hier_core::Result<Command<Trace>> {
         let command = Command::update(says("ends").x(state.x + 1));
         Ok(if state.x < 2 { command.goto(Ends::ends) } else { command.goto(END) })
     }
@@ -174,7 +174,7 @@ mod refused {
         graph.node("from", async |_: Task<Trace>| Command::<Trace>::new().goto("taget"));
         graph.node("target", async |_: Task<Trace>| says("target"));
         graph.edge(START, "from").edge("from", "target").edge("target", END);
-        let error = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+        let error = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("`from`") && text.contains("`taget`") && text.contains("did you mean `target`?"),
@@ -184,12 +184,8 @@ mod refused {
 
     #[tokio::test]
     async fn a_goto_that_is_refused_leaves_no_trace_of_its_step() {
-        let mut events = Strays::compile().stream(
-            Trace::update().x(1),
-            Config::default(),
-            (),
-            [StreamMode::Values, StreamMode::Updates],
-        );
+        let mut events =
+            Strays::compile().stream(Trace::update().x(1)).modes([StreamMode::Values, StreamMode::Updates]);
         let mut told = Vec::new();
         while let Some(Ok(event)) = events.next().await {
             told.push(event.to_json().unwrap());
@@ -228,7 +224,7 @@ mod parent {
 
     #[tokio::test]
     async fn at_the_root_it_is_an_error() {
-        let error = Sub::compile().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+        let error = Sub::compile().invoke(Trace::update()).await.unwrap_err();
         assert!(matches!(&error, RunError::Parent { graph, node, .. } if graph == "sub" && node == "up"), "{error:?}");
         assert!(error.to_string().contains("is the root"), "{error}");
     }
@@ -288,7 +284,7 @@ mod parent {
 
     #[tokio::test]
     async fn a_command_is_for_a_parent_over_the_state_that_it_writes() {
-        let error = OverWrong::compile().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+        let error = OverWrong::compile().invoke(Trace::update()).await.unwrap_err();
         let RunError::Parent { graph, node, reason } = error.root() else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), node.as_str()), ("wrong", "wrong_state"));
         assert!(reason.contains("Trace") && reason.contains("Other"), "{reason}");

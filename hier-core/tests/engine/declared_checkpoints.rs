@@ -1,6 +1,7 @@
 //! Which checkpoints the graphs of a declared graph have, and what they keep because of it.
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ async fn two_runs(desk: CompiledGraph<Desk>) -> (u32, u32, usize) {
     let desk = desk.checkpointer(saver.clone());
     let mut totals = Vec::new();
     for number in [1, 2] {
-        let out = desk.invoke(Desk::update().number(number), Config::thread("t"), ()).await.expect("a run");
+        let out = desk.invoke(Desk::update().number(number)).thread("t").await.expect("a run");
         totals.push(out.state().total);
     }
     let listed = saver.list(ListQuery { thread: Some("t".to_owned()), ..ListQuery::default() }).await.expect("a list");

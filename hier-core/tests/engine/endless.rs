@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hier_core::prelude::*;
 use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, Run, RunStatus, RunStore};
+use hier_core::{CancellationToken, Durability};
 use hier_worker::Worker;
 use serde_json::json;
 use uuid::Uuid;

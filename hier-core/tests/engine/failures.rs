@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::NodeErrorKind;
+use hier_core::graph::{GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 use hier_core::runs::TaskPhase;
+use hier_core::{Event, NodeErrorKind, Result};
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,7 +50,7 @@ fn parallel<const N: usize>(nodes: [(&str, NodeDef<Trace>); N]) -> GraphBuilder<
 
 async fn error_of(graph: GraphBuilder<Trace>) -> RunError {
     let graph = graph.compile().expect("the graph is right");
-    graph.invoke(Trace::update(), Config::default(), ()).await.expect_err("the run fails")
+    graph.invoke(Trace::update()).await.expect_err("the run fails")
 }
 
 /// A node that returns this each time.
@@ -101,7 +102,7 @@ mod siblings {
     #[tokio::test]
     async fn siblings_are_waited_for_and_the_first_error_in_task_order_is_raised() {
         let desk = Arc::new(Desk::default());
-        let error = Failing::compile().invoke(Trace::update(), Config::default(), desk.clone()).await.unwrap_err();
+        let error = Failing::compile().invoke(Trace::update()).context(desk.clone()).await.unwrap_err();
         let RunError::Node { graph, node, error } = &error else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), node.as_str(), error.to_string().as_str()), ("failing", "a", "a is late"));
         assert_eq!(desk.ended.load(Ordering::SeqCst), 1, "c has ended, and d, which is behind all three, never began");
@@ -110,7 +111,7 @@ mod siblings {
     #[tokio::test]
     async fn the_siblings_updates_are_delivered_before_the_error() {
         let modes = [StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
-        let mut events = Failing::compile().stream(Trace::update(), Config::default(), Arc::default(), modes);
+        let mut events = Failing::compile().stream(Trace::update()).context(Arc::<Desk>::default()).modes(modes);
         let (mut updates, mut ends) = (Vec::new(), Vec::new());
         let error = loop {
             match events.next().await {
@@ -234,8 +235,8 @@ mod panics {
             assert!(task.run().context().fetch_add(1, Ordering::SeqCst) > 0, "the first run panics");
         });
         let graph = graph_of(graph);
-        assert!(graph.invoke(Trace::update(), Config::default(), runs).await.is_err());
-        assert!(graph.invoke(Trace::update(), Config::default(), AtomicUsize::new(1)).await.is_ok());
+        assert!(graph.invoke(Trace::update()).context(runs).await.is_err());
+        assert!(graph.invoke(Trace::update()).context(AtomicUsize::new(1)).await.is_ok());
     }
 
     fn graph_of(mut graph: GraphBuilder<Trace, AtomicUsize>) -> hier_core::graph::CompiledGraph<Trace, AtomicUsize> {
@@ -270,14 +271,14 @@ mod reducers {
         let graph = parallel([("b", gives(Trace::update().total(100))), ("a", gives(Trace::update().total(28)))]);
         assert_reduce(&error_of(graph).await, "total", "b", "`sum` overflowed");
         let graph = parallel([("b", gives(Trace::update().total(100))), ("a", gives(Trace::update().total(27)))]);
-        let out = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap();
+        let out = graph.compile().unwrap().invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().total, 127);
     }
 
     #[tokio::test]
     async fn an_input_can_be_refused_too() {
         let graph = parallel([("n", gives(says("n")))]).compile().unwrap();
-        let error = graph.invoke(Trace::update().picky(100), Config::default(), ()).await.unwrap_err();
+        let error = graph.invoke(Trace::update().picky(100)).await.unwrap_err();
         assert_reduce(&error, "picky", "__start__", "100 is too much");
     }
 
@@ -325,29 +326,29 @@ mod robust {
     #[tokio::test]
     async fn a_clone_that_panics_ends_the_run_and_does_not_hang_it() {
         // With a sibling, a route needs a copy of the state.
-        let error = Copies::compile().invoke(Mean::update().mean(true), Config::default(), ()).await.unwrap_err();
+        let error = Copies::compile().invoke(Mean::update().mean(true)).await.unwrap_err();
         assert!(error.to_string().contains("cannot be cloned"), "{error}");
     }
 
     /// Polls once.
-    fn poll_once<F: Future>(future: F) -> std::task::Poll<F::Output> {
-        std::pin::pin!(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    fn poll_once<F: IntoFuture>(future: F) -> std::task::Poll<F::Output> {
+        std::pin::pin!(future.into_future()).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
     }
 
     #[test]
     fn without_a_runtime_what_never_waits_runs_and_the_rest_says_what_is_missing() {
         let ready = parallel([("a", gives(says("a"))), ("b", gives(says("b")))]).compile().unwrap();
-        let std::task::Poll::Ready(Ok(out)) = poll_once(ready.invoke(Trace::update(), Config::default(), ())) else {
+        let std::task::Poll::Ready(Ok(out)) = poll_once(ready.invoke(Trace::update())) else {
             panic!("nothing waits here")
         };
         assert_eq!(out.state().log, ["a", "b"]);
 
         let waiting = || NodeDef::task(|_| async { std::future::pending::<()>().await });
         let waiting = parallel([("a", waiting()), ("b", waiting())]).compile().unwrap();
-        let ended = poll_once(waiting.invoke(Trace::update(), Config::default(), ()));
+        let ended = poll_once(waiting.invoke(Trace::update()));
         assert!(matches!(ended, std::task::Poll::Ready(Err(RunError::NoRuntime { .. }))), "{ended:?}");
 
-        let mut events = waiting.stream(Trace::update(), Config::default(), (), [StreamMode::Values]);
+        let mut events = waiting.stream(Trace::update()).modes([StreamMode::Values]);
         let next = poll_once(events.next());
         assert!(matches!(next, std::task::Poll::Ready(Some(Err(RunError::NoRuntime { .. })))), "{next:?}");
     }
@@ -355,10 +356,10 @@ mod robust {
     #[test]
     fn timers_without_a_runtime_are_an_error_and_no_panic() {
         let retried = parallel([("a", fails("no").retry(2))]).compile().unwrap();
-        let ended = poll_once(retried.invoke(Trace::update(), Config::default(), ()));
+        let ended = poll_once(retried.invoke(Trace::update()));
         assert!(matches!(ended, std::task::Poll::Ready(Err(_))), "{ended:?}");
         let timed = parallel([("a", fails("no").timeout(std::time::Duration::from_secs(1)))]).compile().unwrap();
-        let ended = poll_once(timed.invoke(Trace::update(), Config::default(), ()));
+        let ended = poll_once(timed.invoke(Trace::update()));
         assert!(matches!(ended, std::task::Poll::Ready(Err(_))), "{ended:?}");
     }
 }
@@ -376,7 +377,7 @@ mod errors {
 
     #[tokio::test]
     async fn an_error_keeps_its_source_through_every_graph() {
-        let error = Around::compile().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+        let error = Around::compile().invoke(Trace::update()).await.unwrap_err();
         let RunError::Node { graph, node, error: inner } = error.root() else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), node.as_str()), ("parses", "parses"));
         assert!(inner.is_transient(), "an unknown error may be retried");

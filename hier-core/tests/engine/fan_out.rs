@@ -16,7 +16,7 @@ fn numbers(state: &Fan) -> Vec<u64> {
     state.numbers.clone()
 }
 
-async fn counts(Sent(number): Sent<u64>, run: &Run) -> Result<FanUpdate> {
+async fn counts(Sent(number): Sent<u64>, run: &Run) -> hier_core::Result<FanUpdate> {
     let number = run.step("count", async || Ok(number)).await?;
     Ok(Fan::update().total(number))
 }
@@ -29,7 +29,7 @@ async fn shortest(tasks: u64) -> Duration {
     for _ in 0..3 {
         let graph = Wide::compile().checkpointer(MemorySaver::new());
         let began = Instant::now();
-        let end = graph.invoke(Fan::update().numbers((0..tasks).collect::<Vec<_>>()), Config::thread("t"), ()).await;
+        let end = graph.invoke(Fan::update().numbers((0..tasks).collect::<Vec<_>>())).thread("t").await;
         assert_eq!(end.unwrap().state().total, tasks * (tasks - 1) / 2);
         shortest = shortest.min(began.elapsed());
     }

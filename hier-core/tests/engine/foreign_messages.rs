@@ -1,7 +1,7 @@
 //! Messages as clients of other frameworks write them: read where the type is a message, with nothing lost.
 
 use hier_core::checkpoint::codec;
-use hier_core::message::{Body, Content, Part, Usage};
+use hier_core::message::{Body, Content, Part, ToolCall, Usage};
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 

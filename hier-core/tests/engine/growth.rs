@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
-use hier_core::graph::CompiledGraph;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use hier_testkit::{Layered, SaverLayer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -118,8 +119,8 @@ async fn stored(changes: &[Change], durability: Durability, in_background: bool)
     let graph = graph(changes).checkpointer(saver.clone());
     let held = (Arc::strong_count(&saver), Arc::strong_count(&context));
     let input = graph.update(json!({ "still": "s".repeat(STILL) })).expect("an input");
-    let config = Config::thread("t").durability(durability).recursion_limit(changes.len() + 2);
-    let end = graph.invoke(input, config, context.clone()).await.expect("it ends");
+    let config = Config::new().thread("t").durability(durability).recursion_limit(changes.len() + 2);
+    let end = graph.invoke(input).config(config).context(context.clone()).await.expect("it ends");
     assert!(end.is_finished(), "{end:?}");
     drop(end);
     let after = (Arc::strong_count(&saver), Arc::strong_count(&context));

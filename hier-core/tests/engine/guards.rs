@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hier_core::graph::{Failure, Graph, Retry};
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, TimeoutKind};
+use hier_core::{Event, NodeErrorKind, Result, TimeoutKind};
 use tokio::time::{Instant, sleep};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -120,7 +121,7 @@ mod retries {
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
     {
         let desk = Desk::new();
-        let ended = G::compile().invoke(Trace::update(), Config::default(), desk.clone()).await;
+        let ended = G::compile().invoke(Trace::update()).context(desk.clone()).await;
         (desk.times(), ended.map(|out| out.into_state().log))
     }
 
@@ -225,7 +226,7 @@ mod timeouts {
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
     {
         let begin = Instant::now();
-        let error = G::compile().invoke(Trace::update(), Config::default(), desk.clone()).await.unwrap_err();
+        let error = G::compile().invoke(Trace::update()).context(desk.clone()).await.unwrap_err();
         let RunError::Node { error, .. } = error else { panic!("{error:?}") };
         let NodeErrorKind::Timeout { kind, limit } = error.kind() else { panic!("{error:?}") };
         assert!(error.is_transient());
@@ -256,7 +257,7 @@ mod timeouts {
     #[tokio::test(start_paused = true)]
     async fn an_idle_timeout_is_put_off_by_signs_of_life() {
         let begin = Instant::now();
-        let out = Beats::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();
+        let out = Beats::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
         assert_times(&[begin.elapsed().as_secs_f64()], &[10.0]);
         let (time, kind, limit) = expires::<Idles>(&Desk::new()).await;
@@ -267,12 +268,12 @@ mod timeouts {
     /// The error says what, where, which limit, and where that is set.
     #[tokio::test(start_paused = true)]
     async fn an_expired_limit_is_told_with_the_option_that_sets_it() {
-        let run = Run5::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap_err();
+        let run = Run5::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap_err();
         assert_eq!(
             run.to_string(),
             "node `hangs` of graph `run5` failed: took longer than 5s, the limit that the node's option `timeout` sets"
         );
-        let idle = Idles::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap_err();
+        let idle = Idles::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap_err();
         assert_eq!(
             idle.to_string(),
             "node `idles` of graph `idles` failed: gave no sign of life for 3s, the limit that the node's option `idle_timeout` sets \
@@ -282,14 +283,14 @@ mod timeouts {
 
     #[tokio::test(start_paused = true)]
     async fn a_timeout_of_any_length_is_one() {
-        let out = Patient::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();
+        let out = Patient::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_happens_in_a_subgraph_is_a_sign_of_life_of_its_node() {
         let begin = Instant::now();
-        let out = AroundNaps::compile().invoke(Trace::update(), Config::default(), Desk::new()).await.unwrap();
+        let out = AroundNaps::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
         assert_times(&[begin.elapsed().as_secs_f64()], &[12.0]);
         let (time, kind, _) = expires::<AroundIdles>(&Desk::new()).await;
@@ -351,7 +352,7 @@ mod handlers {
     where
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
     {
-        let out = G::compile().invoke(Trace::update(), Config::default(), desk.clone()).await?;
+        let out = G::compile().invoke(Trace::update()).context(desk.clone()).await?;
         Ok(out.into_state().log)
     }
 
@@ -382,8 +383,7 @@ mod handlers {
 
     #[tokio::test]
     async fn a_handlers_update_has_a_name_of_its_own() {
-        let mut events =
-            Jumps::compile().stream(Trace::update(), Config::default(), Desk::new(), [StreamMode::Updates]);
+        let mut events = Jumps::compile().stream(Trace::update()).context(Desk::new()).modes([StreamMode::Updates]);
         let mut nodes = Vec::new();
         while let Some(Ok(Event::Updates(update))) = events.next().await {
             nodes.push(update.node);

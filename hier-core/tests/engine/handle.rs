@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_core::CancellationToken;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
@@ -13,6 +12,7 @@ use hier_core::runs::{
     Claimed, EventQuery, Keeps, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd,
     RunLog, RunStatus, RunStore, RunsError, Settlement,
 };
+use hier_core::{CancellationToken, Durability};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
 use serde_json::json;
@@ -311,7 +311,7 @@ async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Cl
 
 /// Does a run as far as its worker has to say how it ended.
 async fn work(log: &Arc<RunLog>, thread: &str) {
-    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(thread));
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(thread));
     run.saver = Some(log.clone());
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
 }
@@ -352,7 +352,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         let (claimed, log) = begun(&store, &thread, "one").await;
         let gate = Gate::default();
         let own = gate.clone();
-        let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread(&*thread));
+        let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(&*thread));
         run.saver = Some(log.clone());
         let graph = Waits::compile().erase(move |_| Ok(own.clone()));
         let mut running = Box::pin(graph.run(run));
@@ -387,7 +387,7 @@ async fn a_run_that_awaits_its_commits_holds_no_input_back() {
     let (claimed, _) = begun(&store, "t", "one").await;
     let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::WithCommits);
     let log = Arc::new(log);
-    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread("t").durability(Durability::Sync));
+    let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread("t").durability(Durability::Sync));
     run.saver = Some(log.clone());
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
     let stored = store.get("t", "", None).await.expect("the store").expect("the input");

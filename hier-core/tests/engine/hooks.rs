@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::RunError;
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::prelude::*;
+use hier_core::{Result, RunError};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -61,33 +61,33 @@ async fn leave(state: &Case) -> Result<CaseUpdate> {
 async fn a_root_is_entered_with_an_input_and_left_at_its_end() {
     let saver = MemorySaver::new();
     let desk = Desk::compile().checkpointer(saver);
-    let asked = desk.invoke(Case::update().title("one"), Config::thread("t"), ()).await.expect("a run");
+    let asked = desk.invoke(Case::update().title("one")).thread("t").await.expect("a run");
     assert_eq!(asked.state().log, ["entered one"]);
     let Outcome::Interrupted(asked) = asked else { panic!("it asks: {asked:?}") };
     assert_eq!(asked.questions[0].value, "case one");
 
-    let end = desk.invoke(Command::resume("yes"), Config::thread("t"), ()).await.expect("a run");
+    let end = desk.invoke(Command::resume("yes")).thread("t").await.expect("a run");
     assert_eq!(
         end.state().log,
         ["entered one", "yes", "closed", "left with 3"],
         "it goes on, and is not entered again"
     );
     assert_eq!(end.state().title, "left");
-    let stored = desk.state(Config::thread("t")).await.expect("a state");
+    let stored = desk.state("t").await.expect("a state");
     assert_eq!(stored.values.log, end.state().log, "what leaving it wrote is stored with the last step");
-    let history = desk.history(Config::thread("t"), ListQuery::default()).await.expect("a history");
+    let history = desk.history("t", ListQuery::default()).await.expect("a history");
     assert_eq!(history.len(), 4, "the input and three steps");
 
-    let again = desk.invoke((), Config::thread("t"), ()).await.expect("a run");
+    let again = desk.invoke(()).thread("t").await.expect("a run");
     assert_eq!(again.state().log.len(), 4, "what is finished is not left again");
-    let next = desk.invoke(Case::update().title("two"), Config::thread("t"), ()).await.expect("a run");
+    let next = desk.invoke(Case::update().title("two")).thread("t").await.expect("a run");
     assert_eq!(next.state().log[4..], ["entered two"], "each input enters it");
 }
 
 #[tokio::test]
 async fn without_a_saver_too() {
     let shop = Shop::compile();
-    let end = shop.invoke(Case::update().title("one"), Config::default(), ()).await.expect("a run");
+    let end = shop.invoke(Case::update().title("one")).await.expect("a run");
     assert_eq!(end.state().log, ["entered one", "closed", "left with 2"]);
 }
 
@@ -98,22 +98,22 @@ graph! {
 #[tokio::test]
 async fn a_graph_that_is_a_node_is_entered_once_however_often_it_stops() {
     let office = Office::compile().checkpointer(MemorySaver::new());
-    let asked = office.invoke(Case::update(), Config::thread("t"), ()).await.expect("a run");
+    let asked = office.invoke(Case::update()).thread("t").await.expect("a run");
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    let end = office.invoke(Command::resume("yes"), Config::thread("t"), ()).await.expect("a run");
+    let end = office.invoke(Command::resume("yes")).thread("t").await.expect("a run");
     assert_eq!(end.state().log, ["worked", "yes", "closed", "left with 4", "after left"]);
 }
 
 #[tokio::test]
 async fn failure_at_the_exit_leaves_only_the_exit_to_be_done() {
     let desk = Shop::compile().checkpointer(MemorySaver::new());
-    let failed = desk.invoke(Case::update().trouble("at the exit"), Config::thread("t"), ()).await;
+    let failed = desk.invoke(Case::update().trouble("at the exit")).thread("t").await;
     let error = failed.expect_err("the exit fails");
     assert!(matches!(&error, RunError::Node { node, .. } if node == "on_exit"), "{error:?}");
-    let stored = desk.state(Config::thread("t")).await.expect("a state");
+    let stored = desk.state("t").await.expect("a state");
     assert!(stored.next.is_empty() && !stored.is_finished(), "{stored:?}");
     let mended = Command::update(Case::update().trouble(""));
-    let end = desk.invoke(mended, Config::thread("t"), ()).await.expect("a run");
+    let end = desk.invoke(mended).thread("t").await.expect("a run");
     assert_eq!(end.state().log.last().expect("a log"), "left with 2");
 }
 
@@ -145,12 +145,11 @@ fn falls(state: &Case) -> CaseUpdate {
 
 #[tokio::test]
 async fn what_only_nodes_can_do_is_refused() {
-    let asked = Asking::compile().invoke(Case::update(), Config::default(), ()).await.expect_err("it asks").to_string();
+    let asked = Asking::compile().invoke(Case::update()).await.expect_err("it asks").to_string();
     assert!(asked.contains("on_entry") && asked.contains("cannot ask: let a node do it"), "{asked}");
-    let gone = Going::compile().invoke(Case::update(), Config::default(), ()).await.expect_err("it goes").to_string();
+    let gone = Going::compile().invoke(Case::update()).await.expect_err("it goes").to_string();
     assert!(gone.contains("on_exit") && gone.contains("cannot say where to go: let a node do it"), "{gone}");
-    let fell =
-        Falling::compile().invoke(Case::update(), Config::default(), ()).await.expect_err("it falls").to_string();
+    let fell = Falling::compile().invoke(Case::update()).await.expect_err("it falls").to_string();
     assert!(fell.contains("on_entry") && fell.contains("no title"), "{fell}");
 }
 
@@ -172,12 +171,12 @@ fn is_titled(state: &Case) -> bool {
 async fn a_root_in_which_nothing_runs_is_entered_and_left() {
     let saver = MemorySaver::new();
     for gate in [Gate::compile(), Gate::compile().checkpointer(saver.clone())] {
-        let end = gate.invoke(Case::update().title("one"), Config::thread("t"), ()).await.expect("a run");
+        let end = gate.invoke(Case::update().title("one")).thread("t").await.expect("a run");
         assert_eq!((end.state().log.join(", "), &*end.state().title), ("entered one, left with 1".to_owned(), "left"));
-        let closed = gate.invoke(Case::update(), Config::thread("other"), ()).await.expect("a run");
+        let closed = gate.invoke(Case::update()).thread("other").await.expect("a run");
         assert_eq!(closed.state().log, ["entered ", "closed", "left with 2"]);
     }
-    let stored = Gate::compile().checkpointer(saver).state(Config::thread("t")).await.expect("a state");
+    let stored = Gate::compile().checkpointer(saver).state("t").await.expect("a state");
     assert_eq!((stored.values.title.as_str(), stored.next.len()), ("left", 0));
 }
 
@@ -205,10 +204,10 @@ async fn what_a_subgraph_keeps_is_there_when_it_is_entered() {
     let saver = MemorySaver::new();
     let house = House::compile().checkpointer(saver.clone());
     for visits in 1..4 {
-        let end = house.invoke(Case::update().title("in"), Config::thread("t"), ()).await.expect("a run");
+        let end = house.invoke(Case::update().title("in")).thread("t").await.expect("a run");
         assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
         let guest = Guest::compile().checkpointer(saver.clone());
-        let kept = guest.state(Config::thread("t").namespace("Guest")).await.expect("a state");
+        let kept = guest.state(Config::new().thread("t").namespace("Guest")).await.expect("a state");
         assert_eq!(kept.values.visits, visits);
     }
 }
@@ -249,10 +248,10 @@ async fn each_hook_has_a_key_of_its_own_which_stays() {
     let (till, market) = (Till::compile().checkpointer(saver.clone()), Market::compile().checkpointer(saver));
     let (start, mend) = (|| Case::update().trouble("yes"), || Command::update(Case::update().trouble("")));
     let (alone, inside) = (Ledger::default(), Ledger::default());
-    till.invoke(start(), Config::thread("alone"), alone.clone()).await.expect_err("it cannot be left");
-    till.invoke(mend(), Config::thread("alone"), alone.clone()).await.map(drop).expect("a run");
-    market.invoke(start(), Config::thread("inside"), inside.clone()).await.expect_err("it cannot be left");
-    market.invoke((), Config::thread("inside"), inside.clone()).await.expect_err("still");
+    till.invoke(start()).thread("alone").context(alone.clone()).await.expect_err("it cannot be left");
+    till.invoke(mend()).thread("alone").context(alone.clone()).await.map(drop).expect("a run");
+    market.invoke(start()).thread("inside").context(inside.clone()).await.expect_err("it cannot be left");
+    market.invoke(()).thread("inside").context(inside.clone()).await.expect_err("still");
     for ledger in [alone, inside] {
         let noted = ledger.0.lock().expect("a list").clone();
         let of = |name: &str| noted.iter().filter(|(node, _)| node == name).map(|(_, key)| key).collect::<Vec<_>>();

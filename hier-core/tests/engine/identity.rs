@@ -20,7 +20,7 @@ graph! { Twice<Keys> = Graph { nodes: [a = key, b = key], edges: [START >> a >> 
 fn runs() -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let graph = Twice::compile();
-    let run = || runtime.block_on(graph.invoke(Keys::update(), Config::default(), ())).expect("it does not fail");
+    let run = || runtime.block_on(graph.invoke(Keys::update()).into_future()).expect("it does not fail");
     (0..10_000).flat_map(|_| run().into_state().keys).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Joins fire once, when all have come; deferred nodes wait until nothing else is left to run.
 
-use hier_core::graph::Whole;
+use hier_core::Event;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -17,13 +18,13 @@ async fn node(run: &Run) -> TraceUpdate {
 }
 
 async fn log<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> String {
-    let out = G::compile().invoke(Trace::update(), Config::default(), ()).await;
+    let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
 /// The steps of a run: the nodes that ran in each, in the order of their writes.
 async fn steps<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> Vec<String> {
-    let mut events = G::compile().stream(Trace::update(), Config::default(), (), [StreamMode::Values]);
+    let mut events = G::compile().stream(Trace::update()).modes([StreamMode::Values]);
     let (mut steps, mut seen) = (Vec::new(), 0);
     while let Some(event) = events.next().await {
         let Event::Values(state) = event.expect("the graph runs") else { continue };
@@ -70,7 +71,7 @@ mod joins {
         }
         graph.node("z", async |task: Task<Trace>| task.call(node).await);
         graph.join(names.iter().map(String::as_str), "z").edge("z", END);
-        let out = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap();
+        let out = graph.compile().unwrap().invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().log, [&names[..], &["z".to_owned()]].concat());
     }
 
@@ -81,7 +82,7 @@ mod joins {
             graph.node(name, async |task: Task<Trace>| task.call(node).await);
         }
         graph.lenient().edge(START, "a").join(["a", "b"], "c");
-        let out = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap();
+        let out = graph.compile().unwrap().invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().log, ["a"]);
     }
 
@@ -285,7 +286,7 @@ mod ways_around {
             [(vec![], vec![1, 2], "r1 r2 joined"), (vec![7], vec![], "l7 joined"), (vec![7], vec![1], "l7 r1 joined")]
         {
             let input = Lists::update().left(left).right(right);
-            let out = Maps::compile().invoke(input, Config::default(), ()).await.expect("the graph runs");
+            let out = Maps::compile().invoke(input).await.expect("the graph runs");
             assert_eq!(out.state().log.join(" "), ran);
         }
     }

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hier_core::graph::CompiledGraph;
+use hier_core::Event;
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::reducer::builtin;
+use hier_core::reducer::{Identified, builtin};
 use hier_core::state::{Values, Writes};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -264,16 +265,16 @@ fn build(shape: &Shape, manner: &Manner) -> CompiledGraph<Board> {
 }
 
 fn config(manner: &Manner) -> Config {
-    let config = Config::default().recursion_limit(100);
+    let config = Config::new().recursion_limit(100);
     manner.limit.into_iter().fold(config, Config::max_concurrency)
 }
 
 async fn run(shape: &Shape, manner: &Manner) -> Board {
     let graph = build(shape, manner);
     let ended = if manner.streamed {
-        graph.stream(Board::update(), config(manner), (), [StreamMode::Tasks]).outcome().await
+        graph.stream(Board::update()).config(config(manner)).modes([StreamMode::Tasks]).outcome().await
     } else {
-        graph.invoke(Board::update(), config(manner), ()).await
+        graph.invoke(Board::update()).config(config(manner)).await
     };
     ended.expect("the run ends").into_state()
 }
@@ -318,7 +319,7 @@ fn the_updates_of_a_stream_lead_to_its_values() {
 
 async fn replay(shape: &Shape, manner: &Manner) -> Result<(), String> {
     let modes = [StreamMode::Values, StreamMode::Updates];
-    let mut events = build(shape, manner).stream(Board::update(), config(manner), (), modes);
+    let mut events = build(shape, manner).stream(Board::update()).config(config(manner)).modes(modes);
     let (mut state, mut step) = (Board::default(), Step::new());
     while let Some(event) = events.next().await {
         match event.map_err(|error| error.to_string())? {

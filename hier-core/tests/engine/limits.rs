@@ -1,8 +1,9 @@
 //! The recursion limit and what is left of it, to the exact number: a run of K supersteps needs a limit of K + 1.
 
-use hier_core::DEFAULT_RECURSION_LIMIT;
-use hier_core::graph::Place;
+use hier_core::graph::{GraphBuilder, Place, Task};
 use hier_core::prelude::*;
+use hier_core::state::{IsLastStep, RemainingSteps};
+use hier_core::{DEFAULT_RECURSION_LIMIT, Event};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -33,8 +34,8 @@ graph! { Steps<Count> = Graph {
 } }
 
 async fn run(goal: usize, limit: usize) -> Result<Count, RunError> {
-    let config = Config::default().recursion_limit(limit);
-    Ok(Steps::compile().invoke(Count::update().goal(goal), config, ()).await?.into_state())
+    let config = Config::new().recursion_limit(limit);
+    Ok(Steps::compile().invoke(Count::update().goal(goal)).config(config).await?.into_state())
 }
 
 #[tokio::test]
@@ -61,8 +62,8 @@ async fn the_ith_step_sees_the_limit_less_i() {
 
 #[tokio::test]
 async fn a_run_that_fails_has_taken_as_many_steps_as_its_limit() {
-    let config = Config::default().recursion_limit(3);
-    let mut events = Steps::compile().stream(Count::update().goal(99), config, (), [StreamMode::Updates]);
+    let config = Config::new().recursion_limit(3);
+    let mut events = Steps::compile().stream(Count::update().goal(99)).config(config).modes([StreamMode::Updates]);
     let mut seen = Vec::new();
     let error = loop {
         match events.next().await {
@@ -81,10 +82,9 @@ async fn a_run_that_fails_has_taken_as_many_steps_as_its_limit() {
 async fn zero_is_refused_and_the_default_is_the_references() {
     assert!(matches!(run(1, 0).await, Err(RunError::Config(text)) if text.contains("`recursion_limit`")));
     assert_eq!(DEFAULT_RECURSION_LIMIT, 10_007);
-    let state =
-        Steps::compile().invoke(Count::update().goal(10_006), Config::default(), ()).await.unwrap().into_state();
+    let state = Steps::compile().invoke(Count::update().goal(10_006)).await.unwrap().into_state();
     assert_eq!(state.n, 10_006);
-    let ended = Steps::compile().invoke(Count::update().goal(10_007), Config::default(), ()).await;
+    let ended = Steps::compile().invoke(Count::update().goal(10_007)).await;
     assert!(matches!(ended, Err(RunError::RecursionLimit { limit: 10_007, .. })));
 }
 
@@ -94,7 +94,7 @@ async fn a_run_without_nodes_needs_a_limit_too() {
     let mut graph: GraphBuilder<Count> = GraphBuilder::new("empty");
     graph.lenient().edge(START, END);
     let graph = graph.compile().unwrap();
-    let out = graph.invoke(Count::update().n(4), Config::default().recursion_limit(1), ()).await.unwrap();
+    let out = graph.invoke(Count::update().n(4)).recursion_limit(1).await.unwrap();
     assert_eq!(out.state().n, 4);
 }
 
@@ -118,10 +118,10 @@ graph! { Fan<Count> = Graph {
 #[tokio::test]
 async fn any_number_of_tasks_is_one_step() {
     let compiled = Fan::compile();
-    let out = compiled.invoke(Count::update(), Config::default().recursion_limit(3), ()).await.unwrap();
+    let out = compiled.invoke(Count::update()).recursion_limit(3).await.unwrap();
     let left: Vec<usize> = out.state().seen.iter().map(|(_, left, _)| *left).collect();
     assert_eq!(left, [2, 1, 1, 1]);
-    let ended = compiled.invoke(Count::update(), Config::default().recursion_limit(2), ()).await;
+    let ended = compiled.invoke(Count::update()).recursion_limit(2).await;
     assert!(matches!(ended, Err(RunError::RecursionLimit { .. })));
 }
 
@@ -150,8 +150,8 @@ mod subgraphs {
 
     #[tokio::test]
     async fn a_subgraph_counts_its_own_steps_against_the_same_limit() {
-        let config = Config::default().recursion_limit(10);
-        let out = Outer::compile().invoke(Count::update().goal(4), config, ()).await.unwrap();
+        let config = Config::new().recursion_limit(10);
+        let out = Outer::compile().invoke(Count::update().goal(4)).config(config).await.unwrap();
         let seen: Vec<_> = out.state().seen.iter().map(|(node, left, _)| (node.as_str(), *left)).collect();
         let inner = [("inner", 9), ("inner", 8), ("inner", 7), ("inner", 6)];
         let expected: Vec<_> = [("outer", 9)].into_iter().chain(inner).chain([("outer", 7)]).collect();
@@ -160,8 +160,8 @@ mod subgraphs {
 
     #[tokio::test]
     async fn a_limit_reached_inside_names_both_graphs() {
-        let config = Config::default().recursion_limit(5);
-        let error = Outer::compile().invoke(Count::update().goal(5), config, ()).await.unwrap_err();
+        let config = Config::new().recursion_limit(5);
+        let error = Outer::compile().invoke(Count::update().goal(5)).config(config).await.unwrap_err();
         assert!(
             matches!(error.root(), RunError::RecursionLimit { graph, limit: 5, .. } if graph == "inner"),
             "{error:?}"
@@ -180,7 +180,7 @@ async fn a_long_run_needs_no_stack() {
         [("more", vec![Place::from("a")]), ("end", vec![Place::End])],
         |state| if state.n < 50_000 { "more" } else { "end" },
     );
-    let config = Config::default().recursion_limit(usize::MAX);
-    let out = graph.compile().unwrap().invoke(Count::update(), config, ()).await.unwrap();
+    let config = Config::new().recursion_limit(usize::MAX);
+    let out = graph.compile().unwrap().invoke(Count::update()).config(config).await.unwrap();
     assert_eq!(out.state().n, 50_000);
 }

@@ -1,7 +1,7 @@
 //! The reducer `messages`: the rules of LangGraph's `add_messages`.
 
 use hier_core::checkpoint::codec;
-use hier_core::message::{Body, Content, Part, Reasoning, Usage};
+use hier_core::message::{Body, Content, Part, Reasoning, ToolCall, Usage};
 use hier_core::prelude::*;
 use proptest::bool::weighted;
 use proptest::collection::vec;

@@ -1,7 +1,8 @@
 //! Edges, routes and maps: who runs, how often, in which order the writes are applied, and what a route sees.
 
-use hier_core::graph::{Place, Whole};
+use hier_core::graph::{Graph, GraphBuilder, Place, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
 use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ fn says(text: impl ToString) -> TraceUpdate {
 }
 
 async fn log_of<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> Vec<String> {
-    let out = G::compile().invoke(Trace::update(), Config::default(), ()).await;
+    let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log
 }
 
@@ -49,9 +50,9 @@ mod order {
     #[tokio::test]
     async fn writes_of_siblings_are_applied_by_name_whoever_ends_first() {
         // alpha ends last, zeta is declared first; upper case sorts before lower case.
-        let out = Siblings::compile().invoke((), Config::default(), Notify::new()).await;
+        let out = Siblings::compile().invoke(()).context(Notify::new()).await;
         assert!(matches!(out, Err(RunError::EmptyInput { .. })), "no input is no empty input: {out:?}");
-        let out = Siblings::compile().invoke(Trace::update(), Config::default(), Notify::new()).await.unwrap();
+        let out = Siblings::compile().invoke(Trace::update()).context(Notify::new()).await.unwrap();
         assert_eq!(out.state().log, ["mid", "alpha", "mid", "zeta"]);
     }
 }
@@ -199,10 +200,10 @@ mod routes {
 
     #[tokio::test]
     async fn a_route_sees_its_own_nodes_writes_and_not_those_of_siblings() {
-        let config = Config::default().recursion_limit(9);
-        let alone = Alone::compile().invoke(Trace::update(), config.clone(), ()).await.unwrap();
+        let config = Config::new().recursion_limit(9);
+        let alone = Alone::compile().invoke(Trace::update()).config(config.clone()).await.unwrap();
         assert_eq!(alone.state().log, ["one", r#"5 ["one"] 8"#]);
-        let beside = Beside::compile().invoke(Trace::update(), config, ()).await.unwrap();
+        let beside = Beside::compile().invoke(Trace::update()).config(config).await.unwrap();
         assert_eq!(beside.state().log, ["one", "other", r#"5 ["one"] 8"#]);
     }
 
@@ -261,7 +262,7 @@ mod routes {
         let cases: [(i64, &[&str]); 5] =
             [(0, &["left", "right"]), (3, &["item 30"]), (12, &["big"]), (4, &[]), (-1, &[])];
         for (x, expected) in cases {
-            let out = Ways::compile().invoke(Trace::update().x(x), Config::default(), ()).await.unwrap();
+            let out = Ways::compile().invoke(Trace::update().x(x)).await.unwrap();
             assert!(out.is_finished());
             assert_eq!(out.state().log, expected, "x = {x}");
             assert_eq!(out.state().x, x, "the input is applied in any case");
@@ -318,9 +319,9 @@ mod routes {
             .edge("right", END)
             .edge("item", END);
         let graph = graph.compile().unwrap();
-        let out = graph.invoke(Trace::update(), Config::default(), ()).await.unwrap();
+        let out = graph.invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().log, ["left", "right", "item 4", "item 5"]);
-        let out = graph.invoke(Trace::update().x(1), Config::default(), ()).await.unwrap();
+        let out = graph.invoke(Trace::update().x(1)).await.unwrap();
         assert!(out.state().log.is_empty());
     }
 
@@ -333,7 +334,7 @@ mod routes {
             [("left", vec![Place::End]), ("again", vec![Place::from("one")])],
             |_| "lefd",
         );
-        let error = graph.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap_err();
+        let error = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("`one`") && text.contains("`lefd`") && text.contains("did you mean `left`?"), "{text}");
     }
@@ -365,7 +366,7 @@ mod extractors {
 
     #[tokio::test]
     async fn a_node_borrows_up_to_four_things_in_any_order() {
-        let out = Four::compile().invoke(Trace::update().x(3), Config::default(), 40).await.unwrap();
+        let out = Four::compile().invoke(Trace::update().x(3)).context(40).await.unwrap();
         assert_eq!(out.state().log, ["1 3 40 all", "2 3 40 all"]);
     }
 }

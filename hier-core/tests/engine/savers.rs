@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver, PendingWrite, slot};
+use hier_core::graph::{GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
 use hier_core::runs::{Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
 use hier_testkit::checkpoint as suite;
 use serde_json::json;
 
@@ -61,7 +63,7 @@ async fn a_failure_is_stored_before_its_handler_begins() {
     let log = RunLog::new(store.clone(), claimed.lease, Some(run.id), Keeps::WithCommits);
     let graph = graph.compile().expect("a graph").checkpointer(Arc::new(log));
     let input = graph.update(json!({ "log": ["in"] })).expect("an input");
-    let config = Config::thread("t").durability(Durability::Sync);
-    let end = graph.invoke(input, config, ()).await.expect("the handler's end");
+    let config = Config::new().thread("t").durability(Durability::Sync);
+    let end = graph.invoke(input).config(config).await.expect("the handler's end");
     assert_eq!(end.state().get("log"), Some(&json!(["in", true])));
 }

@@ -1,9 +1,9 @@
 //! The store in memory keeps the contract, and the suite notices stores that do not.
 
 use futures_util::FutureExt;
-use hier_core::async_trait;
 use hier_core::prelude::*;
 use hier_core::store::{Embedder, Index, MemoryStore, Op, OpResult, Search, Store, StoreError, StoreExt, StoreOptions};
+use hier_core::{Result, async_trait};
 use hier_testkit::store as suite;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Value, json};
@@ -205,12 +205,12 @@ async fn greet(state: &Greeting, run: &Run) -> Result<GreetingUpdate> {
 async fn nodes_remember_across_threads() -> Result<()> {
     let graph = Greet::compile().store(MemoryStore::default());
     for visit in 1..=3 {
-        let out = graph.invoke(Greeting::update().user("ada"), Config::default(), ()).await?;
+        let out = graph.invoke(Greeting::update().user("ada")).await?;
         assert_eq!(out.state().said, format!("hello for the {visit}. time"));
     }
-    let out = graph.invoke(Greeting::update().user("bob"), Config::default(), ()).await?;
+    let out = graph.invoke(Greeting::update().user("bob")).await?;
     assert_eq!(out.state().said, "hello for the 1. time");
-    let without = Greet::compile().invoke(Greeting::update().user("ada"), Config::default(), ()).await;
+    let without = Greet::compile().invoke(Greeting::update().user("ada")).await;
     assert!(without.expect_err("no store").to_string().contains("was given no store"));
     Ok(())
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use hier_core::Event;
 use hier_core::prelude::*;
 use hier_core::runs::{LogEvent, TaskEvent, TaskPhase};
+use hier_core::state::Overwrite;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -35,7 +37,7 @@ const ALL: [StreamMode; 4] = [StreamMode::Values, StreamMode::Updates, StreamMod
 type Plain = hier_core::graph::CompiledGraph<Trace>;
 
 async fn events(graph: &Plain, config: Config, modes: &[StreamMode]) -> Vec<Event<Trace>> {
-    let mut stream = graph.stream(Trace::update().x(1), config, (), modes.iter().copied());
+    let mut stream = graph.stream(Trace::update().x(1)).config(config).modes(modes.iter().copied());
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         events.push(event.expect("the run does not fail"));
@@ -208,7 +210,7 @@ mod nested {
         let modes = [StreamMode::Updates, StreamMode::Custom];
         let told = shorts(&events(&Root::compile(), Config::default(), &modes).await);
         assert_eq!(told, ["updates p", "updates Middle"]);
-        let told = shorts(&events(&Root::compile(), Config::default().stream_subgraphs(true), &modes).await);
+        let told = shorts(&events(&Root::compile(), Config::new().stream_subgraphs(true), &modes).await);
         let expected = [
             "updates p",
             "Middle updates",
@@ -223,7 +225,7 @@ mod nested {
 
     #[tokio::test]
     async fn namespaces_are_made_of_nodes_and_task_ids() {
-        let config = Config::default().stream_subgraphs(true);
+        let config = Config::new().stream_subgraphs(true);
         let events = events(&Root::compile(), config, &[StreamMode::Tasks]).await;
         let id = |node: &str| {
             events.iter().find_map(|event| match event {
@@ -245,7 +247,7 @@ mod nested {
 
     #[tokio::test]
     async fn a_subgraphs_values_begin_with_what_it_was_given() {
-        let config = Config::default().stream_subgraphs(true);
+        let config = Config::new().stream_subgraphs(true);
         let events = events(&Middle::compile(), config, &[StreamMode::Values]).await;
         let logs: Vec<(bool, Value)> = events
             .iter()
@@ -281,9 +283,12 @@ mod consumers {
     #[tokio::test]
     async fn a_slow_consumer_holds_nothing_up_and_is_told_what_it_missed() {
         let done = Arc::new(Notify::new());
-        let config = Config::default().stream_capacity(10);
-        let mut events =
-            Talks::compile().stream(Trace::update(), config, done.clone(), [StreamMode::Custom, StreamMode::Updates]);
+        let config = Config::new().stream_capacity(10);
+        let mut events = Talks::compile()
+            .stream(Trace::update())
+            .config(config)
+            .context(done.clone())
+            .modes([StreamMode::Custom, StreamMode::Updates]);
         done.notified().await; // the run ends although nobody takes its events
         let mut told = Vec::new();
         let mut missed = 0;
@@ -322,7 +327,7 @@ mod consumers {
     /// How many events of how many bytes are left for a consumer that comes when the run is over, and how many are missing.
     async fn left(mode: StreamMode) -> (usize, usize, usize) {
         let done = Arc::new(Notify::new());
-        let mut events = Grows::compile().stream(Trace::update(), Config::default(), done.clone(), [mode]);
+        let mut events = Grows::compile().stream(Trace::update()).context(done.clone()).modes([mode]);
         done.notified().await;
         let (mut missed, mut bytes, mut count) = (0, 0, 0);
         while let Some(event) = events.next().await {
@@ -353,7 +358,7 @@ mod consumers {
     #[tokio::test]
     async fn a_consumer_that_keeps_up_misses_nothing() {
         let graph = Talks::compile();
-        let mut events = graph.stream(Trace::update(), Config::default(), Arc::default(), [StreamMode::Custom]);
+        let mut events = graph.stream(Trace::update()).context(Arc::<Notify>::default()).modes([StreamMode::Custom]);
         let mut next = 0;
         while let Some(event) = events.next().await {
             let Event::Custom { node, value } = event.unwrap() else { panic!("only what is emitted") };
@@ -365,8 +370,12 @@ mod consumers {
 
     #[tokio::test]
     async fn a_capacity_of_zero_is_refused() {
-        let config = Config::default().stream_capacity(0);
-        let mut events = Talks::compile().stream(Trace::update(), config, Arc::default(), [StreamMode::Values]);
+        let config = Config::new().stream_capacity(0);
+        let mut events = Talks::compile()
+            .stream(Trace::update())
+            .config(config)
+            .context(Arc::<Notify>::default())
+            .modes([StreamMode::Values]);
         let first = events.next().await;
         assert!(matches!(&first, Some(Err(RunError::Config(text))) if text.contains("`stream_capacity`")), "{first:?}");
     }
@@ -375,7 +384,7 @@ mod consumers {
 mod ends {
     use super::*;
 
-    async fn fails() -> Result<()> {
+    async fn fails() -> hier_core::Result<()> {
         Err(NodeError::new("no"))
     }
 
@@ -384,7 +393,7 @@ mod ends {
 
     #[tokio::test]
     async fn an_error_is_the_last_item() {
-        let mut events = Fails::compile().stream(Trace::update(), Config::default(), (), ALL);
+        let mut events = Fails::compile().stream(Trace::update()).modes(ALL);
         let mut told = Vec::new();
         let error = loop {
             match events.next().await.expect("an error comes before the end") {
@@ -401,14 +410,14 @@ mod ends {
 
     #[tokio::test]
     async fn the_outcome_can_be_had_with_or_without_the_events() {
-        let out = Fine::compile().stream(Trace::update(), Config::default(), (), ALL).outcome().await.unwrap();
+        let out = Fine::compile().stream(Trace::update()).modes(ALL).outcome().await.unwrap();
         assert_eq!(out.state().log, ["a"]);
-        let mut events = Fine::compile().stream(Trace::update(), Config::default(), (), ALL);
+        let mut events = Fine::compile().stream(Trace::update()).modes(ALL);
         while events.next().await.is_some() {}
         assert!(events.outcome().await.unwrap().is_finished());
-        let error = Fails::compile().stream(Trace::update(), Config::default(), (), ALL).outcome().await.unwrap_err();
+        let error = Fails::compile().stream(Trace::update()).modes(ALL).outcome().await.unwrap_err();
         assert!(matches!(error, RunError::Node { .. }));
-        let error = Fine::compile().stream((), Config::default(), (), ALL).outcome().await.unwrap_err();
+        let error = Fine::compile().stream(()).modes(ALL).outcome().await.unwrap_err();
         assert!(matches!(error, RunError::EmptyInput { .. }));
     }
 }

@@ -1,7 +1,8 @@
 //! Graphs as nodes of others: what they see, what they hand back.
 
-use hier_core::graph::Whole;
+use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
 use hier_core::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Trace {
@@ -29,7 +30,7 @@ async fn node(run: &Run) -> TraceUpdate {
 async fn run<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>(
     input: TraceUpdate,
 ) -> Result<Trace, RunError> {
-    Ok(G::compile().invoke(input, Config::default(), ()).await?.into_state())
+    Ok(G::compile().invoke(input).await?.into_state())
 }
 
 mod deltas {
@@ -273,7 +274,7 @@ mod context {
     #[tokio::test]
     async fn a_subgraph_inherits_context_and_config() {
         let desk = Desk { name: "the desk" };
-        let out = Around::compile().invoke(Trace::update(), Config::thread("t1"), desk).await.unwrap();
+        let out = Around::compile().invoke(Trace::update()).thread("t1").context(desk).await.unwrap();
         assert_eq!(out.state().log, ["the desk", "t1"]);
     }
 }
@@ -298,7 +299,7 @@ mod views {
 
     #[tokio::test]
     async fn input_and_output_views_are_those_of_the_outside() {
-        let out = Viewed::compile().invoke(Numbers { x: 1, total: 2 }, Config::default(), ()).await.unwrap();
+        let out = Viewed::compile().invoke(Numbers { x: 1, total: 2 }).await.unwrap();
         assert_eq!(out.into_state(), Numbers { x: 1, total: 2 });
         // As a node, what the graph wrote is handed back.
         assert_eq!(run::<Around>(says("given")).await.unwrap().log, ["given", "p"]);
@@ -313,6 +314,6 @@ async fn a_builder_attaches_graphs_too() {
     let mut outer: GraphBuilder<Trace> = GraphBuilder::new("outer");
     outer.node("p", async |task: Task<Trace>| task.call(node).await).subgraph("sub", &inner).subgraph("also", &inner);
     outer.edge(START, "p").edge("p", "sub").edge("p", "also").edge("sub", END).edge("also", END);
-    let out = outer.compile().unwrap().invoke(Trace::update(), Config::default(), ()).await.unwrap();
+    let out = outer.compile().unwrap().invoke(Trace::update()).await.unwrap();
     assert_eq!(out.state().log, ["p", "s", "s"]);
 }

@@ -1,6 +1,8 @@
 //! `input:` and `output:` views of a graph, and views as arguments of nodes.
 
+use hier_core::Event;
 use hier_core::prelude::*;
+use hier_core::state::RemainingSteps;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Case {
@@ -58,12 +60,12 @@ graph! { Outer<Case> = Graph { nodes: [Asks], edges: [START >> Asks >> END] } }
 #[tokio::test]
 async fn a_graph_takes_and_returns_its_views() {
     let question = Question { question: "why".to_owned(), notes: vec!["so".to_owned()] };
-    let config = Config::default().recursion_limit(9);
-    let out = Asks::compile().invoke(question.clone(), config.clone(), ()).await.unwrap();
+    let config = Config::new().recursion_limit(9);
+    let out = Asks::compile().invoke(question.clone()).config(config.clone()).await.unwrap();
     let expected = Answer { answer: Some("so, why after 1 notes (7 left)".to_owned()) };
     assert_eq!(out, Outcome::Finished(expected));
 
-    let mut events = Asks::compile().stream(question, config, (), [StreamMode::Values]);
+    let mut events = Asks::compile().stream(question).config(config).modes([StreamMode::Values]);
     let mut values = Vec::new();
     while let Some(event) = events.next().await {
         let Event::Values(state) = event.unwrap() else { panic!("only values were asked for") };
@@ -76,7 +78,7 @@ async fn a_graph_takes_and_returns_its_views() {
 #[tokio::test]
 async fn views_do_not_narrow_what_a_subgraph_shares() {
     let input = Case::update().question("how").notes(["well".to_owned()]);
-    let out = Outer::compile().invoke(input, Config::default().recursion_limit(9), ()).await.unwrap();
+    let out = Outer::compile().invoke(input).recursion_limit(9).await.unwrap();
     assert_eq!(out.state().notes, ["well", "how after 1 notes"]);
     assert_eq!(out.state().answer.as_deref(), Some("well, how after 1 notes (7 left)"));
 }

@@ -178,7 +178,7 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
 }
 
 /// Goes on once its lease was renewed so often.
-async fn until_renewed(run: &Run<Renewals>) -> Result<CountUpdate> {
+async fn until_renewed(run: &Run<Renewals>) -> hier_core::Result<CountUpdate> {
     let mut renewed = run.context().0.clone();
     renewed.wait_for(|times| *times >= 3).await.expect("the store is there");
     Ok(Count::update().n(1))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::CancellationToken;
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, Lease, Letter, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
@@ -12,6 +11,7 @@ use hier_core::runs::{
     Cancel, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus,
     RunStore, RunsError, Settlement, ThreadStatus,
 };
+use hier_core::{CancellationToken, Durability, Result};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
 use serde_json::json;
@@ -145,11 +145,11 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let run = store.create_run(NewRun::new("t", "both", Request::default()).create_thread()).await.expect("a run").id;
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
     let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
-    let mut dying = DynRun::new(DynInput::New(json!({})), Config::thread("t").durability(Durability::Sync));
+    let mut dying = DynRun::new(DynInput::New(json!({})), Config::new().thread("t").durability(Durability::Sync));
     // What may be the last checkpoint waits in the log, which is never settled.
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
-    let open = both.state(store.clone(), Config::thread("t")).await.expect("the state");
+    let open = both.state(store.clone(), Config::new().thread("t")).await.expect("the state");
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
 
     store.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");

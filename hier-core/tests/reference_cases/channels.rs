@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use hier_core::graph::{NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, DynUpdate, Overwrite, Schema};
 use serde_json::{Value, json};
 
 use super::{error, marks, over, run, writes};

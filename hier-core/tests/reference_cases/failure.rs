@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hier_core::graph::{NodeDef, Retry, Task};
 use hier_core::prelude::*;
-use hier_core::{NodeErrorKind, StopReason, TimeoutKind};
+use hier_core::state::{DynState, DynUpdate};
+use hier_core::{NodeErrorKind, RunControl, StopReason, TimeoutKind};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -46,7 +48,7 @@ async fn waits_grow_up_to_the_cap() {
 /// A node that fails, with this handler.
 fn handled<Fut>(handler: impl Fn(Task<DynState>) -> Fut + Send + Sync + 'static) -> NodeDef<DynState>
 where
-    Fut: Future<Output = Result<Command<DynState>>> + Send + 'static,
+    Fut: Future<Output = hier_core::Result<Command<DynState>>> + Send + 'static,
 {
     let boom = |_: Task<DynState>| std::future::ready(Err::<DynUpdate, _>(NodeError::permanent("boom")));
     NodeDef::task(boom).on_failure(handler)
@@ -127,7 +129,7 @@ async fn a_drained_run_stops_before_its_next_step() {
     };
     let mut graph = marks(&["n"]);
     graph.node("d", drains(&control)).edge(START, "d").edge("d", "n");
-    let stopped = outcome(graph, json!({ "x": 1 }), Config::default().control(control)).await.expect("it stops");
+    let stopped = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it stops");
     let Outcome::Stopped(stopped) = stopped else { panic!("{stopped:?}") };
     assert_eq!((stopped.reason, stopped.next), (StopReason::Drained("sig".to_owned()), vec!["n".to_owned()]));
     assert_eq!(stopped.state.to_value(), json!({ "x": 1, "log": ["d"] }));
@@ -135,6 +137,6 @@ async fn a_drained_run_stops_before_its_next_step() {
     let control = RunControl::new();
     let mut graph = marks(&[]);
     graph.node("d", drains(&control)).edge(START, "d");
-    let end = outcome(graph, json!({ "x": 1 }), Config::default().control(control)).await.expect("it ends");
+    let end = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it ends");
     assert!(end.is_finished());
 }

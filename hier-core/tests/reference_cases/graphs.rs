@@ -60,6 +60,6 @@ async fn small_graphs_run() {
 
     let mut one = marks(&["a"]);
     one.edge(START, "a");
-    let error = compile(one).invoke((), Config::default(), ()).await.expect_err("there is nothing to go on with");
+    let error = compile(one).invoke(()).await.expect_err("there is nothing to go on with");
     assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_core::graph::Task;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::{Builder, builder, outcome, tells};
@@ -31,7 +33,7 @@ async fn a_run_of_k_steps_needs_a_limit_of_k_plus_1() {
         [(1, 1, true, 1), (1, 2, false, 1), (2, 2, true, 2), (2, 3, false, 2), (3, 3, true, 3), (3, 4, false, 3)]
     {
         let (graph, count) = chain(length);
-        let result = outcome(graph, json!({ "x": 1 }), Config::default().recursion_limit(limit)).await;
+        let result = outcome(graph, json!({ "x": 1 }), Config::new().recursion_limit(limit)).await;
         assert_eq!(matches!(result, Err(RunError::RecursionLimit { .. })), fails, "{length} nodes, limit {limit}");
         assert_eq!((result.is_err(), count.load(Ordering::Relaxed)), (fails, runs), "{length} nodes, limit {limit}");
     }
@@ -46,7 +48,7 @@ async fn nodes_see_how_many_steps_remain() {
     let mut graph = builder();
     graph.node("a", tells(managed)).node("b", tells(managed)).node("c", tells(managed));
     graph.edge(START, "a").edge("a", "b").edge("b", "c");
-    let outcome = outcome(graph, json!({}), Config::default().recursion_limit(4)).await.expect("it ends");
+    let outcome = outcome(graph, json!({}), Config::new().recursion_limit(4)).await.expect("it ends");
     assert_eq!(outcome.state().get("log"), Some(&json!([[false, 3], [false, 2], [true, 1]])));
 }
 
@@ -58,6 +60,6 @@ async fn a_subgraph_counts_its_own_steps() {
     child.node("i", steps("i")).edge(START, "i");
     let mut graph = builder();
     graph.node("p", steps("p")).subgraph("sub", &super::compile(child)).edge(START, "p").edge("p", "sub");
-    let outcome = outcome(graph, json!({}), Config::default().recursion_limit(10)).await.expect("it ends");
+    let outcome = outcome(graph, json!({}), Config::new().recursion_limit(10)).await.expect("it ends");
     assert_eq!(outcome.state().get("log"), Some(&json!([["p", 9], ["i", 9]])));
 }

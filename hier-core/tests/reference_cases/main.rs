@@ -10,8 +10,9 @@ mod routing;
 mod streaming;
 mod subgraphs;
 
+use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, Schema};
 use serde_json::{Value, json};
 
 type Builder = GraphBuilder<DynState>;
@@ -75,7 +76,7 @@ fn compile(builder: Builder) -> Compiled {
 async fn outcome(builder: Builder, input: Value, config: Config) -> Result<Outcome<DynState>, RunError> {
     let graph = compile(builder);
     let input = graph.update(input).expect("the input is of the graph's channels");
-    graph.invoke(input, config, ()).await
+    graph.invoke(input).config(config).await
 }
 
 /// The state at the end.
@@ -93,7 +94,7 @@ async fn error(builder: Builder, input: Value) -> RunError {
 /// The events as `[mode, data]`.
 async fn events(graph: &Compiled, input: Value, config: Config, modes: &[StreamMode]) -> Vec<Value> {
     let input = graph.update(input).expect("the input is of the graph's channels");
-    let mut stream = graph.stream(input, config, (), modes.iter().copied());
+    let mut stream = graph.stream(input).config(config).modes(modes.iter().copied());
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         let event = event.expect("the graph ends");

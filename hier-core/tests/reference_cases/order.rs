@@ -1,6 +1,8 @@
 //! In which order tasks run, and their writes are applied.
 
+use hier_core::graph::Task;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::{Builder, input, mark, marks, payloads, run, tells, writes};
@@ -95,7 +97,7 @@ async fn a_join_without_one_of_its_sources_never_fires() {
 #[tokio::test]
 async fn a_goto_adds_to_the_edges() {
     let mut graph = marks(&["b", "c"]);
-    graph.node("a", async |task: Task<DynState>| -> Result<Command<DynState>> {
+    graph.node("a", async |task: Task<DynState>| -> hier_core::Result<Command<DynState>> {
         Ok(Command::update(task.state().update(json!({ "log": ["a"] }))?).goto("c"))
     });
     graph.edge(START, "a").edge("a", "b");

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::graph::Place;
+use hier_core::graph::{Place, Task};
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::{error, input, marks, run, tells, writes};

@@ -1,6 +1,8 @@
 //! Events and their order.
 
+use hier_core::graph::Task;
 use hier_core::prelude::*;
+use hier_core::state::DynState;
 use serde_json::{Value, json};
 
 use super::{compile, events, mark, marks, writes};

@@ -1,6 +1,9 @@
 //! Graphs as nodes of others.
 
+use hier_core::Result;
+use hier_core::graph::Task;
 use hier_core::prelude::*;
+use hier_core::state::{DynState, DynUpdate};
 use serde_json::{Value, json};
 
 use super::{Compiled, compile, error, events, marks, run};
@@ -62,7 +65,7 @@ fn placed(events: &[Value]) -> Vec<Value> {
 async fn events_of_subgraphs_have_their_namespace() {
     let mut graph = marks(&["p1"]);
     graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
-    let config = Config::default().stream_subgraphs(true);
+    let config = Config::new().stream_subgraphs(true);
     let events = events(&compile(graph), json!({ "x": 1 }), config, &[StreamMode::Updates]).await;
     let expected = [
         json!([[], { "p1": { "log": ["p1"] } }]),
@@ -82,7 +85,7 @@ async fn a_question_in_a_subgraph_is_told_at_each_level() {
     child.edge(START, "s1").edge("s1", "s2");
     let mut graph = marks(&[]);
     graph.subgraph("sub", &compile(child)).edge(START, "sub");
-    let config = Config::default().stream_subgraphs(true);
+    let config = Config::new().stream_subgraphs(true);
     let events = events(&compile(graph), json!({ "x": 1 }), config, &[StreamMode::Updates]).await;
     let short = |event: &Value| {
         let asked = event[1]["__interrupt__"][0]["value"].clone();

@@ -156,7 +156,7 @@ macro_rules! zoo {
             $(pub(crate) $renamed: $type,)*
         }
 
-        fn rename(stored: &mut serde_json::Map<String, Value>) -> hier_core::prelude::Result<()> {
+        fn rename(stored: &mut serde_json::Map<String, Value>) -> hier_core::Result<()> {
             $(if let Some(value) = stored.remove(stringify!($name)) {
                 stored.insert(stringify!($renamed).to_owned(), value);
             })*
@@ -171,7 +171,7 @@ macro_rules! zoo {
             $(pub(crate) $name: $type,)*
         }
 
-        fn add_keeper(stored: &mut serde_json::Map<String, Value>) -> hier_core::prelude::Result<()> {
+        fn add_keeper(stored: &mut serde_json::Map<String, Value>) -> hier_core::Result<()> {
             stored.insert("keeper".to_owned(), "ann".into());
             Ok(())
         }

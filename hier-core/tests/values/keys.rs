@@ -46,14 +46,14 @@ async fn a_cache_tells_apart_what_json_does_not() {
     ];
     let mut runs = Vec::new();
     for input in inputs.iter().chain(&inputs) {
-        runs.push(graph.invoke(input.clone(), Config::default(), ()).await.unwrap().state().runs);
+        runs.push(graph.invoke(input.clone()).await.unwrap().state().runs);
     }
     // The maps of the second round are others, in another order.
     let again = Input {
         pairs: pairs(2).into_iter().collect::<BTreeMap<_, _>>().into_iter().rev().collect(),
         ..Input::default()
     };
-    runs.push(graph.invoke(again, Config::default(), ()).await.unwrap().state().runs);
+    runs.push(graph.invoke(again).await.unwrap().state().runs);
     let first: Vec<usize> = (1..=inputs.len()).collect();
     assert_eq!(runs, [first.clone(), first, vec![inputs.len()]].concat());
 }
@@ -66,7 +66,7 @@ struct Steps {
 
 type Arguments = BTreeMap<(u8, u8), Option<Option<f64>>>;
 
-async fn steps(run: &Run) -> Result<StepsUpdate> {
+async fn steps(run: &Run) -> hier_core::Result<StepsUpdate> {
     let keys: [Arguments; 4] = [
         [((1, 2), None)].into(),
         [((1, 2), Some(None))].into(),
@@ -89,8 +89,8 @@ graph! { Stepping<Steps> = Graph { nodes: [steps], edges: [START >> steps >> END
 #[tokio::test]
 async fn steps_are_known_by_arguments_that_have_no_json() {
     let graph = Stepping::compile().checkpointer(MemorySaver::new());
-    let _ = graph.invoke(Steps::update(), Config::thread("t"), ()).await.unwrap();
-    let end = graph.invoke(Command::resume(true), Config::thread("t"), ()).await.unwrap();
+    let _ = graph.invoke(Steps::update()).thread("t").await.unwrap();
+    let end = graph.invoke(Command::resume(true)).thread("t").await.unwrap();
     let log = &end.state().log;
     assert_eq!(log[..4], ["{(1, 2): None}", "{(1, 2): Some(None)}", "{(1, 2): Some(Some(NaN))}", "{(2, 1): None}"]);
     assert_eq!(log[4..], vec!["done again"; 4]);

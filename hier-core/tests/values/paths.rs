@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{DynGraph, DynInput, DynRun, Mail, Signal};
 use hier_core::prelude::*;
 use hier_core::store::{MemoryStore, StoreExt};
+use hier_core::{Result, StateUpdate};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -46,54 +46,55 @@ struct House {
 type Texts = Vec<(&'static str, String)>;
 
 fn thread() -> Config {
-    Config::thread("t")
+    Config::new().thread("t")
 }
 
 #[tokio::test]
 async fn saver_copy_fork_and_update() {
     let saver = MemorySaver::new();
     let graph = Feeding::compile().checkpointer(saver.clone());
-    let _ = graph.invoke(Zoo::update(), thread(), ()).await.unwrap();
+    let _ = graph.invoke(Zoo::update()).config(thread()).await.unwrap();
     let again = Feeding::compile().checkpointer(saver.clone());
     assert_eq!(again.state(thread()).await.unwrap().values.texts(), exact());
 
     saver.copy_thread("t", "copy").await.unwrap();
-    assert_eq!(again.state(Config::thread("copy")).await.unwrap().values.texts(), exact());
+    assert_eq!(again.state("copy").await.unwrap().values.texts(), exact());
 
-    again.update_state(Config::thread("u"), StateUpdate::input(ZooUpdate::from(full()))).await.unwrap();
-    assert_eq!(again.invoke((), Config::thread("u"), ()).await.unwrap().state().texts(), exact());
+    again.update_state("u", StateUpdate::input(ZooUpdate::from(full()))).await.unwrap();
+    assert_eq!(again.invoke(()).thread("u").await.unwrap().state().texts(), exact());
 
     let first = again.states(thread()).await.unwrap().pop().expect("a checkpoint");
-    let forked = again.invoke((), first.config, ()).await.unwrap();
+    let forked = again.invoke(()).config(first.config).await.unwrap();
     assert_eq!(forked.state().texts(), exact());
 }
 
 #[tokio::test]
 async fn writes_of_a_task_that_wait_for_its_sibling() {
     let saver = MemorySaver::new();
-    let _ = Waiting::compile().checkpointer(saver.clone()).invoke(Zoo::update(), thread(), ()).await.unwrap();
-    let end = Waiting::compile().checkpointer(saver.clone()).invoke(Command::resume(true), thread(), ()).await.unwrap();
+    let _ = Waiting::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
+    let end =
+        Waiting::compile().checkpointer(saver.clone()).invoke(Command::resume(true)).config(thread()).await.unwrap();
     assert_eq!(end.state().texts(), exact());
 }
 
 #[tokio::test]
 async fn a_migration_leaves_alone_what_it_does_not_touch() {
     let saver = MemorySaver::new();
-    let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update(), thread(), ()).await.unwrap();
+    let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
     let migrated = FeedingLarger::compile().checkpointer(saver.clone()).state(thread()).await.unwrap();
     assert_eq!((&*migrated.values.keeper, migrated.values.texts()), ("ann", exact()));
 
     // The writes of a task that wait for its sibling, too.
-    let config = Config::thread("waiting");
-    let _ = Waiting::compile().checkpointer(saver.clone()).invoke(Zoo::update(), config.clone(), ()).await.unwrap();
-    let migrated = WaitingLarger::compile().checkpointer(saver.clone()).invoke((), config, ()).await.unwrap();
+    let config = Config::new().thread("waiting");
+    let _ = Waiting::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(config.clone()).await.unwrap();
+    let migrated = WaitingLarger::compile().checkpointer(saver.clone()).invoke(()).config(config).await.unwrap();
     assert_eq!(migrated.state().texts(), exact());
 }
 
 #[tokio::test]
 async fn a_migration_that_moves_values() {
     let saver = MemorySaver::new();
-    let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update(), thread(), ()).await.unwrap();
+    let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
     let migrated = FeedingRenamed::compile().checkpointer(saver).state(thread()).await.unwrap();
     assert_eq!(migrated.values.texts(), through_json());
 }
@@ -124,8 +125,8 @@ mod sends {
     #[tokio::test]
     async fn an_item_is_sent() {
         let saver = MemorySaver::new();
-        let _ = Items::compile().checkpointer(saver.clone()).invoke(House::update(), thread(), ()).await.unwrap();
-        let end = Items::compile().checkpointer(saver).invoke(Command::resume(true), thread(), ()).await.unwrap();
+        let _ = Items::compile().checkpointer(saver.clone()).invoke(House::update()).config(thread()).await.unwrap();
+        let end = Items::compile().checkpointer(saver).invoke(Command::resume(true)).config(thread()).await.unwrap();
         assert_eq!(end.state().zoos[0].texts(), exact());
     }
 
@@ -159,8 +160,8 @@ mod sends {
     #[tokio::test]
     async fn a_state_is_sent_to_a_graph() {
         let saver = MemorySaver::new();
-        let _ = States::compile().checkpointer(saver.clone()).invoke(House::update(), thread(), ()).await.unwrap();
-        let end = States::compile().checkpointer(saver).invoke(Command::resume(true), thread(), ()).await.unwrap();
+        let _ = States::compile().checkpointer(saver.clone()).invoke(House::update()).config(thread()).await.unwrap();
+        let end = States::compile().checkpointer(saver).invoke(Command::resume(true)).config(thread()).await.unwrap();
         let zoos: Vec<Texts> = end.state().zoos.iter().map(Zoo::texts).collect();
         assert_eq!(zoos, [exact(), exact()]);
     }
@@ -189,20 +190,20 @@ mod mail {
         let graph = || Hearing::compile().checkpointer(saver.clone());
         let erased = || graph().erase(|_| Ok(()));
         let shared: Arc<dyn Checkpointer> = Arc::new(saver.clone());
-        let _ = graph().invoke(House::update(), thread(), ()).await.unwrap();
+        let _ = graph().invoke(House::update()).config(thread()).await.unwrap();
         graph().send("t", Signal::new("rust", &full())).await.unwrap();
         erased().send(shared.clone(), "t", Uuid::new_v4(), Some("json"), &zoo_json()).await.unwrap();
-        let asked = graph().invoke((), thread(), ()).await.unwrap();
+        let asked = graph().invoke(()).config(thread()).await.unwrap();
         let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
         assert_eq!(asked.questions[0].parse::<Zoo>().unwrap().texts(), through_json());
-        let end = graph().invoke(Command::resume(full()), thread(), ()).await.unwrap();
+        let end = graph().invoke(Command::resume(full())).config(thread()).await.unwrap();
         let zoos: Vec<Texts> = end.state().zoos.iter().map(Zoo::texts).collect();
         assert_eq!(zoos, [exact(), exact(), through_json(), through_json()]);
 
         graph().send("t", Mail::message(&full())).await.unwrap();
         erased().send(shared, "t", Uuid::new_v4(), None, &zoo_json()).await.unwrap();
         graph().send("t", Mail::message(&zoo_json())).await.unwrap();
-        let end = graph().invoke(House::update(), thread(), ()).await;
+        let end = graph().invoke(House::update()).config(thread()).await;
         let Outcome::Interrupted(asked) = end.unwrap() else { panic!("it asks for the signals") };
         let zoos: Vec<Texts> = asked.state.zoos[4..].iter().map(Zoo::texts).collect();
         assert_eq!(zoos, [exact(), through_json(), through_json()]);
@@ -246,7 +247,7 @@ async fn json_in_and_out() {
     }
 
     // Each channel by itself, as the studio edits one, and all of them as an input.
-    let edited = Config::thread("edited");
+    let edited = Config::new().thread("edited");
     for (name, value) in shown.as_object().unwrap() {
         let update = hier_core::graph::DynUpdates::values(json!({ name.as_str(): value }));
         let update = erased.update_state(saver.clone(), edited.clone(), vec![vec![update]]).await;
@@ -254,7 +255,7 @@ async fn json_in_and_out() {
     }
     let typed = graph.state(edited).await.unwrap().values;
     assert_eq!(typed.texts(), through_json());
-    let input = Config::thread("input");
+    let input = Config::new().thread("input");
     let mut run = DynRun::new(DynInput::New(shown.clone()), input.clone());
     run.saver = Some(saver.clone());
     erased.check(&run.input).unwrap();

@@ -58,7 +58,7 @@ async fn write(state: &Which) -> WhichUpdate {
 
 graph! { Writing<Which> = Graph { nodes: [write], edges: [START >> write >> END] } }
 
-async fn steps(run: &Run) -> Result<WhichUpdate> {
+async fn steps(run: &Run) -> hier_core::Result<WhichUpdate> {
     let _: OneWay = run.step("seven", async || Ok(OneWay)).await?;
     Ok(Which::update())
 }
@@ -75,13 +75,13 @@ async fn what_cannot_be_read_back_is_refused_by_the_name_of_its_channel() {
         let saver = MemorySaver::new();
         let graph = Writing::compile().checkpointer(saver);
         let input = Which::update().which(which);
-        let error = graph.invoke(input, Config::thread("t"), ()).await.unwrap_err().to_string();
+        let error = graph.invoke(input).thread("t").await.unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
         // The thread is as it was before.
-        assert!(graph.state(Config::thread("t")).await.unwrap().values.odd.one_way.is_none());
+        assert!(graph.state("t").await.unwrap().values.odd.one_way.is_none());
     }
     let graph = Stepping::compile().checkpointer(MemorySaver::new());
-    let error = graph.invoke(Which::update(), Config::thread("t"), ()).await.unwrap_err().to_string();
+    let error = graph.invoke(Which::update()).thread("t").await.unwrap_err().to_string();
     assert!(error.contains("the result of step `seven` of node `steps` cannot be stored: a `OneWay`"), "{error}");
 }
 
@@ -99,7 +99,8 @@ async fn json_that_does_not_fit_is_refused_before_anything_runs() {
         assert!(error.contains(expected), "{error}");
     }
     let update = DynUpdates::values(json!({ "n": [] }));
-    let error = erased.update_state(saver, Config::thread("t"), vec![vec![update]]).await.unwrap_err().to_string();
+    let error =
+        erased.update_state(saver, Config::new().thread("t"), vec![vec![update]]).await.unwrap_err().to_string();
     assert!(error.contains("n` does not fit the channel: a list does not fit in a `u64`"), "{error}");
 }
 
@@ -141,7 +142,7 @@ mod commands {
         let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
         let erased = Desk::compile().erase(|_| Ok(()));
         let run = |input: DynInput| {
-            let mut run = DynRun::new(input, Config::thread("t"));
+            let mut run = DynRun::new(input, Config::new().thread("t"));
             run.saver = Some(saver.clone());
             run
         };
@@ -177,16 +178,16 @@ mod commands {
         let command = || Command::update(Case::update().log(["x"])).goto(Desk::read);
         let send = || Command::update(Case::update().log(["x"])).send(Desk::take, IpAddr::from([10, 0, 0, 7]));
         for error in [
-            durable.invoke(command(), Config::thread("t"), ()).await.unwrap_err(),
-            durable.invoke(send(), Config::thread("t"), ()).await.unwrap_err(),
-            Desk::compile().invoke(command(), Config::default(), ()).await.unwrap_err(),
-            Desk::compile().invoke(send(), Config::default(), ()).await.unwrap_err(),
+            durable.invoke(command()).thread("t").await.unwrap_err(),
+            durable.invoke(send()).thread("t").await.unwrap_err(),
+            Desk::compile().invoke(command()).await.unwrap_err(),
+            Desk::compile().invoke(send()).await.unwrap_err(),
         ] {
             assert!(error.to_string().contains("and nothing has run yet: begin with an input"), "{error}");
         }
         // Nothing was stored.
-        assert!(durable.states(Config::thread("t")).await.unwrap().is_empty());
+        assert!(durable.states("t").await.unwrap().is_empty());
         let begun = Command::update(Case::update().log(["x"]));
-        assert_eq!(durable.invoke(begun, Config::thread("t"), ()).await.unwrap().state().log, ["x", "read 1"]);
+        assert_eq!(durable.invoke(begun).thread("t").await.unwrap().state().log, ["x", "read 1"]);
     }
 }

@@ -4,8 +4,9 @@
 mod nested;
 mod pictures;
 
-use hier_core::graph::Place;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Place, Task};
 use hier_core::prelude::*;
+use hier_core::state::{DynState, Schema};
 use hier_draw::Draw;
 
 type Builder = GraphBuilder<DynState>;

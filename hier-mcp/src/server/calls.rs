@@ -52,7 +52,7 @@ impl Calls {
 
     /// Runs a thread until it ends or asks. Dropped, the run is cancelled.
     pub(crate) async fn run(&self, served: &Served, thread: &str, input: DynInput, tell: Option<DynTell>) -> Reached {
-        let mut run = DynRun::new(input, Config::thread(thread));
+        let mut run = DynRun::new(input, Config::new().thread(thread));
         run.saver = Some(self.saver.clone());
         if tell.is_some() {
             run.modes = vec![StreamMode::Custom, StreamMode::Updates];
@@ -84,7 +84,7 @@ impl Calls {
     }
 
     async fn still_open(&self, served: &Served, thread: &str) -> Result<Vec<Question>, RunError> {
-        let snapshot = served.graph.state(self.saver.clone(), Config::thread(thread)).await?;
+        let snapshot = served.graph.state(self.saver.clone(), Config::new().thread(thread)).await?;
         Ok(snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person()).collect())
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hier_agents::BaseState;
+use hier_agents::Effort;
 use hier_agents::prelude::*;
 use hier_models::Model;
 use hier_sqlite::Sqlite;
@@ -31,11 +31,11 @@ const CHILD: &str = "HIER_TEST_KILLED";
 async fn go(database: &Path, model: Model, is_new: bool) -> Outcome<BaseState> {
     let graph = Desk::compile().checkpointer(Sqlite::open(database).await.unwrap());
     let context = BaseContext::new(model);
-    let config = Config::thread("t");
+    let config = Config::new().thread("t");
     let run = if is_new {
-        graph.invoke(Message::user("go"), config, context).await
+        graph.invoke(Message::user("go")).config(config).context(context).await
     } else {
-        graph.invoke((), config, context).await
+        graph.invoke(()).config(config).context(context).await
     };
     run.unwrap()
 }

@@ -252,7 +252,7 @@ async fn a_map_is_answered_by_a_tool() {
     let answer = json!({ "content": [call], "stop_reason": "tool_use" });
     let server = Server::start([Reply::Whole(200, "", answer.to_string())]).await;
     let context = BaseContext::new(Model::anthropic("claude-sonnet-4-5").url(&server.url).key("k").retry(1));
-    let out = Planner::compile().invoke(Message::user("Plan."), Config::default(), context).await.unwrap();
+    let out = Planner::compile().invoke(Message::user("Plan.")).context(context).await.unwrap();
     let notes = HashMap::from([("a".to_owned(), "b".to_owned())]);
     assert_eq!(out.state().plan, Some(Plan { count: 2, notes }));
     let body = &server.asked()[0].body;

@@ -71,7 +71,7 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
         let what = model.name().to_owned();
         assert!(model.native_output(&OutputSpec::of::<Verdict>("verdict")), "{what}");
         let context = BaseContext::new(model.clone());
-        let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+        let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
         assert_eq!((out.ending(), &out.state().verdict), (Some(&AgentEnd::Answer), &Some(Verdict { accepted: true })));
         let body = &server.asked()[0].body;
         let shape = body.pointer(schema).unwrap_or_else(|| panic!("{what}: no schema in {body:#}"));
@@ -81,7 +81,7 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
 
         // Told otherwise, it is offered the tool, and what it says is an answer all the same.
         let context = BaseContext::new(model.with_native_output(false));
-        let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+        let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Answer), "{what}");
         let body = &server.asked()[1].body;
         assert!(body.pointer(schema).is_none() && body.to_string().contains("final_answer"), "{what}: {body:#}");
@@ -106,7 +106,7 @@ async fn other_models_are_offered_a_tool() {
     }
     let server = Server::start([Reply::Whole(200, "", chat(r#"{"accepted": true}"#).to_string())]).await;
     let context = BaseContext::new(Model::at(&server.url, "m"));
-    let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
+    let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Answer));
     let body = &server.asked()[0].body;
     assert!(body.get("response_format").is_none() && body.to_string().contains("final_answer"), "{body:#}");

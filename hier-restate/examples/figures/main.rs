@@ -26,7 +26,6 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use hier_core::graph::DynInput;
-use hier_core::prelude::Config;
 use hier_restate::{Client, RemoteGraph, loopback, register};
 use serde_json::json;
 
@@ -46,7 +45,7 @@ const TIMES: usize = 9;
 
 async fn hier(graph: &RemoteGraph, thread: &str, goal: u64) -> Result<(), Failed> {
     let input = DynInput::New(json!({ "at": 0, "goal": goal }));
-    let end = graph.invoke(input, Config::thread(thread).recursion_limit(1_000)).await?;
+    let end = graph.invoke(input).thread(thread).recursion_limit(1_000).await?;
     if end.state()["at"] != json!(goal) {
         return Err(format!("thread `{thread}` ended otherwise: {end:?}").into());
     }

@@ -2,7 +2,6 @@
 
 use futures_util::future::try_join_all;
 use hier_core::graph::DynInput;
-use hier_core::prelude::Config;
 use hier_restate::{Client, RemoteGraph, register};
 use serde_json::json;
 
@@ -42,8 +41,8 @@ impl Place<'_> {
         let before = self.site.spent(self.worker.id(), &self.relay).await?;
         let thread = |number| {
             let input = if kib > 0 { json!({ "goal": goal, "kib": kib }) } else { json!({ "at": 0, "goal": goal }) };
-            let config = Config::thread(format!("{name}-{number}")).recursion_limit(10_000);
-            graph.invoke(DynInput::New(input), config)
+            let thread = format!("{name}-{number}");
+            graph.invoke(DynInput::New(input)).thread(thread).recursion_limit(10_000).into_future()
         };
         try_join_all((0..threads).map(thread)).await?;
         let after = self.site.spent(self.worker.id(), &self.relay).await?;

@@ -5,7 +5,6 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hier_core::graph::DynInput;
-use hier_core::prelude::*;
 use hier_restate::{RemoteGraph, loopback, register};
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -85,7 +84,7 @@ pub(crate) async fn speedup(site: &Site, tasks: &RemoteGraph) -> Result<(), Fail
         for time in 0..4 {
             let begun = Instant::now();
             let input = DynInput::New(json!({ "at": 0, "goal": TASKS }));
-            let end = tasks.invoke(input, Config::thread(format!("scale-{count}-{time}"))).await?;
+            let end = tasks.invoke(input).thread(format!("scale-{count}-{time}")).await?;
             if !end.is_finished() {
                 return Err("the step does not end".into());
             }

@@ -58,10 +58,14 @@ impl Elsewhere for Cluster {
         listened: bool,
     ) -> (Vec<NewEvent>, Result<Outcome<Value>, ElsewhereError>) {
         if !listened {
-            return (Vec::new(), self.remote.invoke(input, config).await.map_err(error));
+            return (Vec::new(), self.remote.invoke(input).config(config).await.map_err(error));
         }
-        let mut stream =
-            self.remote.stream(&self.hub, input, config, [StreamMode::Values, StreamMode::Updates, StreamMode::Custom]);
+        let mut stream = self
+            .remote
+            .stream(&self.hub, input)
+            .config(config)
+            .modes([StreamMode::Values, StreamMode::Updates, StreamMode::Custom])
+            .start();
         let mut events = Vec::new();
         while let Some(told) = stream.next().await {
             match told {

@@ -52,11 +52,11 @@ async fn stored(name: &str) -> u64 {
 }
 
 async fn once(graph: &RemoteGraph, config: Config) {
-    assert!(graph.invoke(DynInput::New(json!({ "goal": 1 })), config).await.unwrap().is_finished());
+    assert!(graph.invoke(DynInput::New(json!({ "goal": 1 }))).config(config).await.unwrap().is_finished());
 }
 
 async fn run(graph: &RemoteGraph, goal: u64) {
-    let end = graph.invoke(DynInput::New(json!({ "goal": goal })), Config::thread("p").recursion_limit(1_000)).await;
+    let end = graph.invoke(DynInput::New(json!({ "goal": goal }))).thread("p").recursion_limit(1_000).await;
     let state = end.unwrap().into_state();
     assert_eq!((&state["at"], is_sound(&state)), (&json!(goal), true));
 }
@@ -96,8 +96,8 @@ async fn a_thread_without_history_takes_some_times_its_state() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_whose_time_has_passed_is_gone() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Writes::compile(), ())).await else { return };
-    once(&graph, Config::thread("long")).await;
-    let config = || Config::thread("short").time_to_live(Duration::from_secs(1));
+    once(&graph, Config::new().thread("long")).await;
+    let config = || Config::new().thread("short").time_to_live(Duration::from_secs(1));
     once(&graph, config()).await;
     assert_ne!(graph.state("short").await.unwrap().checkpoint, None);
     for _ in 0..600 {
@@ -118,7 +118,7 @@ async fn threads_are_listed_page_by_page() {
     let Some(graph) = serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ())).await else { return };
     let (_, admin) = server().expect("a server");
     for thread in ["b", "it's", "a"] {
-        once(&graph, Config::thread(thread)).await;
+        once(&graph, Config::new().thread(thread)).await;
     }
     assert_eq!(threads(&admin, &name, None, 2).await.unwrap(), ["a", "b"]);
     assert_eq!(threads(&admin, &name, Some("b"), 2).await.unwrap(), ["it's"]);

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hier_core::Result;
 use hier_core::graph::DynInput;
 use hier_core::prelude::*;
 use hier_restate::{Client, Endpoint, RemoteGraph, loopback, register};
@@ -293,7 +294,7 @@ async fn survive(nodes: usize, what: &[&str]) {
 
 /// Runs a thread to its end, and checks it.
 async fn finish(graph: &RemoteGraph, thread: &str) {
-    let outcome = graph.invoke(DynInput::New(json!({})), Config::thread(thread)).await.expect("the run ends");
+    let outcome = graph.invoke(DynInput::New(json!({}))).thread(thread).await.expect("the run ends");
     let rounds: Vec<u64> = (0..ROUNDS).collect();
     assert!(outcome.is_finished());
     assert_eq!(outcome.state(), &json!({ "done": ROUNDS * TASKS, "rounds": rounds }));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hier_core::Result;
 use hier_core::graph::DynInput;
 use hier_core::prelude::*;
 use hier_restate::{Error, Failure, RemoteGraph};
@@ -75,19 +76,19 @@ fn failure(error: Error) -> Failure {
 async fn what_is_too_large_is_refused_and_leaves_the_thread_as_it_was() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Grows::compile(), ()).max_payload(64 << 10)).await;
     let Some(graph) = graph else { return };
-    let config = || Config::thread("large");
-    let refused = graph.invoke(DynInput::New(json!({ "wanted": 100_000 })), config()).await.unwrap_err();
+    let config = || Config::new().thread("large");
+    let refused = graph.invoke(DynInput::New(json!({ "wanted": 100_000 }))).config(config()).await.unwrap_err();
     let refused = failure(refused);
     assert_eq!(refused.kind, "PayloadTooLarge");
     assert!(refused.message.contains("65536") && refused.message.contains("max_payload"), "{refused}");
     let state = graph.state(config()).await.unwrap();
     assert_eq!((&state.values["steps"], state.next), (&json!(1), vec!["grow".to_owned()]));
     // Made smaller, it goes on.
-    let end = graph.invoke(DynInput::New(json!({ "wanted": 10 })), config()).await.unwrap();
+    let end = graph.invoke(DynInput::New(json!({ "wanted": 10 }))).config(config()).await.unwrap();
     assert_eq!(end.state()["text"], json!("xxxxxxxxxx"));
     // An input is refused before anything is sent.
     let input = DynInput::New(json!({ "text": "x".repeat(17 << 20) }));
-    let error = failure(graph.invoke(input, Config::thread("none")).await.unwrap_err());
+    let error = failure(graph.invoke(input).thread("none").await.unwrap_err());
     assert_eq!(error.kind, "PayloadTooLarge");
     assert_eq!(graph.state("none").await.unwrap().checkpoint, None);
 }
@@ -105,8 +106,8 @@ async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&hier_restate::S
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_waits_for_a_time_or_a_signal_goes_on_by_itself() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Waits::compile(), ())).await else { return };
-    let config = Config::thread("w").sleep_in_place(Duration::ZERO);
-    let end = graph.invoke(DynInput::New(json!({ "wanted": 1 })), config).await.unwrap();
+    let config = Config::new().thread("w").sleep_in_place(Duration::ZERO);
+    let end = graph.invoke(DynInput::New(json!({ "wanted": 1 }))).config(config).await.unwrap();
     assert!(!end.is_finished());
     until(&graph, "w", |state| state.next == ["paid"]).await;
     let id = uuid::Uuid::new_v4();
@@ -122,12 +123,12 @@ async fn a_run_can_be_cancelled_and_taken_over_but_not_by_a_click() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await else { return };
     let begin = || {
         let graph = graph.clone();
-        tokio::spawn(async move { graph.invoke(DynInput::New(json!({})), Config::thread("s")).await })
+        tokio::spawn(async move { graph.invoke(DynInput::New(json!({}))).thread("s").await })
     };
     let first = begin();
     until(&graph, "s", |state| state.step > 1).await;
     let update = hier_core::graph::DynUpdates::values(json!({ "text": "no" })).as_node("work");
-    let refused = failure(graph.update_state(Config::thread("s"), update).await.unwrap_err());
+    let refused = failure(graph.update_state("s", update).await.unwrap_err());
     assert_eq!(refused.kind, "Busy");
     let second = begin();
     assert_eq!(failure(first.await.unwrap().unwrap_err()).kind, "Superseded");

@@ -60,7 +60,7 @@ async fn a_worker_does_no_more_at_once_than_it_was_told() {
     let context = room.clone();
     let graph = serve(|endpoint, name| endpoint.graph(name, Rush::compile(), context).at_once(AT_ONCE)).await;
     let Some(graph) = graph else { return };
-    let end = graph.invoke(DynInput::New(json!({})), Config::thread("rush")).await.unwrap();
+    let end = graph.invoke(DynInput::New(json!({}))).thread("rush").await.unwrap();
     assert_eq!(end.state(), &json!({ "done": TASKS }));
     assert_eq!(room.most.load(Ordering::SeqCst), AT_ONCE);
 }
@@ -84,7 +84,7 @@ async fn a_client_goes_on_at_another_node() {
     // The port was free, and nobody has it now.
     let nobody = loopback().await.unwrap().1;
     let client = Client::new(format!("http://{nobody}")).patience(Duration::from_secs(20)).another_ingress(ingress);
-    let end = client.graph(name).invoke(DynInput::New(json!({})), Config::thread("plain")).await.unwrap();
+    let end = client.graph(name).invoke(DynInput::New(json!({}))).thread("plain").await.unwrap();
     assert_eq!(end.state(), &json!({ "done": 1 }));
 }
 

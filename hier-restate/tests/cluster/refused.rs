@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::CancellationToken;
 use hier_core::graph::Runner as _;
 use hier_core::prelude::*;
 use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, RunClaim, RunStatus, RunStore};

@@ -62,7 +62,7 @@ async fn before() -> DeskUpdate {
     Desk::update().done(1)
 }
 
-async fn ask(run: &Run) -> Result<DeskUpdate> {
+async fn ask(run: &Run) -> hier_core::Result<DeskUpdate> {
     let answer: String = run.interrupt(&"may we?").await?;
     Ok(Desk::update().answer(answer))
 }
@@ -82,16 +82,16 @@ async fn steps_of_one_task_and_of_several_end_as_in_process() {
         let context = counted.clone();
         let graph = serve(|endpoint, name| endpoint.graph(name, Rounds::compile(), context).fan_out(fan_out.clone()));
         let Some(graph) = graph.await else { return };
-        let end = graph.invoke(new(json!({ "goal": 3 })), Config::thread("a")).await.unwrap();
+        let end = graph.invoke(new(json!({ "goal": 3 }))).thread("a").await.unwrap();
         assert!(end.is_finished());
         assert_eq!(end.state()["done"], json!(12), "{fan_out:?}");
         assert_eq!(end.state()["rounds"], json!([0, 1, 2]));
         assert_eq!(counted.load(Ordering::SeqCst), 12);
-        let history = graph.history(Config::thread("a"), ListQuery::default()).await.unwrap();
+        let history = graph.history("a", ListQuery::default()).await.unwrap();
         let steps: Vec<i64> = history.iter().map(|snapshot| snapshot.step).collect();
         assert_eq!(steps, (-1..=9).rev().collect::<Vec<i64>>());
         // A thread that has ended goes on with what it has.
-        let end = graph.invoke(new(json!({ "goal": 4 })), Config::thread("a")).await.unwrap();
+        let end = graph.invoke(new(json!({ "goal": 4 }))).thread("a").await.unwrap();
         assert_eq!(end.state()["rounds"], json!([0, 1, 2, 3]));
     }
 }
@@ -99,8 +99,8 @@ async fn steps_of_one_task_and_of_several_end_as_in_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Asks::compile(), ())).await else { return };
-    let config = || Config::thread("q");
-    let end = graph.invoke(new(json!({ "goal": 1 })), config()).await.unwrap();
+    let config = || Config::new().thread("q");
+    let end = graph.invoke(new(json!({ "goal": 1 }))).config(config()).await.unwrap();
     let Outcome::Interrupted(asked) = end else { panic!("{end:?}") };
     assert_eq!(asked.questions[0].value, json!("may we?"));
     let state = graph.state(config()).await.unwrap();
@@ -108,11 +108,11 @@ async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
 
     let mut command = DynCommand::default();
     command.resume = Some(json!("yes"));
-    let end = graph.invoke(DynInput::Command(command.clone()), config()).await.unwrap();
+    let end = graph.invoke(DynInput::Command(command.clone())).config(config()).await.unwrap();
     assert_eq!((end.is_finished(), &end.state()["answer"], &end.state()["done"]), (true, &json!("yes"), &json!(2)));
 
     // What is answered already is refused, and changes nothing.
-    let error = graph.invoke(DynInput::Command(command), config()).await.unwrap_err();
+    let error = graph.invoke(DynInput::Command(command)).config(config()).await.unwrap_err();
     let Error::Run(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.kind, "AnswerError");
 
@@ -125,7 +125,7 @@ async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
 async fn a_limit_counts_the_supersteps_of_all_turns() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Rounds::compile(), Arc::new(AtomicUsize::new(0)))).await;
     let Some(graph) = graph else { return };
-    let error = graph.invoke(new(json!({ "goal": 100 })), Config::thread("l").recursion_limit(10)).await.unwrap_err();
+    let error = graph.invoke(new(json!({ "goal": 100 }))).thread("l").recursion_limit(10).await.unwrap_err();
     let Error::Run(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.kind, "GraphRecursionError", "{failure}");
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_core::graph::{DynGraph, RunContext};
+use hier_core::Result;
+use hier_core::graph::{CompiledGraph, DynGraph, RunContext};
 use hier_core::prelude::*;
 use hier_core::runs::{MemoryRuns, RunStore};
 use hier_core::store::{MemoryStore, Store, StoreOptions};

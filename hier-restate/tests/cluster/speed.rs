@@ -19,7 +19,7 @@ async fn supersteps_of_one_task() {
     for round in 0..3 {
         let begun = Instant::now();
         let input = DynInput::New(json!({ "goal": 100, "at": 0 }));
-        let end = graph.invoke(input, Config::thread(format!("s{round}"))).await.unwrap();
+        let end = graph.invoke(input).thread(format!("s{round}")).await.unwrap();
         assert_eq!(end.state()["at"], json!(100));
         println!("a superstep of one task: {:.2} ms", begun.elapsed().as_secs_f64() * 10.0);
     }
@@ -31,7 +31,7 @@ async fn supersteps_of_eight_remote_tasks() {
     for round in 0..3 {
         let begun = Instant::now();
         let input = DynInput::New(json!({ "goal": 20, "at": 0 }));
-        let end = graph.invoke(input, Config::thread(format!("w{round}"))).await.unwrap();
+        let end = graph.invoke(input).thread(format!("w{round}")).await.unwrap();
         assert_eq!(end.state()["at"], json!(20));
         println!(
             "a round of a step of {WIDTH} remote tasks and two of one: {:.2} ms",

@@ -29,13 +29,14 @@ mod first {
         Case::update().text("one\ntwo")
     }
 
-    async fn ask(run: &Run) -> Result<CaseUpdate> {
+    async fn ask(run: &Run) -> hier_core::Result<CaseUpdate> {
         let answer: String = run.interrupt(&"good?").await?;
         Ok(Case::update().answer(answer))
     }
 }
 
 mod second {
+    use hier_core::Result;
     use hier_core::prelude::*;
 
     /// Version 1 had one text of all findings.
@@ -106,19 +107,19 @@ fn yes() -> DynInput {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_version_takes_over_what_it_can_migrate_and_refuses_the_rest() {
     let name = format!("review-{}", Uuid::new_v4().simple());
-    let config = || Config::thread("v");
+    let config = || Config::new().thread("v");
     let Some(graph) = serve_as(&name, |endpoint| endpoint.graph(&name, first::Review::compile(), ())).await else {
         return;
     };
-    let end = graph.invoke(DynInput::New(json!({})), config()).await.unwrap();
+    let end = graph.invoke(DynInput::New(json!({}))).config(config()).await.unwrap();
     assert_eq!(end.state()["text"], json!("one\ntwo"));
 
     serve_as(&name, |endpoint| endpoint.graph(&name, other::Review::compile(), ())).await;
-    let Error::Run(refused) = graph.invoke(yes(), config()).await.unwrap_err() else { panic!("it is refused") };
+    let Error::Run(refused) = graph.invoke(yes()).config(config()).await.unwrap_err() else { panic!("it is refused") };
     assert!(refused.message.contains("version"), "{refused}");
 
     serve_as(&name, |endpoint| endpoint.graph(&name, second::Review::compile(), ())).await;
-    let end = graph.invoke(yes(), config()).await.unwrap();
+    let end = graph.invoke(yes()).config(config()).await.unwrap();
     assert_eq!(end.state(), &json!({ "findings": ["one", "two", "closed"], "answer": "yes" }));
 }
 
@@ -131,14 +132,14 @@ async fn a_thread_in_a_database_goes_on_here_and_there() {
     let graph = serve(|endpoint, name| endpoint.graph(name, first::Review::compile(), ()).saver(kept)).await;
     let Some(graph) = graph else { return };
     // Begun in process, ended on the cluster.
-    let asked = local.invoke(first::Case::update(), Config::thread("a"), ()).await.unwrap();
+    let asked = local.invoke(first::Case::update()).thread("a").await.unwrap();
     assert!(!asked.is_finished());
-    let end = graph.invoke(yes(), Config::thread("a")).await.unwrap();
+    let end = graph.invoke(yes()).thread("a").await.unwrap();
     assert_eq!((end.is_finished(), &end.state()["answer"]), (true, &json!("yes")));
     // And the other way round.
-    let asked = graph.invoke(DynInput::New(json!({})), Config::thread("b")).await.unwrap();
+    let asked = graph.invoke(DynInput::New(json!({}))).thread("b").await.unwrap();
     assert!(!asked.is_finished());
-    let end = local.invoke(Command::resume("no"), Config::thread("b"), ()).await.unwrap();
+    let end = local.invoke(Command::resume("no")).thread("b").await.unwrap();
     assert_eq!((end.is_finished(), end.state().answer.as_str()), (true, "no"));
     assert_eq!(graph.state("b").await.unwrap().values["answer"], json!("no"));
 }

@@ -2,6 +2,8 @@
 
 use hier_agents::prelude::*;
 use hier_agents::{ChatRequest, RunModel};
+use hier_core::Result;
+use hier_core::message::ToolCall;
 use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};

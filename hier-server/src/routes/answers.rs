@@ -74,7 +74,7 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
 /// the run says so.
 async fn asked_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<String>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
-    let config = Config::thread(&new.thread).checkpoint(checkpoint);
+    let config = Config::new().thread(&new.thread).checkpoint(checkpoint);
     let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;
     let open = snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
     Ok(snapshot.checkpoint.map(|_| open.map(|question| question.id).collect()))

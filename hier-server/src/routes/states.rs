@@ -67,7 +67,7 @@ impl Address {
     }
 
     fn config(&self, thread: &str) -> Config {
-        let config = Config::thread(thread).namespace(self.namespace.clone());
+        let config = Config::new().thread(thread).namespace(self.namespace.clone());
         match self.checkpoint {
             Some(id) => config.checkpoint(id),
             None => config,
@@ -327,7 +327,7 @@ async fn changed(
     let (saver, thread): (Arc<dyn Checkpointer>, _) = (log.clone(), &*row.id);
     let bad = |error: RunError| fault::graph(&error);
     let at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?;
-    let snapshot = served.graph.state(saver, Config::thread(thread)).await.map_err(bad)?;
+    let snapshot = served.graph.state(saver, Config::new().thread(thread)).await.map_err(bad)?;
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
@@ -369,5 +369,5 @@ pub(crate) async fn apply_supersteps(
     };
     let typed = supersteps.into_iter().map(|step| step.updates.into_iter().map(update).collect());
     let typed: Vec<Vec<DynUpdates>> = typed.collect::<ApiResult<_>>()?;
-    change(caller, served, thread, Config::thread(&*thread.id), typed).await.map(|_| ())
+    change(caller, served, thread, Config::new().thread(&*thread.id), typed).await.map(|_| ())
 }

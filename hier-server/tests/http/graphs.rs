@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
+use hier_core::message::ToolCall;
 use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::json;

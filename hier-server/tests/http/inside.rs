@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::Durability;
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::runs::{Cancel, Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
 use hier_core::store::MemoryStore;
@@ -174,7 +175,7 @@ async fn a_thread_with_tasks_to_apply_is_not_told_to_be_idle() {
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["beside"]);
     let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
     let mut dying =
-        DynRun::new(DynInput::New(json!({ "n": 1.0 })), Config::thread(&*thread).durability(Durability::Sync));
+        DynRun::new(DynInput::New(json!({ "n": 1.0 })), Config::new().thread(&*thread).durability(Durability::Sync));
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
     let beside = Beside::compile().erase(|_| Ok(()));
     assert!(beside.run(dying).await.expect("it runs").is_finished());

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_server::Server;
 use serde_json::{Value, json};
 

@@ -23,7 +23,7 @@ graph! {
     Keeps<Case> = Graph { nodes: [ask], edges: [START >> ask >> END] }
 }
 
-async fn ask(run: &Run) -> Result<CaseUpdate> {
+async fn ask(run: &Run) -> hier_core::Result<CaseUpdate> {
     let answer: Value = run.interrupt(&"what?").await?;
     Ok(Case::update().log([answer]).messages(Message::assistant("noted").with_id("a")))
 }

@@ -49,10 +49,10 @@ use crate::session::{FakeOperator, Session, Trace};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let saver = MemorySaver::new();
 /// let billing = Billing::compile();
-/// billing.clone().checkpointer(saver.clone()).invoke(Invoice::update().net(100), Config::thread("1"), 19).await?;
+/// billing.clone().checkpointer(saver.clone()).invoke(Invoice::update().net(100)).thread("1").context(19).await?;
 ///
 /// let report = Replay::new(&billing, saver.clone(), |_turn| || 19).run().await?;
 /// assert!(report.is_unchanged(), "{report}");
@@ -152,8 +152,8 @@ where
     /// Runs the turns of a thread again.
     async fn thread(&self, thread: &str) -> Result<Vec<ReplayedTurn>, SaverError> {
         let graph = self.graph.clone().checkpointer(self.saver.clone());
-        let initial = graph.state(Config::thread(format!("{thread}#replay-none"))).await;
-        let states = graph.states(Config::thread(thread)).await;
+        let initial = graph.state(format!("{thread}#replay-none")).await;
+        let states = graph.states(thread).await;
         let (initial, states) = match (initial, states) {
             (Ok(initial), Ok(states)) => (initial.values, states),
             (Err(error), _) | (_, Err(error)) => {
@@ -182,7 +182,7 @@ where
         self.saver.copy_thread(&turn.thread, &copy).await?;
         let mut session = Session::new(&self.graph, (self.context)(turn))
             .saver(self.saver.clone())
-            .config(Config::thread(&*copy))
+            .config(Config::new().thread(&*copy))
             .operator(answering(answers, self.operator.clone()))
             .let_time_pass(Duration::MAX)
             .starting_at(*input);
@@ -209,7 +209,7 @@ where
             return Vec::new(); // the turn was cut off, and now goes on to its end
         }
         let latest = ListQuery { limit: Some(1), ..ListQuery::default() };
-        match session.graph().history(Config::thread(copy), latest).await {
+        match session.graph().history(copy, latest).await {
             Ok(states) => {
                 let now = states.first().map_or(&turn.before, |state| &state.values);
                 compare::channels(turn.after(), now, &self.ignored)

@@ -267,20 +267,20 @@ async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outco
     let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, Keeps::WithCommits));
     let update = |text: &str| DynUpdates::values(json!({ "log": [text], "answer": text })).as_node("first");
     let steps = vec![vec![update("a")], vec![update("b")]];
-    graph.update_state(log.clone(), Config::thread("t"), steps).await.map_err(Failure::unexpected)?;
-    let read = graph.state(log.clone(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    graph.update_state(log.clone(), Config::new().thread("t"), steps).await.map_err(Failure::unexpected)?;
+    let read = graph.state(log.clone(), Config::new().thread("t")).await.map_err(Failure::unexpected)?;
     same("what is read", &read.values["log"], &json!(["in", "first", "second", "a", "b"]))?;
     same("the last", &read.values["answer"], &json!("b"))?;
     same("what runs next", &read.next, &vec!["second".to_owned()])?;
     // Nothing of it is there yet.
     let stored =
-        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+        graph.state(store.clone().as_checkpointer(), Config::new().thread("t")).await.map_err(Failure::unexpected)?;
     same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
     log.settle(Some(index), None).await?;
     store.release(&lease).await?;
     let stored =
-        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+        graph.state(store.clone().as_checkpointer(), Config::new().thread("t")).await.map_err(Failure::unexpected)?;
     same("what is stored", &(&stored.values, stored.checkpoint), &(&read.values, read.checkpoint))?;
     let row = thread(&store, "t").await?;
     same("the index", &(row.status, row.values.as_ref()), &(ThreadStatus::Interrupted, Some(&read.values)))

@@ -94,7 +94,7 @@ where
         Self {
             graph: graph.clone().checkpointer(MemorySaver::new()),
             context: Arc::new(context),
-            config: Config::thread("test"),
+            config: Config::new().thread("test"),
             operator: FakeOperator::new(),
             clock: None,
             patience: None,
@@ -186,7 +186,7 @@ where
         if let Some(checkpoint) = self.from.take() {
             config = config.checkpoint(checkpoint);
         }
-        let mut events = self.graph.stream(input, config, (self.context)(), Recorder::MODES);
+        let mut events = self.graph.stream(input).config(config).context((self.context)()).modes(Recorder::MODES);
         while let Some(event) = events.next().await {
             recorder.note(&event?);
         }

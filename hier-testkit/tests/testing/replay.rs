@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hier_agents::prelude::*;
-use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::{Result, StateUpdate};
 use hier_testkit::{Change, FakeOperator, Replay, ReplayReport, ScriptedModel};
 use serde_json::{Value, json};
 
@@ -108,10 +108,10 @@ async fn stored() -> MemorySaver {
     let saver = MemorySaver::new();
     let graph = First::compile().checkpointer(saver.clone());
     for (amount, by) in [(10, "Ada"), (20, "Bob")] {
-        let config = || Config::thread("17");
-        assert!(!graph.invoke(Case::update().amount(amount), config(), ()).await.unwrap().is_finished());
-        assert!(!graph.invoke(Command::resume(by), config(), ()).await.unwrap().is_finished());
-        assert!(graph.invoke(Command::resume("in ink"), config(), ()).await.unwrap().is_finished());
+        let config = || Config::new().thread("17");
+        assert!(!graph.invoke(Case::update().amount(amount)).config(config()).await.unwrap().is_finished());
+        assert!(!graph.invoke(Command::resume(by)).config(config()).await.unwrap().is_finished());
+        assert!(graph.invoke(Command::resume("in ink")).config(config()).await.unwrap().is_finished());
     }
     saver
 }
@@ -171,10 +171,10 @@ async fn each_kind_of_change_is_told() {
 async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_changed_is_not() {
     let saver = MemorySaver::new();
     let graph = First::compile().checkpointer(saver.clone());
-    let _ = graph.invoke(Case::update().amount(1), Config::thread("waits"), ()).await.unwrap();
-    let _ = graph.invoke(Case::update().amount(2), Config::thread("edited"), ()).await.unwrap();
+    let _ = graph.invoke(Case::update().amount(1)).thread("waits").await.unwrap();
+    let _ = graph.invoke(Case::update().amount(2)).thread("edited").await.unwrap();
     let edit = StateUpdate::update(Case::update().amount(3)).as_node("Sign");
-    graph.update_state(Config::thread("edited"), edit).await.unwrap();
+    graph.update_state("edited", edit).await.unwrap();
     let report =
         Replay::new(&First::compile(), saver.clone(), |_| || ()).threads(["waits", "edited"]).run().await.unwrap();
     assert!(report.is_unchanged(), "{report}");
@@ -186,8 +186,8 @@ async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_chang
 #[tokio::test]
 async fn what_was_cut_off_is_compared_as_far_as_it_came() {
     let saver = MemorySaver::new();
-    let config = Config::thread("1").interrupt_before(["Sign"]);
-    let _ = First::compile().checkpointer(saver.clone()).invoke(Case::update(), config, ()).await.unwrap();
+    let config = Config::new().thread("1").interrupt_before(["Sign"]);
+    let _ = First::compile().checkpointer(saver.clone()).invoke(Case::update()).config(config).await.unwrap();
     let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     assert!(report.is_unchanged(), "{report}");
     let report = Replay::new(&Broken::compile(), saver, |_| || ()).run().await.unwrap();
@@ -247,7 +247,7 @@ async fn a_conversation_is_replayed_with_what_the_model_said_then() {
     let desk = Desk::compile().checkpointer(saver.clone());
     for text in ["Hello?", "What is with order 3?"] {
         let context = BaseContext::new(model.clone());
-        assert!(desk.invoke(Message::user(text), Config::thread("1"), context).await.unwrap().is_finished());
+        assert!(desk.invoke(Message::user(text)).thread("1").context(context).await.unwrap().is_finished());
     }
     let report = Replay::new(&Desk::compile(), saver, |turn| {
         let said = turn.after().messages.iter().skip(turn.before.messages.len());

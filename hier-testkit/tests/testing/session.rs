@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Usage, ask_operator};
+use hier_core::Result;
 use hier_testkit::{Clock, FakeOperator, ScriptedModel, Session, Trace};
 use serde_json::json;
 
@@ -172,7 +173,7 @@ async fn a_second_run_is_the_next_turn() {
     session.say("Hello?").await.assert_finished();
     let run = session.say("Bye.").await;
     assert_eq!(run.assert_finished().messages.len(), 4);
-    assert_eq!(session.graph().state(Config::thread("test")).await.unwrap().values.messages.len(), 4);
+    assert_eq!(session.graph().state("test").await.unwrap().values.messages.len(), 4);
 }
 
 #[tokio::test]

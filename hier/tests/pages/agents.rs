@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use hier::agent::layer::{Emails, ModelCall, ModelReply, NextModel};
-use hier::agent::{AgentBuilder, ChatModel, ChatRequest, ChatResponse, ToolAnswer, ToolSpec, Toolset};
+use hier::agent::layer::{Emails, Fallback, Layer, Limit, ModelCall, ModelReply, NextModel, Redact};
+use hier::agent::{
+    AgentBuilder, ChatModel, ChatRequest, ChatResponse, Compact, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset,
+};
 use hier::async_trait;
+use hier::message::ToolCall;
 use hier::prelude::*;
+use hier::state::{Values, wants_tools};
 
-async fn first() -> Result<()> {
+async fn first() -> hier::Result<()> {
     use hier::prelude::*;
 
     graph! {
@@ -25,8 +29,7 @@ async fn first() -> Result<()> {
     }
 
     let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-    let out =
-        Support::compile().invoke(Message::user("What is the weather in Rome?"), Config::default(), context).await?;
+    let out = Support::compile().invoke(Message::user("What is the weather in Rome?")).context(context).await?;
     println!("{}", out.state().current_agent_report);
     Ok(())
 }
@@ -67,11 +70,11 @@ impl Toolset for Crm {
         "crm"
     }
 
-    async fn tools(&self) -> Result<Arc<[ToolSpec]>> {
+    async fn tools(&self) -> hier::Result<Arc<[ToolSpec]>> {
         Ok([].into())
     }
 
-    async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
+    async fn call(&self, call: &ToolCall, _: &Run) -> hier::Result<ToolAnswer> {
         Ok(ToolAnswer::Refused(call.name.clone()))
     }
 }
@@ -118,7 +121,7 @@ pub struct Review {
     verdict: Option<Verdict>,
 }
 
-fn built() -> Result<()> {
+fn built() -> hier::Result<()> {
     let judge = AgentBuilder::<Review>::new("judge")
         .system(|state: &Review| format!("You judge the {}.", state.kind))
         .tool(lookup::TOOL)
@@ -181,16 +184,14 @@ mod hierarchy {
         /// The tax year.
         year: u16,
         run: &Run<BaseContext>, // injected: the model never sees it
-    ) -> Result<String> {
+    ) -> hier::Result<String> {
         run.emit(format!("looks up {year}"));
         Ok("7 %".to_owned())
     }
 
-    async fn run() -> Result<()> {
+    async fn run() -> hier::Result<()> {
         let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-        let out = Desk::compile_as_root()
-            .invoke(Message::user("File the return of case 17."), Config::default(), context)
-            .await?;
+        let out = Desk::compile_as_root().invoke(Message::user("File the return of case 17.")).context(context).await?;
         Ok(())
     }
 }
@@ -219,7 +220,7 @@ mod nodes {
         }
     }
 
-    async fn think(state: &Chat, run: &Run<Desk>) -> Result<ChatUpdate> {
+    async fn think(state: &Chat, run: &Run<Desk>) -> hier::Result<ChatUpdate> {
         let question = run.model()?.ask(&state.messages).system("You help customers.");
         Ok(Chat::update().messages(question.tools(tools![lookup, refund]).await?.message))
     }
@@ -251,7 +252,7 @@ struct Cached(Answers);
 
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Cached {
-    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>> {
+    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> hier::Result<ModelReply<S>> {
         if let Some(known) = self.0.find(&call.request) {
             return Ok(ModelReply::answer(known));
         }

@@ -19,13 +19,13 @@ async fn worker(context: ()) -> Result<(), hier::restate::Error> {
     hier::restate::Endpoint::new().graph("desk", Desk::compile(), context).serve("127.0.0.1:9080").await
 }
 
-async fn program() -> Result<()> {
+async fn program() -> hier::Result<()> {
     let desk = hier::restate::Client::new("http://127.0.0.1:8080").graph("desk");
-    let end = desk.invoke(DynInput::New(json!({ "order": 17 })), Config::thread("order-17")).await?;
+    let end = desk.invoke(DynInput::New(json!({ "order": 17 }))).thread("order-17").await?;
     Ok(())
 }
 
-async fn in_front(context: ()) -> Result<()> {
+async fn in_front(context: ()) -> hier::Result<()> {
     use hier::restate::{Client, Hub, Runner};
     use hier::server::Server;
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use hier::checkpoint::SaverError;
+use hier::checkpoint::{Key, SaverError};
+use hier::graph::{CompiledGraph, Signal};
 use hier::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -13,12 +14,12 @@ struct Filing {
     year: u16,
 }
 
-fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
+fn from_v1(stored: &mut Map<String, Value>) -> hier::Result<()> {
     stored.insert("year".to_owned(), json!(2025)); // came with version 2
     Ok(())
 }
 
-fn from_v2(stored: &mut Map<String, Value>) -> Result<()> {
+fn from_v2(stored: &mut Map<String, Value>) -> hier::Result<()> {
     if let Some(title) = stored.remove("name") {
         // not every map has it
         stored.insert("title".to_owned(), title);
@@ -32,20 +33,20 @@ graph! {
 
 async fn assess() {}
 
-async fn first() -> Result<()> {
+async fn first() -> hier::Result<()> {
     let review = Review::compile().checkpointer(Sqlite::open("review.db").await?);
-    let outcome = review.invoke(Filing::update().title("2026"), Config::thread("case-17"), ()).await?;
+    let outcome = review.invoke(Filing::update().title("2026")).thread("case-17").await?;
     Ok(())
 }
 
-async fn options(key: &str, url: &str) -> Result<()> {
+async fn options(key: &str, url: &str) -> hier::Result<()> {
     let saver = Postgres::options().schema("desk").compress().encrypt(&Key::from_hex(key)?).connect(url).await?;
     saver.migrate().await?; // makes the tables, or brings them up to date; several processes may call it at once
     Ok(())
 }
 
-async fn going_on(review: CompiledGraph<Filing>) -> Result<()> {
-    let outcome = review.invoke((), Config::thread("case-17"), ()).await?;
+async fn going_on(review: CompiledGraph<Filing>) -> hier::Result<()> {
+    let outcome = review.invoke(()).thread("case-17").await?;
     Ok(())
 }
 
@@ -62,16 +63,16 @@ struct Receipt {
 struct Bank;
 
 impl Bank {
-    async fn charge(&self, order: &Order) -> Result<Receipt> {
+    async fn charge(&self, order: &Order) -> hier::Result<Receipt> {
         Ok(Receipt { number: 7 })
     }
 }
 
-async fn fetch(url: &String) -> Result<String> {
+async fn fetch(url: &String) -> hier::Result<String> {
     Ok(url.clone())
 }
 
-async fn steps(run: &Run, bank: Bank, order: Order) -> Result<Vec<String>> {
+async fn steps(run: &Run, bank: Bank, order: Order) -> hier::Result<Vec<String>> {
     let mut pages = Vec::new();
     let receipt = run.step("charge", async || bank.charge(&order).await).await?;
     for url in &order.links {
@@ -97,18 +98,18 @@ struct Invoice {
     decision: Option<Decision>,
 }
 
-async fn ask(state: &Invoice, run: &Run) -> Result<InvoiceUpdate> {
+async fn ask(state: &Invoice, run: &Run) -> hier::Result<InvoiceUpdate> {
     let decision: Decision = run.interrupt(&Question { pay: state.amount }).await?;
     Ok(Invoice::update().decision(decision))
 }
 
-async fn by_id(graph: CompiledGraph<Invoice>, config: Config, id: &str) -> Result<()> {
-    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)]), config, ()).await?; // by id
+async fn by_id(graph: CompiledGraph<Invoice>, config: Config, id: &str) -> hier::Result<()> {
+    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).config(config).await?; // by id
     Ok(())
 }
 
-async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> Result<()> {
-    let outcome = graph.invoke(Command::resume(Decision::Yes), config, ()).await?; // the only question
+async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> hier::Result<()> {
+    let outcome = graph.invoke(Command::resume(Decision::Yes)).config(config).await?; // the only question
     Ok(())
 }
 
@@ -121,7 +122,7 @@ enum Paid {
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-async fn timers(run: &Run, question: Question, evening: SystemTime) -> Result<()> {
+async fn timers(run: &Run, question: Question, evening: SystemTime) -> hier::Result<()> {
     run.sleep(WEEK).await?; // or `sleep_until(time)`
     let ok = run.interrupt(&question).until(evening, false).await?; // a default for a question that nobody answers
     let receipt: Receipt = run.signal("paid").await?;
@@ -129,7 +130,7 @@ async fn timers(run: &Run, question: Question, evening: SystemTime) -> Result<()
     Ok(())
 }
 
-async fn signals(graph: CompiledGraph<Invoice>, receipt: Receipt) -> Result<()> {
+async fn signals(graph: CompiledGraph<Invoice>, receipt: Receipt) -> hier::Result<()> {
     graph.send("order-7", Signal::new("paid", &receipt)).await?; // now, before, or a week later, from any process
     Ok(())
 }
@@ -155,16 +156,16 @@ mod inbox {
         Support<Chat> = Agent { system: "You answer customers.", inbox: messages }
     }
 
-    async fn tell() -> Result<()> {
+    async fn tell() -> hier::Result<()> {
         let graph = Support::compile().checkpointer(MemorySaver::new());
         graph.send("case-17", "The customer called again.").await?; // what the channel takes, or one item of it
         Ok(())
     }
 }
 
-async fn back(graph: CompiledGraph<Filing>) -> Result<()> {
-    let now = graph.state(Config::thread("case-17")).await?;
-    let past = graph.states(Config::thread("case-17")).await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
+async fn back(graph: CompiledGraph<Filing>) -> hier::Result<()> {
+    let now = graph.state("case-17").await?;
+    let past = graph.states("case-17").await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The code of `docs/guide.md`.
 
+use hier::CancellationToken;
 use hier::prelude::*;
 use hier::store::SqliteStore;
 use serde_json::json;
@@ -15,10 +16,10 @@ graph! {
 
 async fn assess() {}
 
-async fn running(token: CancellationToken, input: FilingUpdate, context: ()) -> Result<()> {
+async fn running(token: CancellationToken, input: FilingUpdate, context: ()) -> hier::Result<()> {
     let graph = Review::compile();
-    let config = Config::thread("case-17").recursion_limit(50).max_concurrency(8).cancel(token);
-    let outcome = graph.invoke(input, config, context).await?;
+    let config = Config::new().thread("case-17").recursion_limit(50).max_concurrency(8).cancel(token);
+    let outcome = graph.invoke(input).config(config).context(context).await?;
     Ok(())
 }
 
@@ -44,7 +45,7 @@ mod memory {
 
     use hier::store::{Search, StoreExt};
 
-    async fn greet(state: &Visit, run: &Run) -> Result<VisitUpdate> {
+    async fn greet(state: &Visit, run: &Run) -> hier::Result<VisitUpdate> {
         let store = run.store()?;
         let tastes: Option<Taste> = store.get_as(["users", &state.user], "tastes").await?;
         store.put(["users", &state.user], "tastes", &Taste { likes: vec!["figs".into()], stars: 5 }).await?;
@@ -52,7 +53,7 @@ mod memory {
         Ok(Visit::update().is_known(tastes.is_some()).alike(others.len()))
     }
 
-    async fn stored() -> Result<()> {
+    async fn stored() -> hier::Result<()> {
         let graph = Greet::compile().store(SqliteStore::open("desk.db").await?);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The code of `docs/mcp.md`.
 
+use hier::CancellationToken;
 use hier::mcp::{Client, Server};
 use hier::prelude::*;
 
@@ -21,7 +22,7 @@ async fn lookup(order: u32) -> String {
     format!("{order}: 30 euros")
 }
 
-fn clients(token: &str) -> Result<()> {
+fn clients(token: &str) -> hier::Result<()> {
     type Chat = BaseState;
 
     let crm = Client::stdio("crm", "/usr/local/bin/crm-server")
@@ -51,7 +52,7 @@ mod server {
 
     async fn file() {}
 
-    async fn serve(context: (), token: &str, stop: CancellationToken) -> Result<()> {
+    async fn serve(context: (), token: &str, stop: CancellationToken) -> hier::Result<()> {
         Server::new().graph("desk", Desk::compile(), context).serve_stdio().await?;
         Server::new()
             .graph("desk", Desk::compile(), context)
@@ -62,12 +63,12 @@ mod server {
         Ok(())
     }
 
-    fn router(context: (), stop: CancellationToken) -> Result<()> {
+    fn router(context: (), stop: CancellationToken) -> hier::Result<()> {
         let router = Server::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
         Ok(())
     }
 
-    async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> Result<()> {
+    async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> hier::Result<()> {
         let server = hier::server::Server::new().graph("desk", Desk::compile(), context);
         let tools = Server::new().graph("desk", Desk::compile(), context).router(server.stopping())?;
         server.routes(tools).auth(tokens).serve("127.0.0.1:8123").await?;

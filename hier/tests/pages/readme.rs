@@ -1,17 +1,18 @@
 //! The code of `README.md`.
 
 use hier::prelude::*;
+use hier::state::RemainingSteps;
 
 mod program {
     use super::*;
     use hier::prelude::*;
 
     #[tokio::main]
-    async fn main() -> Result<()> {
+    async fn main() -> hier::Result<()> {
         let desk = FilingDesk::compile_as_root().checkpointer(Sqlite::open("desk.db").await?);
         let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
         let input = Filing::update().messages(Message::user("File the return of case 17."));
-        match desk.invoke(input, Config::thread("case-17"), context).await? {
+        match desk.invoke(input).thread("case-17").context(context).await? {
             Outcome::Finished(filing) => println!("{}", filing.base.current_agent_report),
             Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answered later: Command::resume(…)
             Outcome::Stopped(stopped) => println!("{}", stopped.reason),
@@ -37,7 +38,7 @@ mod agent {
         format!("sunny in {city}")
     }
 
-    async fn serve(context: BaseContext) -> Result<()> {
+    async fn serve(context: BaseContext) -> hier::Result<()> {
         hier::server::Server::new()
             .graph("support", Support::compile(), context)
             .database("sqlite:desk.db")
@@ -54,7 +55,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn of(document: &str) -> Result<Self> {
+    fn of(document: &str) -> hier::Result<Self> {
         match document.trim() {
             "" => Err(NodeError::permanent("the document is empty")),
             text => Ok(Self { text: text.to_owned() }),
@@ -106,7 +107,7 @@ graph! {
     }
 }
 
-async fn fetch(Sent(doc): Sent<String>) -> Result<FilingUpdate> {
+async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
     // `?` works on every error
     Ok(Filing::update().findings([Finding::of(&doc)?]))
 }

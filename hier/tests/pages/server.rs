@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier::CancellationToken;
 use hier::prelude::*;
 use hier::runs::{EventQuery, NewRun, Request, RunStore};
 use hier::worker::Worker;
@@ -17,7 +18,7 @@ graph! {
     Support<BaseState> = Agent { system: "You answer customers." }
 }
 
-async fn serve(context: BaseContext, token: &str) -> Result<()> {
+async fn serve(context: BaseContext, token: &str) -> hier::Result<()> {
     use hier::server::auth::{Tokens, User};
 
     hier::server::Server::new()
@@ -35,7 +36,7 @@ graph! {
 
 async fn assess() {}
 
-async fn work(stop: CancellationToken) -> Result<()> {
+async fn work(stop: CancellationToken) -> hier::Result<()> {
     let store = Arc::new(Sqlite::open("desk.db").await?);
     let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.run_until(stop.clone()));
@@ -45,7 +46,7 @@ async fn work(stop: CancellationToken) -> Result<()> {
     Ok(())
 }
 
-async fn follow(store: Arc<Sqlite>, last: u64) -> Result<()> {
+async fn follow(store: Arc<Sqlite>, last: u64) -> hier::Result<()> {
     let mut changes = store.bell().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;

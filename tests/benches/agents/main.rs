@@ -12,6 +12,8 @@ use hier_agents::{AgentBuilder, Messages, Subagent, SubagentPolicy};
 use hier_sqlite::Sqlite;
 
 use hier_agents::prelude::*;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -54,8 +56,13 @@ async fn time(desk: &CompiledGraph<BaseState, BaseContext>, history: &Messages) 
         Message::calls("", [ToolCall { name: name.to_owned(), args, id: times.len().to_string() }])
     });
     let context = BaseContext::new(model.without_requests());
-    let config = Config::default().recursion_limit(10_000);
-    let out = desk.invoke(BaseState::update().messages(history.clone()), config, context).await.expect("a run");
+    let config = Config::new().recursion_limit(10_000);
+    let out = desk
+        .invoke(BaseState::update().messages(history.clone()))
+        .config(config)
+        .context(context)
+        .await
+        .expect("a run");
     assert_eq!(out.state().current_agent_report, "done");
     let asked = asked.lock().expect("the times");
     (asked[CALLS as usize] - asked[0]) / CALLS
@@ -98,9 +105,9 @@ async fn tool_calls(counter: &CompiledGraph<BaseState, BaseContext>, calls: u64)
         _ => Message::assistant("done"),
     });
     let context = BaseContext::new(model.without_requests());
-    let config = Config::default().recursion_limit(100_000);
+    let config = Config::new().recursion_limit(100_000);
     let begun = Instant::now();
-    let out = counter.invoke(Message::user("count"), config, context).await.expect("a run");
+    let out = counter.invoke(Message::user("count")).config(config).context(context).await.expect("a run");
     assert_eq!(out.state().messages.len() as u64, 2 * calls + 2);
     begun.elapsed() / u32::try_from(calls).unwrap_or(u32::MAX)
 }
@@ -130,16 +137,22 @@ fn turns(criterion: &mut Criterion) {
             let (mut spent, mut left) = (Duration::ZERO, times);
             while left > 0 {
                 thread += 1;
-                let config = Config::thread(format!("chat-{thread}"));
+                let config = Config::new().thread(format!("chat-{thread}"));
                 let talk = (0..50).flat_map(|_| [Message::user("and?"), Message::assistant("yes")]);
                 let input = BaseState::update().messages(talk.chain([Message::user("go")]).collect::<Vec<_>>());
-                let _ = runtime.block_on(chat.invoke(input, config.clone(), context.clone())).expect("a run");
+                let _ = runtime
+                    .block_on(chat.invoke(input).config(config.clone()).context(context.clone()).into_future())
+                    .expect("a run");
                 let turns = left.min(50);
                 let begun = Instant::now();
                 runtime.block_on(async {
                     for _ in 0..turns {
-                        let out =
-                            chat.invoke(Message::user("and?"), config.clone(), context.clone()).await.expect("a run");
+                        let out = chat
+                            .invoke(Message::user("and?"))
+                            .config(config.clone())
+                            .context(context.clone())
+                            .await
+                            .expect("a run");
                         assert!(out.is_finished());
                     }
                 });

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use hier_agents::prelude::*;
+use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_postgres::Postgres;
 use hier_sqlite::Sqlite;
@@ -31,9 +32,9 @@ fn step(
             for _ in 0..iterations {
                 thread += 1;
                 let input = Counter { goal: STEPS, ..Counter::default() };
-                let config = Config::thread(format!("{name}-{thread}")).durability(durability);
+                let config = Config::new().thread(format!("{name}-{thread}")).durability(durability);
                 let start = Instant::now();
-                let outcome = runtime.block_on(graph.invoke(input, config, ())).expect("a run");
+                let outcome = runtime.block_on(graph.invoke(input).config(config).into_future()).expect("a run");
                 assert!(outcome.is_finished());
                 spent += start.elapsed() / STEPS;
             }

@@ -42,7 +42,7 @@ pub(crate) fn benches(_criterion: &mut Criterion) {
         let mut count = 0;
         for turn in 0..TURNS {
             let input = Talk::update().messages(Message::user(text(turn + 1_000_000)));
-            let outcome = graph.invoke(input, Config::thread("talk"), ()).await.expect("a turn");
+            let outcome = graph.invoke(input).thread("talk").await.expect("a turn");
             count = outcome.state().messages.len();
         }
         drop(graph);

@@ -22,8 +22,8 @@ pub(crate) fn benches(criterion: &mut Criterion) {
             bencher.to_async(&runtime).iter_batched(
                 || (fresh(), input.clone()),
                 |(graph, input)| async move {
-                    let config = Config::thread("t").recursion_limit(2_000);
-                    let outcome = graph.invoke(input, config, ()).await.expect("a run");
+                    let config = Config::new().thread("t").recursion_limit(2_000);
+                    let outcome = graph.invoke(input).config(config).await.expect("a run");
                     assert_eq!(outcome.state().count, STEPS);
                     graph
                 },

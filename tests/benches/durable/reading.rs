@@ -22,11 +22,11 @@ fn read(criterion: &mut Criterion, runtime: &tokio::runtime::Runtime, name: &str
     for checkpoints in [10, 1_000] {
         let input = Counter { goal: checkpoints, ..Counter::default() };
         let thread = format!("t{checkpoints}");
-        let outcome = runtime.block_on(graph.invoke(input, Config::thread(&thread), ())).expect("a run");
+        let outcome = runtime.block_on(graph.invoke(input).thread(&thread).into_future()).expect("a run");
         assert!(outcome.is_finished());
         group.bench_function(format!("{name}, {checkpoints} checkpoints"), |bencher| {
             bencher.to_async(runtime).iter(|| async {
-                let state = graph.state(Config::thread(&thread)).await.expect("a state");
+                let state = graph.state(&thread).await.expect("a state");
                 assert_eq!(state.values.count, checkpoints);
             });
         });

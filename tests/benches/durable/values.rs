@@ -6,6 +6,7 @@ use criterion::Criterion;
 use hier_agents::prelude::*;
 use hier_agents::{Message, Messages};
 use hier_core::checkpoint::codec;
+use hier_core::message::ToolCall;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 

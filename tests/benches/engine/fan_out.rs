@@ -56,8 +56,7 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.throughput(Throughput::Elements(102));
     let graph = FanOut::compile();
     group.bench_function("hier", |b| {
-        b.to_async(&runtime)
-            .iter(|| async { graph.invoke(Sum { total: 0, items: 1 }, Config::default(), ()).await.expect("it ends") });
+        b.to_async(&runtime).iter(|| async { graph.invoke(Sum { total: 0, items: 1 }).await.expect("it ends") });
     });
     group.finish();
 
@@ -66,9 +65,7 @@ pub(crate) fn benches(c: &mut Criterion) {
     for items in [1_000, 10_000, 100_000] {
         group.throughput(Throughput::Elements(items));
         group.bench_function(BenchmarkId::from_parameter(items), |b| {
-            b.to_async(&runtime).iter(|| async {
-                graph.invoke(Sum { total: 0, items }, Config::default(), ()).await.expect("it ends")
-            });
+            b.to_async(&runtime).iter(|| async { graph.invoke(Sum { total: 0, items }).await.expect("it ends") });
         });
     }
     group.finish();

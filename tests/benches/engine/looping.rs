@@ -48,7 +48,9 @@ graph! {
 
 /// The floors.
 mod by_hand {
-    use super::{Counter, CounterUpdate, Future, Next, Pin, Update, Values, black_box, first, next, second, third};
+    use hier_core::state::{Update, Values};
+
+    use super::{Counter, CounterUpdate, Future, Next, Pin, black_box, first, next, second, third};
 
     type Node = for<'a> fn(&'a Counter) -> Pin<Box<dyn Future<Output = CounterUpdate> + Send + 'a>>;
 
@@ -114,8 +116,8 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.bench_function("by hand", |b| b.to_async(&runtime).iter(|| by_hand::run(black_box(limit))));
     group.bench_function("hier", |b| {
         b.to_async(&runtime).iter(|| async {
-            let config = Config::default().recursion_limit(20_000);
-            graph.invoke(Counter { count: 0, limit: black_box(limit) }, config, ()).await.expect("the loop ends")
+            let config = Config::new().recursion_limit(20_000);
+            graph.invoke(Counter { count: 0, limit: black_box(limit) }).config(config).await.expect("the loop ends")
         });
     });
     group.finish();
@@ -126,7 +128,7 @@ pub(crate) fn benches(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.to_async(&runtime).iter(|| async {
                 let input = Bulky { bulk: vec![1; bytes], count: 0 };
-                graph.invoke(input, Config::default(), ()).await.expect("the loop ends")
+                graph.invoke(input).await.expect("the loop ends")
             });
         });
     }

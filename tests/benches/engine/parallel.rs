@@ -52,14 +52,14 @@ pub(crate) fn benches(c: &mut Criterion) {
     group.bench_function("8 tasks of 10 ms of work", |b| {
         b.to_async(&runtime).iter(|| async {
             let input = Load { tasks: 8, millis: 10, done: 0 };
-            graph.invoke(input, Config::default(), ()).await.expect("it ends")
+            graph.invoke(input).await.expect("it ends")
         });
     });
     let graph = Wait::compile();
     group.bench_function("16 tasks that wait 20 ms", |b| {
         b.to_async(&runtime).iter(|| async {
             let input = Load { tasks: 16, millis: 20, done: 0 };
-            graph.invoke(input, Config::default(), ()).await.expect("it ends")
+            graph.invoke(input).await.expect("it ends")
         });
     });
     group.finish();

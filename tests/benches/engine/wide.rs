@@ -57,13 +57,11 @@ pub(crate) fn benches(c: &mut Criterion) {
     let mut group = c.benchmark_group("1,000 steps");
     let graph = narrow::Steps::compile();
     group.bench_function("3 channels", |b| {
-        b.to_async(&runtime)
-            .iter(|| async { graph.invoke(narrow::Channels::update(), Config::default(), ()).await.expect("it ends") });
+        b.to_async(&runtime).iter(|| async { graph.invoke(narrow::Channels::update()).await.expect("it ends") });
     });
     let graph = wide::Steps::compile();
     group.bench_function("300 channels", |b| {
-        b.to_async(&runtime)
-            .iter(|| async { graph.invoke(wide::Channels::update(), Config::default(), ()).await.expect("it ends") });
+        b.to_async(&runtime).iter(|| async { graph.invoke(wide::Channels::update()).await.expect("it ends") });
     });
     group.finish();
 }

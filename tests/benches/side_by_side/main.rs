@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hier_agents::prelude::*;
+use hier_core::graph::Graph;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -122,9 +123,9 @@ where
     CounterUpdate: hier_core::graph::GraphInput<Counter, G::Input>,
 {
     let graph = G::compile();
-    let config = Config::default().recursion_limit(100_000);
+    let config = Config::new().recursion_limit(100_000);
     best(20, || async {
-        let outcome = graph.invoke(input.clone(), config.clone(), ()).await;
+        let outcome = graph.invoke(input.clone()).config(config.clone()).await;
         assert!(outcome.is_ok_and(|outcome| outcome.is_finished()), "the workload must finish");
     })
     .await

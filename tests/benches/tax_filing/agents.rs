@@ -2,6 +2,7 @@
 
 use hier_agents::TodoList;
 use hier_agents::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tax {

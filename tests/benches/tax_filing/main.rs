@@ -92,10 +92,10 @@ async fn measure(saver: Saver, positions: usize, times: usize) -> Result<Row, Bo
         }
         let model = ScriptedModel::new(script::script(positions)).without_requests();
         let context = BaseContext::new(model.clone());
-        let config = if saver == Saver::None { Config::default() } else { Config::thread("case") };
+        let config = if saver == Saver::None { Config::default() } else { Config::new().thread("case") };
         let config = config.recursion_limit(positions * 8 + 100);
         let begin = Instant::now();
-        let outcome = root.invoke(Tax::update(), config, context).await?;
+        let outcome = root.invoke(Tax::update()).config(config).context(context).await?;
         row.best = row.best.min(begin.elapsed());
         check(&outcome, &model, positions);
         drop(root);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use serde_json::{Value, json};
 
 const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];

@@ -216,7 +216,7 @@ async fn command(place: &dyn Elsewhere, config: Config, given: &Given) -> Result
 }
 
 async fn config(place: &dyn Elsewhere, thread: &str, call: &Call) -> Result<Config, String> {
-    let mut config = Config::thread(thread).recursion_limit(call.recursion_limit);
+    let mut config = Config::new().thread(thread).recursion_limit(call.recursion_limit);
     if let Some(durability) = call.durability {
         config = config.durability(durability);
     }
@@ -276,7 +276,7 @@ async fn answer(scenario: &Hierarchy, place: &dyn Elsewhere, listened: bool) -> 
     let context = model.clone();
     let erased = graph.erase(move |_| Ok(hier_agents::BaseContext::new(context.clone())));
     let prefix = place.put(Arc::new(erased)).await;
-    let config = Config::thread(prefix).recursion_limit(scenario.recursion_limit);
+    let config = Config::new().thread(prefix).recursion_limit(scenario.recursion_limit);
     let (_, ended) = place.run(DynInput::New(Value::Object(scenario.input.clone())), config, listened).await;
     let prompts: Vec<Value> = model.requests().iter().map(hierarchy_run::prompt).collect();
     let (last, error) = match ended {

@@ -39,12 +39,18 @@ async fn answer(
 ) -> Result<Value, String> {
     let model = ScriptedModel::new(scenario.script.iter().map(reply));
     let input = update(&DynBaseState::initial(schema), scenario.input.clone()).map_err(|error| error.to_string())?;
-    let config = Config::default().recursion_limit(scenario.recursion_limit);
+    let config = Config::new().recursion_limit(scenario.recursion_limit);
     let context = BaseContext::new(model.clone());
     let end = if streamed {
-        graph.stream(input, config, context, [StreamMode::Values, StreamMode::Updates]).outcome().await
+        graph
+            .stream(input)
+            .config(config)
+            .context(context)
+            .modes([StreamMode::Values, StreamMode::Updates])
+            .outcome()
+            .await
     } else {
-        graph.invoke(input, config, context).await
+        graph.invoke(input).config(config).context(context).await
     };
     let prompts: Vec<Value> = model.requests().iter().map(prompt).collect();
     let (last, error) = match &end {

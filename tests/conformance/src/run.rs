@@ -118,7 +118,7 @@ fn resume(answer: &Value) -> Command<DynState> {
 /// The place that a call addresses.
 async fn config(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Config, RunError> {
     // The events are taken as they come; the bound only says how far the run may be ahead.
-    let mut config = Config::thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
+    let mut config = Config::new().thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
     if let Some(durability) = call.durability {
         config = config.durability(durability);
     }
@@ -147,7 +147,7 @@ async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &C
 /// Runs the graph and writes down its events and how it ended.
 async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, given: Given, config: Config) -> (Value, Value) {
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
-    let mut events = graph.stream(given, config, (), modes);
+    let mut events = graph.stream(given).config(config).modes(modes);
     let mut record = Record::new(scenario);
     while let Some(event) = events.next().await {
         match event {
@@ -165,7 +165,7 @@ async fn quietly(graph: &CompiledGraph<DynState>, call: &Call) -> Value {
         Err(error) => return Value::from(error.to_string()),
     };
     match given(graph, call).await {
-        Ok(Some(given)) => end(&graph.invoke(given, config, ()).await),
+        Ok(Some(given)) => end(&graph.invoke(given).config(config).await),
         Ok(None) => saved(graph, call, config).await,
         Err(error) => Value::from(error),
     }

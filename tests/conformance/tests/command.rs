@@ -327,7 +327,7 @@ fn failures_of_a_run_are_differences() {
     let calls = |changes: Value| says("failures", scenario(&changes)).1;
     let lines = calls(json!({ "calls": [{ "invoke": null }] }));
     assert!(
-        lines.contains(r#"error, expected null, got {"kind":"run","message":"graph `root` was given no input"#),
+        lines.contains(r#"error, expected null, got {"kind":"run","message":"graph `root` has no input"#),
         "{lines}"
     );
     let lines = calls(json!({ "calls": [{ "invoke": { "log": 3 } }] }));

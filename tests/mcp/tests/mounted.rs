@@ -75,7 +75,7 @@ async fn a_tool_is_called_at_the_server_that_serves_the_graph() {
         &client(&url, "secret"),
         [Message::call("book", json!({"place": "Rome"})), Message::assistant("It is booked.")],
     );
-    let out = Helper::compile().invoke(Message::user("Book a room."), Config::default(), context).await.unwrap();
+    let out = Helper::compile().invoke(Message::user("Book a room.")).context(context).await.unwrap();
     let answer: Value = serde_json::from_str(&answers(&out)[0]).unwrap();
     assert_eq!(answer, json!({"place": "Rome", "booking": "a room in Rome"}));
 
@@ -101,7 +101,7 @@ async fn a_call_ends_with_the_server() {
     let calls = Calls::default();
     let (running, url) = serve(&calls).await;
     let context = desk(&client(&url, "secret"), [Message::call("wait", json!({})), Message::assistant("Done.")]);
-    let call = async move { Helper::compile().invoke(Message::user("Wait."), Config::default(), context).await };
+    let call = async move { Helper::compile().invoke(Message::user("Wait.")).context(context).await };
     let call = tokio::spawn(call);
     calls.begun.notified().await;
     running.stop().await.unwrap();

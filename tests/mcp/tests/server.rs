@@ -7,6 +7,8 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::{CancellationToken, Result};
 use hier_mcp::{Client, McpError, SealKey, Server};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
@@ -317,14 +319,16 @@ async fn an_agent_of_hier_calls_a_graph_of_hier_and_passes_the_questions_on() ->
     let url = serve(server(&office)).await;
     let client = Client::http("office", url).only(["book"]).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());
-    let thread = || Config::thread("t");
+    let thread = || Config::new().thread("t");
     let context = || desk(&client, [Message::call("book", json!({"place": "Rome"}))]);
-    let out = helper.invoke(Message::user("Go."), thread(), context()).await?;
+    let out = helper.invoke(Message::user("Go.")).config(thread()).context(context()).await?;
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions[0].value["message"], "How many nights in Rome?");
-    assert!(!helper.invoke(Command::resume(json!({"nights": 4})), thread(), context()).await?.is_finished());
+    assert!(
+        !helper.invoke(Command::resume(json!({"nights": 4}))).config(thread()).context(context()).await?.is_finished()
+    );
     let done = desk(&client, [Message::assistant("Done.")]);
-    let out = helper.invoke(Command::resume(json!({"decision": "approve"})), thread(), done).await?;
+    let out = helper.invoke(Command::resume(json!({"decision": "approve"}))).config(thread()).context(done).await?;
     let said: Value = serde_json::from_str(&answers(&out)[0]).unwrap();
     assert_eq!(said["booking"], "4 nights in Rome");
     assert_eq!((office.begun.load(Ordering::SeqCst), office.booked.load(Ordering::SeqCst)), (1, 1));

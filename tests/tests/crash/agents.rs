@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer, ListQuery, codec};
-use hier_core::graph::Mail;
+use hier_core::StateUpdate;
+use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
+use hier_core::graph::{CompiledGraph, Mail};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -103,7 +104,7 @@ impl Thread<'_> {
         let sent = self.sent.clone();
         self.place.runtime.block_on(async {
             let graph = clerk(&name).await;
-            let config = || Config::thread(&*thread).when_running(WhenRunning::TakeOver);
+            let config = || Config::new().thread(&*thread).when_running(WhenRunning::TakeOver);
             let end: Desk = graph.state(config()).await.expect("the thread can be read").values;
             assert_eq!(end.base.messages.iter().map(Message::text).collect::<Vec<_>>(), expected());
             assert_eq!(end.answers, 2 * TURNS as u64, "what a layer writes is stored with the answer");
@@ -114,7 +115,7 @@ impl Thread<'_> {
             let undone = StateUpdate::update(Desk::update().compaction(None));
             graph.update_state(config(), undone).await.expect("it can be undone");
             let next = Message::user(format!("turn {}", TURNS + 1));
-            let end = graph.invoke(next, config(), Site::new(None)).await.expect("it goes on");
+            let end = graph.invoke(next).config(config()).context(Site::new(None)).await.expect("it goes on");
             assert_eq!(end.state().notes, sent, "each is taken once, in order");
             assert_eq!(graph.waiting(&*thread).await.expect("its mail").len(), 0);
             assert!(end.state().base.compaction.is_some(), "it is made shorter anew");
@@ -130,7 +131,8 @@ async fn fork(graph: &CompiledGraph<Desk, Site>, config: Config) {
     assert!(states.iter().all(|state| fits(&state.values)));
     let past = states.iter().rfind(|state| state.values.base.compaction.is_some() && !state.next.is_empty());
     let past = past.expect("one in the middle of a turn");
-    let end = graph.invoke((), past.config.clone(), Site::new(None)).await.expect("it goes on from there");
+    let end =
+        graph.invoke(()).config(past.config.clone()).context(Site::new(None)).await.expect("it goes on from there");
     let said: Vec<String> = end.state().base.messages.iter().map(Message::text).collect();
     assert!(said.len().is_multiple_of(4) && expected().starts_with(&said), "{said:?}");
 }

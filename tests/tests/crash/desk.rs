@@ -8,11 +8,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hier_agents::layer::{ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
-use hier_agents::{Body, ChatModel, ChatRequest, ChatResponse, ModelError};
-use hier_core::async_trait;
+use hier_agents::{Body, ChatModel, ChatRequest, ChatResponse, Compact, ModelError};
 use hier_core::checkpoint::WhenRunning;
+use hier_core::message::ToolCall;
+use hier_core::{Durability, async_trait};
 use serde_json::json;
 
 use crate::place::open;
@@ -99,7 +100,7 @@ impl Layer<Desk, Site> for Counted {
         &self,
         call: ModelCall<'_, Desk, Site>,
         next: NextModel<'_, Desk, Site>,
-    ) -> Result<ModelReply<Desk>> {
+    ) -> hier_core::Result<ModelReply<Desk>> {
         Ok(next.call(call).await?.write(Desk::update().answers(1)))
     }
 }
@@ -156,17 +157,21 @@ fn run() {
     runtime.expect("a runtime").block_on(async {
         let graph = Clerk::compile().checkpointer(open(&told(PLACE)).await);
         let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
-        let config = Config::thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
+        let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
         let site = Site::new(Some(told(LOG).into()));
         println!("\nready");
         loop {
             let now = graph.state(config.clone()).await.expect("the thread can be read");
             let turns = now.values.base.messages.iter().filter(|message| message.text().starts_with("turn ")).count();
             let out = match (now.is_finished(), turns) {
-                (false, _) => graph.invoke((), config.clone(), site.clone()).await,
+                (false, _) => graph.invoke(()).config(config.clone()).context(site.clone()).await,
                 (true, TURNS) => break,
                 (true, turns) => {
-                    graph.invoke(Message::user(format!("turn {}", turns + 1)), config.clone(), site.clone()).await
+                    graph
+                        .invoke(Message::user(format!("turn {}", turns + 1)))
+                        .config(config.clone())
+                        .context(site.clone())
+                        .await
                 }
             };
             assert!(out.unwrap_or_else(|error| panic!("{error}")).is_finished());

@@ -10,6 +10,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 
 use crate::place::{Place, open};
@@ -85,12 +86,15 @@ fn run() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let graph = Outer::compile().checkpointer(open(&told(PLACE)).await);
-        let config = Config::thread(told(THREAD)).when_running(WhenRunning::TakeOver);
+        let config = Config::new().thread(told(THREAD)).when_running(WhenRunning::TakeOver);
         let log = Some(PathBuf::from(told(LOG)));
         let begun = graph.state(config.clone()).await.expect("the thread can be read").checkpoint.is_some();
         println!("\nready");
-        let end =
-            if begun { graph.invoke((), config, log).await } else { graph.invoke(Work::update(), config, log).await };
+        let end = if begun {
+            graph.invoke(()).config(config).context(log).await
+        } else {
+            graph.invoke(Work::update()).config(config).context(log).await
+        };
         assert!(end.unwrap_or_else(|error| panic!("{error}")).is_finished());
         println!("\nfinished");
     });

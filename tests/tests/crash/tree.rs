@@ -184,7 +184,7 @@ impl<'a> Thread<'a> {
         let (name, thread) = (self.place.name(), self.name.clone());
         let state: Tree = self.place.runtime.block_on(async {
             let graph = CrashTree::compile().checkpointer(open(&name).await);
-            let state = graph.state(Config::thread(thread)).await.expect("the thread can be read");
+            let state = graph.state(thread).await.expect("the thread can be read");
             assert_eq!(state.next, Vec::<String>::new());
             state.values
         });

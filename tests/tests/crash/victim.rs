@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::{MemorySaver, WhenRunning};
+use hier_core::{Durability, Result};
 
 /// How a victim is told what to do.
 pub(crate) const PLACE: &str = "HIER_CRASH_PLACE";
@@ -123,11 +124,12 @@ fn reply(question: &serde_json::Value) -> Command<Tree> {
 /// The state at the end of a run that nobody disturbs.
 pub(crate) async fn undisturbed() -> Tree {
     let graph = CrashTree::compile().checkpointer(MemorySaver::new());
-    let config = Config::thread("undisturbed");
-    let mut outcome = graph.invoke(Tree::update(), config.clone(), Site::default()).await.expect("it runs");
+    let config = Config::new().thread("undisturbed");
+    let mut outcome =
+        graph.invoke(Tree::update()).config(config.clone()).context(Site::default()).await.expect("it runs");
     while let Outcome::Interrupted(interrupted) = outcome {
         let answer = reply(&interrupted.questions[0].value);
-        outcome = graph.invoke(answer, config.clone(), Site::default()).await.expect("it goes on");
+        outcome = graph.invoke(answer).config(config.clone()).context(Site::default()).await.expect("it goes on");
     }
     outcome.into_state()
 }
@@ -143,15 +145,15 @@ fn run() {
         let graph = CrashTree::compile().checkpointer(super::place::open(&told(PLACE)).await);
         let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
         // Whoever ran the thread before was killed, and holds it until its lease has run out.
-        let config = Config::thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
+        let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
         let delay = Duration::from_micros(told(DELAY).parse().expect("microseconds"));
         let site = Site { log: Some(told(LOG).into()), delay };
         let open = graph.state(config.clone()).await.expect("the thread can be read");
         println!("\nready");
         let outcome = match (open.checkpoint, open.questions.first()) {
-            (None, _) => graph.invoke(Tree::update(), config, site).await,
-            (Some(_), Some(question)) => graph.invoke(reply(&question.value), config, site).await,
-            (Some(_), None) => graph.invoke((), config, site).await,
+            (None, _) => graph.invoke(Tree::update()).config(config).context(site).await,
+            (Some(_), Some(question)) => graph.invoke(reply(&question.value)).config(config).context(site).await,
+            (Some(_), None) => graph.invoke(()).config(config).context(site).await,
         };
         match outcome.unwrap_or_else(|error| panic!("{error}")) {
             Outcome::Finished(state) => println!("\nfinished {}", serde_json::to_string(&state).expect("it is JSON")),

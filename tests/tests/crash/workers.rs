@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
-use hier_core::CancellationToken;
 use hier_core::runs::{
     EventQuery, LogEvent, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, StreamMode, ThreadQuery,
     ThreadStatus,
 };
+use hier_core::{CancellationToken, Durability};
 use hier_worker::Worker;
 use serde_json::json;
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::{Durability, Result, async_trait};
 use proptest::prelude::*;
 
 use crate::machine::{Law, check};
@@ -75,7 +76,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn config(&self) -> Config {
-        Config::thread(self.thread).durability(self.durability)
+        Config::new().thread(self.thread).durability(self.durability)
     }
 }
 
@@ -138,11 +139,11 @@ macro_rules! program {
                 async fn turn(&self, at: Place<'_>, next: Log, asks: Asks) -> Result<(), RunError> {
                     let input = Case::update().next(next);
                     let input = input.work_asks(asks == Asks::Work).beside_asks(asks == Asks::Beside);
-                    graph(at).invoke(input, at.config(), ()).await.map(drop)
+                    graph(at).invoke(input).config(at.config()).await.map(drop)
                 }
 
                 async fn answer(&self, at: Place<'_>) -> Result<(), RunError> {
-                    graph(at).invoke(Command::resume("yes"), at.config(), ()).await.map(drop)
+                    graph(at).invoke(Command::resume("yes")).config(at.config()).await.map(drop)
                 }
 
                 async fn read(&self, at: Place<'_>) -> Result<Seen, RunError> {

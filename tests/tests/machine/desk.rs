@@ -8,14 +8,15 @@
 //! * each message of the inbox is in the conversation or waits, once.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest};
-use hier_core::StateSnapshot;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, Strategy as Keeping, WhenRunning};
+use hier_core::{Durability, StateSnapshot};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -103,7 +104,8 @@ impl Machine {
     }
 
     fn config(&self) -> Config {
-        Config::thread(&self.thread)
+        Config::new()
+            .thread(&self.thread)
             .durability(self.durability)
             .when_running(WhenRunning::Wait(Duration::from_secs(20)))
     }
@@ -142,7 +144,7 @@ impl Machine {
             Operation::DecideAgain => {
                 let Some(id) = self.decided.clone() else { return Ok(()) };
                 let again = Command::answers([(id, Approval::Approve)]);
-                let again = self.desk.invoke(again, self.config(), self.office.clone()).await;
+                let again = self.desk.invoke(again).config(self.config()).context(self.office.clone()).await;
                 check(again.is_err(), || "a second decision was taken".to_owned())?;
                 let after = self.state().await?;
                 check(after.checkpoint == state.checkpoint, || "a second decision has changed the thread".to_owned())
@@ -181,10 +183,10 @@ impl Machine {
         input: impl hier_core::graph::GraphInput<Filing, hier_core::graph::Whole> + 'static,
         lives: Lives,
     ) -> Law {
-        let mut run = Box::pin(self.desk.invoke(input, self.config(), self.office.clone()));
+        let mut run = self.desk.invoke(input).config(self.config()).context(self.office.clone()).into_future();
         let ended = match lives {
             None => Some(run.await),
-            Some(polls) => polled(run.as_mut(), polls).await,
+            Some(polls) => polled(Pin::new(&mut run), polls).await,
         };
         match ended {
             // The next run waits until the killed one has let go of the thread.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hier_agents::prelude::*;
-use hier_core::branch_off;
 use hier_core::checkpoint::{Claim, Prune, Strategy as Keeping, WhenRunning};
+use hier_core::{Durability, branch_off};
 use uuid::Uuid;
 
 use crate::model::{Turn, UNCHANGED, seed};
@@ -95,7 +95,8 @@ impl Machine {
     }
 
     pub(crate) fn config_of(&self, thread: &str) -> Config {
-        Config::thread(thread)
+        Config::new()
+            .thread(thread)
             .durability(self.durability)
             .at(self.world.now())
             .when_running(WhenRunning::Wait(Duration::from_secs(20)))

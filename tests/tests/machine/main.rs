@@ -40,7 +40,7 @@ mod zoo;
 use std::path::Path;
 use std::sync::Arc;
 
-use hier_agents::prelude::*;
+use hier_core::Durability;
 use hier_core::checkpoint::MemorySaver;
 use hier_postgres::Postgres;
 use hier_sqlite::Sqlite;

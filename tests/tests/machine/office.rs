@@ -3,9 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hier_agents::layer::{Fallback, Limit, Redact};
 use hier_agents::prelude::*;
-use hier_agents::{ChatModel, ChatRequest, ChatResponse, Messages, ModelError, ToolErrors, Usage};
+use hier_agents::{ChatModel, ChatRequest, ChatResponse, Compact, Messages, ModelError, ToolErrors, Usage};
 use hier_core::async_trait;
+use hier_core::graph::{CompiledGraph, Retry};
+use hier_core::message::ToolCall;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -393,6 +396,6 @@ async fn record(what: String, why: String) -> String {
 
 /// Fails.
 #[tool]
-async fn breaks(what: String, why: String) -> Result<String> {
+async fn breaks(what: String, why: String) -> hier_core::Result<String> {
     Err(NodeError::new(format!("{what} breaks: {why}")))
 }

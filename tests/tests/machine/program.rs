@@ -1,6 +1,7 @@
 //! The graph: a step of Sends, a join, a subgraph of each kind. Compiled for each version of the state beside it.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 
 use super::state::{Case, CaseUpdate, keeps};
 use crate::world::{Item, Kind, World};

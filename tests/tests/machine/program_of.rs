@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
-use hier_core::graph::Signal;
+use hier_core::graph::{CompiledGraph, Signal};
+use hier_core::{StateUpdate, async_trait};
 use uuid::Uuid;
 
 use crate::talk::{Talked, opening, seen};
@@ -127,19 +127,24 @@ macro_rules! program {
         impl Program for $name {
             async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError> {
                 let input = $version::state::Case::update().turn(turn).items(items).talk(opening(turn));
-                self.graph.invoke(input, config, self.world.clone()).await.map(drop)
+                self.graph.invoke(input).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn go_on(&self, config: Config) -> Result<(), RunError> {
-                self.graph.invoke((), config, self.world.clone()).await.map(drop)
+                self.graph.invoke(()).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn answer(&self, config: Config, answer: String) -> Result<(), RunError> {
-                self.graph.invoke(Command::resume(answer), config, self.world.clone()).await.map(drop)
+                self.graph.invoke(Command::resume(answer)).config(config).context(self.world.clone()).await.map(drop)
             }
 
             async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError> {
-                self.graph.invoke(Command::answers([(id, answer)]), config, self.world.clone()).await.map(drop)
+                self.graph
+                    .invoke(Command::answers([(id, answer)]))
+                    .config(config)
+                    .context(self.world.clone())
+                    .await
+                    .map(drop)
             }
 
             async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError> {

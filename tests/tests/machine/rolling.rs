@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
-use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, Posted, Saved};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{
     Cancel, MemoryRuns, MultitaskStrategy, NewRun, NewThread, Request, RunQuery, RunStatus, RunStore, ThreadStatus,
 };
+use hier_core::{CancellationToken, Durability};
 use hier_postgres::Postgres;
 use hier_sqlite::Sqlite;
 use hier_worker::Worker;
@@ -64,7 +64,7 @@ async fn first(run: &Run<Gates>) -> CaseUpdate {
     Case::update().log(["first".to_owned()])
 }
 
-async fn second(case: &Case, run: &Run<Gates>) -> Result<CaseUpdate> {
+async fn second(case: &Case, run: &Run<Gates>) -> hier_core::Result<CaseUpdate> {
     let said = match &*case.what {
         "answer" => run.interrupt::<String>(&"sure?").await?,
         "signal" => run.signal::<String>("go").await?,

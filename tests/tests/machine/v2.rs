@@ -34,7 +34,7 @@ pub(crate) mod state {
     }
 
     #[allow(clippy::unnecessary_wraps)] // migrations can fail
-    fn from_v1(stored: &mut Map<String, Value>) -> Result<()> {
+    fn from_v1(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
         for (old, new) in [("notes", "remarks"), ("zoo", "animals")] {
             if let Some(value) = stored.remove(old) {
                 stored.insert(new.to_owned(), value);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use uuid::Uuid;
 
 use crate::talk::Talk;

@@ -1,6 +1,7 @@
 //! A joke about each of several subjects, side by side, and the best of them.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -35,9 +36,7 @@ async fn best(state: &Comedy, run: &Run<BaseContext>) -> Result<ComedyUpdate> {
 #[tokio::test]
 async fn the_best_joke() -> Result<()> {
     let model = ScriptedModel::new([r#"["lions"]"#, "Lions lie.", "Lions lie."].map(Message::assistant));
-    let out = JokeContest::compile()
-        .invoke(Comedy::update().topic("animals"), Config::default(), BaseContext::new(model))
-        .await?;
+    let out = JokeContest::compile().invoke(Comedy::update().topic("animals")).context(BaseContext::new(model)).await?;
     assert_eq!((out.state().jokes.len(), &*out.state().best), (1, "Lions lie."));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Plans, does one step after the other, and plans anew after each, until it can answer.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_testkit::ScriptedModel;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -63,7 +64,7 @@ async fn plans_and_executes() -> Result<()> {
         Message::assistant(r#"{"value": {"Response": "Sexten"}}"#),
     ]);
     let question = Trip::update().input("What is the hometown of the winner?");
-    let out = PlanAndExecute::compile().invoke(question, Config::default(), BaseContext::new(model)).await?;
+    let out = PlanAndExecute::compile().invoke(question).context(BaseContext::new(model)).await?;
     assert_eq!(out.state().response.as_deref(), Some("Sexten"));
     Ok(())
 }

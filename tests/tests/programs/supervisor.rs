@@ -27,7 +27,7 @@ async fn web_search(query: String) -> String {
 }
 
 #[tokio::test]
-async fn two_workers() -> Result<()> {
+async fn two_workers() -> hier_core::Result<()> {
     let steps = [("research", "task"), ("web_search", "query")]
         .map(|(tool, arg)| Message::call(tool, json!({ arg: "headcounts" })));
     let sum =
@@ -35,7 +35,8 @@ async fn two_workers() -> Result<()> {
     let said = |text| [Message::assistant(text)];
     let script = steps.into_iter().chain(said("found")).chain(sum).chain(said("1675317")).chain(said("1675317 people"));
     let out = Supervisor::compile()
-        .invoke(Message::user("How many?"), Config::default(), BaseContext::new(ScriptedModel::new(script)))
+        .invoke(Message::user("How many?"))
+        .context(BaseContext::new(ScriptedModel::new(script)))
         .await?;
     assert_eq!(out.state().messages.last().map(Message::text).as_deref(), Some("1675317 people"));
     Ok(())

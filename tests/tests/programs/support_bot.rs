@@ -2,7 +2,9 @@
 
 use hier_agents::Approval;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::state::wants_tools;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -43,11 +45,11 @@ async fn a_refund_is_approved() -> Result<()> {
     let call = |tool: &str| Message::call(tool, json!({ "order": 7 }));
     let model = ScriptedModel::new([call("lookup"), call("refund"), Message::assistant("Your money is on its way.")]);
     let bot = Support::compile().checkpointer(MemorySaver::new());
-    let (thread, context) = (Config::thread("customer-1"), BaseContext::new(model));
+    let (thread, context) = (Config::new().thread("customer-1"), BaseContext::new(model));
     let question = Chat::update().messages(Message::user("My order 7 is broken!"));
-    let asked = bot.invoke(question, thread.clone(), context.clone()).await?;
+    let asked = bot.invoke(question).config(thread.clone()).context(context.clone()).await?;
     assert!(matches!(&asked, Outcome::Interrupted(asked) if asked.questions.len() == 1));
-    let out = bot.invoke(Command::resume(Approval::Approve), thread, context).await?;
+    let out = bot.invoke(Command::resume(Approval::Approve)).config(thread).context(context).await?;
     assert_eq!(out.state().refunds, [7]);
     Ok(())
 }

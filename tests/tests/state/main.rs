@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hier_agents::prelude::*;
 use hier_core::channel::Kind;
 use hier_core::graph::{GraphInput, GraphOutput, Whole};
-use hier_core::state::{ChannelWrite, Contains, SharesWith, Writes};
+use hier_core::reducer::Identified;
+use hier_core::state::{
+    ChannelWrite, Contains, IsLastStep, Overwrite, RemainingSteps, SharesWith, State, Values, Writes,
+};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::shapes::{Book, Page};
 use super::*;
+use hier_core::Result;
 
 #[derive(View)]
 #[view(of = Filing)]
@@ -70,9 +71,7 @@ graph! {
 #[tokio::test]
 async fn a_view_that_borrows_is_what_a_node_takes() {
     let input = Filing::update().list([1, 2]).owner("o".to_owned());
-    let Outcome::Finished(state) =
-        Look::compile().invoke(input, Config::default().recursion_limit(9), ()).await.unwrap()
-    else {
+    let Outcome::Finished(state) = Look::compile().invoke(input).recursion_limit(9).await.unwrap() else {
         panic!("stopped")
     };
     assert_eq!(state.list, [1, 2, 7]);

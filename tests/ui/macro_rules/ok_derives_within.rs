@@ -1,6 +1,8 @@
 // States, views and tools that come out of a `macro_rules!`, with types that come from its caller.
 
 use hier_agents::prelude::*;
+use hier_agents::ToolCallId;
+use hier_core::message::ToolCall;
 
 macro_rules! state {
     ($name:ident { $($field:ident: $ty:ident),* } list $list:path) => {

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

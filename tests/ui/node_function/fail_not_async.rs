@@ -16,7 +16,7 @@ graph! {
     }
 }
 
-fn fetch() -> Result<FilingUpdate> {
+fn fetch() -> hier_core::Result<FilingUpdate> {
     Ok(Filing::update())
 }
 

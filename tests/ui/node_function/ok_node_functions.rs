@@ -1,4 +1,6 @@
 use hier_agents::prelude::*;
+use hier_core::Result;
+use hier_core::graph::Failure;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

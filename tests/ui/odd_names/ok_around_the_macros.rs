@@ -7,6 +7,7 @@ mod lower_case {
     #![allow(dead_code, non_upper_case_globals, non_camel_case_types)]
 
     use hier_agents::prelude::*;
+    use hier_core::state::RemainingSteps;
 
     const state: u32 = 1;
     static keys: u32 = 2;

@@ -1,6 +1,7 @@
 //! What is written has the channel's type; a channel without a reducer takes no `Overwrite`.
 
 use hier_agents::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

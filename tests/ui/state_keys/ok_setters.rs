@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hier_agents::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Filing {

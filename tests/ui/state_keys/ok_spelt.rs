@@ -1,4 +1,5 @@
 use hier_agents::prelude::*;
+use hier_core::state::Overwrite;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base {

@@ -1,6 +1,7 @@
 //! A managed field is written by the engine: nothing can be said about its writes.
 
 use hier_agents::prelude::*;
+use hier_core::state::{IsLastStep, RemainingSteps};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

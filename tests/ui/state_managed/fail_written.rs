@@ -1,6 +1,7 @@
 //! No update has a method for a managed field.
 
 use hier_agents::prelude::*;
+use hier_core::state::RemainingSteps;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

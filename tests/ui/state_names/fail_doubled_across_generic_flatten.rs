@@ -1,6 +1,7 @@
 //! The same in a state with a type parameter.
 
 use hier_agents::prelude::*;
+use hier_core::state::State;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Base<T> {

@@ -1,4 +1,5 @@
 use hier_agents::prelude::*;
+use hier_core::reducer::Identified;
 
 #[derive(Clone, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 struct Finding {

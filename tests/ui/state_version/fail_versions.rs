@@ -1,6 +1,7 @@
 //! Versions and migrations that do not fit together: each is reported, all at once.
 
 use hier_agents::prelude::*;
+use hier_core::Result;
 use serde_json::{Map, Value};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

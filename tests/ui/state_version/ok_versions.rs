@@ -1,4 +1,5 @@
 use hier_agents::prelude::*;
+use hier_core::Result;
 use serde_json::{Map, Value};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use hier_agents::{ToolAnswer, ToolErrors, ToolSpec, Toolset};
 use hier_agents::prelude::*;
+use hier_core::Result;
+use hier_core::message::ToolCall;
+use hier_core::state::wants_tools;
 use hier_draw::Draw;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! What the model cannot give, and what a tool is not given.
 
 use hier_agents::prelude::*;
+use hier_agents::ToolCallId;
 
 /// Reads a text.
 #[tool]

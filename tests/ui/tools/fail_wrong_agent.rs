@@ -2,6 +2,7 @@
 
 use hier_agents::{NamedTool, Tool};
 use hier_agents::prelude::*;
+use hier_core::state::Values;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

@@ -1,7 +1,9 @@
 // Tools of every shape, for the states and contexts that they allow.
 
-use hier_agents::{NamedTool, Tool};
+use hier_agents::{NamedTool, Tool, ToolCallId};
 use hier_agents::prelude::*;
+use hier_core::state::Values;
+use hier_core::message::ToolCall;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Part {
@@ -35,7 +37,7 @@ async fn note(
     state: &Part,
     run: &Run<Desk>,
     call: &ToolCall,
-) -> Result<Command<Part>> {
+) -> hier_core::Result<Command<Part>> {
     run.heartbeat();
     let text = format!("{} {tag:?} {} {}", text.repeat(times), heading.title, state.messages.len());
     Ok(Command::update(Part::update().messages(Message::tool(call, text))))

@@ -1,6 +1,7 @@
 //! A view borrows all its fields or owns all; what is managed can be borrowed only.
 
 use hier_agents::prelude::*;
+use hier_core::state::RemainingSteps;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {

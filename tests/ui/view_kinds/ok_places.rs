@@ -32,5 +32,5 @@ graph! {
 
 fn main() {
     let asked = Asked { title: String::new() };
-    let _ = Look::compile().invoke(asked, Config::default(), ());
+    let _ = Look::compile().invoke(asked);
 }

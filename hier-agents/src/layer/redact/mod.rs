@@ -39,11 +39,11 @@ pub(crate) use said::Held;
 /// use hier_testkit::ScriptedModel;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn main() -> hier_core::Result<()> {
 /// let desk = AgentBuilder::<BaseState>::new("desk").layer(Redact::new(Emails).mark("[address]")).compile()?;
 /// let model = ScriptedModel::new([Message::assistant("I wrote to max@example.org.")]);
 /// let asked = Message::user("Write to eva@example.org.");
-/// let out = desk.invoke(asked, Config::default(), BaseContext::new(model.clone())).await?;
+/// let out = desk.invoke(asked).context(BaseContext::new(model.clone())).await?;
 /// let texts: Vec<String> = out.state().messages.iter().map(Message::text).collect();
 /// assert_eq!(texts, ["Write to [address].", "I wrote to [address]."]);
 /// assert_eq!(model.requests()[0].messages.last().unwrap().text(), "Write to [address].");

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use hier_agents::layer::Inherited;
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, ChatRequest};
+use hier_agents::{AgentBuilder, ChatRequest, Compact};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -48,7 +49,7 @@ async fn longest(subagent: &str, end: Message) -> usize {
         let next = || script.lock().unwrap().pop_front().unwrap();
         if is_summary { Message::assistant("They read.") } else { next() }
     });
-    let out = Desk::compile().invoke(Message::user("go"), Config::default(), BaseContext::new(model.clone())).await;
+    let out = Desk::compile().invoke(Message::user("go")).context(BaseContext::new(model.clone())).await;
     assert_eq!(out.unwrap().state().current_agent_report, "done");
     model.requests().iter().map(letters).max().unwrap()
 }

@@ -1,9 +1,13 @@
 //! Layers that go around the calls of agents and nodes below.
 
-use hier_agents::layer::{Emails, Guard, ModelCall, ModelReply, NextModel, Verdict};
+use hier_agents::layer::{
+    Emails, Fallback, Guard, Inherited, Layer, ModelCall, ModelReply, NextModel, Redact, Verdict,
+};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
-use hier_core::async_trait;
+use hier_core::message::ToolCall;
+use hier_core::state::{Values, wants_tools};
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -117,7 +121,7 @@ async fn a_model_of_the_context_above_answers_below() {
     let top = AgentBuilder::<BaseState, Desk>::new("top").subagent(worker).layer(fallback).compile().unwrap();
     let cheap = Moody::new("cheap", [Try::Says(vec!["So", " be it."])]);
     let desk = Desk { base: BaseContext::new(smart), cheap: cheap.clone(), log: Log::default() };
-    let out = top.invoke(Message::user("?"), Config::default(), desk).await.unwrap();
+    let out = top.invoke(Message::user("?")).context(desk).await.unwrap();
     assert_eq!((&*out.state().current_agent_report, cheap.asked()), ("So be it.", 1));
 }
 
@@ -134,7 +138,7 @@ async fn only_what_is_inherited_is_passed_down() {
             Message::assistant("ok"),
             Message::assistant("ok"),
         ]);
-        let _ = top.invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+        let _ = top.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
         model.requests()[2].messages.last().unwrap().text()
     };
     let agent = |name: &str| AgentBuilder::<BaseState>::new(name);

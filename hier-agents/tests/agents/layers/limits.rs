@@ -1,5 +1,6 @@
 //! What a run may spend.
 
+use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, Subagent, SubagentPolicy, Usage};
 use hier_core::checkpoint::MemorySaver;
@@ -38,7 +39,7 @@ async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
     for _ in 0..2 {
         let model = ScriptedModel::new([look(1), look(2), Message::assistant("never said")]);
         let context = BaseContext::new(model.clone());
-        let out = desk.invoke(Message::user("?"), Config::thread("t"), context).await.unwrap();
+        let out = desk.invoke(Message::user("?")).thread("t").context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&end(AgentLimit::ModelCalls(2))));
         assert_eq!(model.asked(), 2);
         assert_eq!(
@@ -57,9 +58,9 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_counts() {
     let desk = || agent(Limit::new().model_calls(2).tool_calls(1)).compile().unwrap().checkpointer(saver.clone());
     let model = ScriptedModel::new([call("pay", json!({"amount": 7})), look(1)]);
     let context = || BaseContext::new(model.clone());
-    let asked = desk().invoke(Message::user("?"), Config::thread("t"), context()).await.unwrap();
+    let asked = desk().invoke(Message::user("?")).thread("t").context(context()).await.unwrap();
     assert!(!asked.is_finished());
-    let out = desk().invoke(Command::resume(Approval::Approve), Config::thread("t"), context()).await.unwrap();
+    let out = desk().invoke(Command::resume(Approval::Approve)).thread("t").context(context()).await.unwrap();
     assert_eq!(out.ending(), Some(&end(AgentLimit::ModelCalls(2))));
     let texts: Vec<String> = out.state().messages.iter().map(Message::text).collect();
     assert_eq!(texts[2], "paid 7");
@@ -74,7 +75,7 @@ async fn the_calls_of_one_answer_are_taken_in_order() {
     let three =
         calls([("lookup", json!({"order": 1})), ("lookup", json!({"order": 2})), ("lookup", json!({"order": 3}))]);
     let model = ScriptedModel::new([three, look(4), Message::assistant("Two.")]);
-    let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..2], ["order 1", "order 2"]);
     assert!(texts[2].contains("the limit of 2 calls") && texts[4].contains("the limit of 2 calls"), "{texts:?}");
@@ -92,7 +93,7 @@ async fn tokens_are_counted_as_the_provider_tells_them() {
         message
     };
     let model = ScriptedModel::new([costly(1), costly(2), costly(3)]);
-    let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = desk.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::Tokens(100))), 2));
 }
 
@@ -102,7 +103,7 @@ async fn a_member_that_reports_ends_at_its_limit() {
     let clerk = Subagent::of(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).compile_as_root().unwrap();
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), look(1), finish("done")]);
-    let out = desk.invoke(BaseState::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = desk.invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
     let told: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
     assert!(
         told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models were asked 1 times")),
@@ -123,12 +124,12 @@ async fn an_inherited_limit_counts_the_whole_tree() {
     let three =
         || calls([("clerk", json!({"task": "a"})), ("clerk", json!({"task": "b"})), ("clerk", json!({"task": "c"}))]);
     let model = ScriptedModel::new([three(), report("a"), report("b"), report("c"), finish("never")]);
-    let out = desk().invoke(BaseState::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = desk().invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
     // Side by side: one of five is not asked.
     let model =
         ScriptedModel::new([three(), Message::assistant("a"), Message::assistant("b"), Message::assistant("c")]);
-    let out = desk().invoke(BaseState::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let out = desk().invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
     assert_eq!(out.state().layer_counts.get("desk/0:Limit model_calls"), 4);
 }
@@ -146,7 +147,7 @@ async fn calls_of_subagents_leave_the_tools_their_calls() {
         ("lookup", json!({"order": 2})),
     ]);
     let model = ScriptedModel::new([both, report("a"), report("b"), Message::assistant("One.")]);
-    let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..3], ["a", "order 1", "b"]);
     assert!(texts[3].contains("the limit of 1 calls"), "{texts:?}");

@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 
 use hier_agents::prelude::*;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
-use hier_core::async_trait;
+use hier_core::graph::CompiledGraph;
+use hier_core::state::Values;
+use hier_core::{Event, async_trait};
 
 /// What happened, in order.
 #[derive(Clone, Default)]
@@ -130,7 +132,7 @@ pub(crate) async fn heard<S: Values + Unpin, C: Send + Sync + 'static>(
     input: impl hier_core::graph::GraphInput<S, hier_core::graph::Whole>,
     context: C,
 ) -> (Told, Result<Outcome<S>, RunError>) {
-    let mut events = graph.stream(input, Config::default(), context, [StreamMode::Messages]);
+    let mut events = graph.stream(input).context(context).modes([StreamMode::Messages]);
     let mut told = Told::default();
     while let Some(event) = events.next().await {
         let spoken = match event {

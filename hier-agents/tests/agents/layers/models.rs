@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use hier_agents::layer::Emails;
+use hier_agents::layer::{Emails, Fallback, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd};
+use hier_core::graph::Retry;
 use tokio::time::Instant;
 
 use super::{Moody, Try, heard};
@@ -45,16 +46,16 @@ async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let began = Instant::now();
-    let out = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap();
+    let out = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap();
     assert_eq!((out.ending(), smart.asked()), (Some(&AgentEnd::Text), 3));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
 
     let smart = Moody::new("smart", [Try::Refuses]);
-    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap_err();
+    let error = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
 
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
-    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap_err();
+    let error = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
 }
 
@@ -67,7 +68,7 @@ async fn a_model_that_has_spoken_is_not_asked_again() {
     assert!(outcome.unwrap_err().to_string().contains("busy"));
     // Nobody listens: nothing is heard twice.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
-    let _ = support.invoke(Message::user("?"), Config::default(), desk(&smart, &nobody())).await.unwrap();
+    let _ = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap();
 }
 
 #[tokio::test]
@@ -82,7 +83,7 @@ async fn another_model_answers_if_the_first_fails() {
                 let (told, outcome) = heard(&support, Message::user("?"), context).await;
                 (Some(told), outcome.unwrap())
             } else {
-                (None, support.invoke(Message::user("?"), Config::default(), context).await.unwrap())
+                (None, support.invoke(Message::user("?")).context(context).await.unwrap())
             };
             assert_eq!(out.state().current_agent_report, "Yes.");
             assert_eq!((smart.asked(), cheap.asked()), (1, 1));
@@ -125,7 +126,7 @@ async fn each_model_is_asked_again_inside_of_a_fallback() {
     let support = agent().layer(falling_back()).layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
     let cheap = Moody::new("cheap", [Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
-    let _ = support.invoke(Message::user("?"), Config::default(), desk(&smart, &cheap)).await.unwrap();
+    let _ = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap();
     assert_eq!((smart.asked(), cheap.asked()), (3, 2));
 }
 
@@ -133,6 +134,6 @@ async fn each_model_is_asked_again_inside_of_a_fallback() {
 async fn the_error_is_that_of_the_last_model() {
     let support = agent().layer(falling_back().or(|desk: &Desk| &desk.cheap)).compile().unwrap();
     let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
-    let error = support.invoke(Message::user("?"), Config::default(), desk(&smart, &cheap)).await.unwrap_err();
+    let error = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap_err();
     assert!(error.to_string().contains("`cheap` did not answer: busy"), "{error}");
 }

@@ -1,9 +1,15 @@
 //! In which order layers see a call, and what they write.
 
-use hier_agents::layer::{CallSite, Emails, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse, Verdict};
+use hier_agents::layer::{
+    CallSite, Emails, Fallback, Inherited, Layer, Limit, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply,
+    ToolUse, Verdict,
+};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, ChatModel};
-use hier_core::async_trait;
+use hier_core::graph::Retry;
+use hier_core::message::ToolCall;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_draw::Draw;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -60,7 +66,7 @@ async fn the_first_of_the_list_is_the_outermost() {
     let agent = agent.compile().unwrap();
     assert_eq!(agent.layers(), ["one", "two"]);
     let model = ScriptedModel::new([call("rate", json!({"year": 2026})), Message::assistant("7 %")]);
-    let _ = agent.invoke(Message::user("the rate?"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let _ = agent.invoke(Message::user("the rate?")).context(BaseContext::new(model)).await.unwrap();
     let asked = ["one asks", "two asks", "two hears", "one hears"];
     let made = ["one checks rate", "two checks rate", "one calls", "two calls", "two has", "one has"];
     assert_eq!(log.take(), [&asked[..], &made, &asked].concat());
@@ -126,7 +132,7 @@ async fn all_forms_of_layers_are_understood() {
     assert_eq!(Clerk::compile().layers(), ["Inherited(Limit)", "Retry"]);
     let smart = ScriptedModel::new([Message::assistant("Ask eva@example.org.")]);
     let shop = Shop { base: BaseContext::default(), smart: Arc::new(smart), cheap: ScriptedModel::new([]) };
-    let out = Support::compile().invoke(Message::user("Whom?"), Config::default(), shop).await.unwrap();
+    let out = Support::compile().invoke(Message::user("Whom?")).context(shop).await.unwrap();
     assert_eq!(out.state().base.current_agent_report, "Ask [address].");
 }
 
@@ -160,7 +166,7 @@ async fn written(layers: impl IntoIterator<Item = Writer>) -> Result<Filing, Run
     let agent = layers.into_iter().fold(builder, AgentBuilder::layer).compile().unwrap();
     let model = ScriptedModel::new([call("rate", json!({"year": 2026})), Message::assistant("7 %")]);
     let asked = Filing::update().draft("d").messages(Message::user("the rate?"));
-    let out = agent.invoke(asked, Config::default(), BaseContext::new(model)).await?;
+    let out = agent.invoke(asked).context(BaseContext::new(model)).await?;
     Ok(out.state().clone())
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses};
+use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Content, Part, ToolErrors};
+use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -24,7 +25,7 @@ async fn find(name: String) -> String {
 
 /// Fails.
 #[tool]
-async fn fails() -> Result<String> {
+async fn fails() -> hier_core::Result<String> {
     Err(NodeError::permanent("no customer eva@example.org"))
 }
 
@@ -138,8 +139,7 @@ async fn blocks_and_fields_of_clients_have_no_secrets() {
     }))
     .expect("a message");
     let model = ScriptedModel::new([Message::assistant("Done.")]);
-    let outcome =
-        agent(Redact::new(Emails)).invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let outcome = agent(Redact::new(Emails)).invoke(sent).context(BaseContext::new(model.clone())).await.unwrap();
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains("eva@example.org"), "{text}");
@@ -171,7 +171,7 @@ async fn calls_names_and_keys_of_clients_have_no_secrets() {
     let content = Content::parts(parts.into_iter().chain([file]));
     sent = Message { extra: sent.extra, ..Message::user(content) };
     let desk = agent(Redact::new(CardNumbers));
-    let outcome = desk.invoke(sent, Config::default(), BaseContext::new(model.clone())).await.unwrap();
+    let outcome = desk.invoke(sent).context(BaseContext::new(model.clone())).await.unwrap();
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains(card), "{text}");

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hier_agents::AgentBuilder;
-use hier_agents::layer::{NextTool, ToolReply, ToolUse};
+use hier_agents::layer::{Layer, NextTool, ToolReply, ToolUse};
 use hier_agents::prelude::*;
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -86,9 +87,9 @@ async fn tool_that_a_layer_calls_again_keeps_its_steps_and_answers() {
         let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
         let model = ScriptedModel::new([call("charge", json!({"eur": 7})), Message::assistant("Done.")]);
         let till = Till { base: Some(BaseContext::new(model)), ..Till::default() };
-        let waits = desk.invoke(Message::user("pay"), Config::thread("t"), till.clone()).await.unwrap();
+        let waits = desk.invoke(Message::user("pay")).thread("t").context(till.clone()).await.unwrap();
         assert!(matches!(&waits, Outcome::Interrupted(asked) if asked.questions.len() == 1), "{waits:?}");
-        let out = desk.invoke(Command::resume("yes"), Config::thread("t"), till.clone()).await.unwrap();
+        let out = desk.invoke(Command::resume("yes")).thread("t").context(till.clone()).await.unwrap();
         assert!(out.is_finished());
         assert_eq!(out.state().messages.get(2).unwrap().text(), "receipt 1 of 7: yes");
         assert_eq!((till.charged.load(Ordering::Relaxed), till.asked.load(Ordering::Relaxed)), (1, 3));
@@ -106,13 +107,13 @@ async fn tool_that_succeeded_and_is_called_again_does_its_work_again() {
     for _ in 0..2 {
         let input = till.charged.load(Ordering::Relaxed) == 0;
         let waits = if input {
-            desk.invoke(Message::user("pay"), Config::thread("t"), till.clone()).await
+            desk.invoke(Message::user("pay")).thread("t").context(till.clone()).await
         } else {
-            desk.invoke(Command::resume("yes"), Config::thread("t"), till.clone()).await
+            desk.invoke(Command::resume("yes")).thread("t").context(till.clone()).await
         };
         assert!(!waits.unwrap().is_finished());
     }
-    let out = desk.invoke(Command::resume("no"), Config::thread("t"), till.clone()).await.unwrap();
+    let out = desk.invoke(Command::resume("no")).thread("t").context(till.clone()).await.unwrap();
     assert_eq!(out.state().messages.get(2).unwrap().text(), "receipt 2 of 7: no");
     assert_eq!(till.charged.load(Ordering::Relaxed), 2);
 }

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use hier_agents::layer::{Emails, IpAddresses, Layer, ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Emails, Fallback, IpAddresses, Layer, Limit, ModelCall, ModelReply, NextModel, Redact};
 use hier_agents::prelude::*;
 use hier_agents::{
-    AgentBuilder, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, ToolErrors, ask_operator,
+    AgentBuilder, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Compact, ModelError, ToolErrors,
+    ask_operator,
 };
-use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::{CompiledGraph, Retry};
+use hier_core::{Event, async_trait};
 use hier_testkit::ScriptedModel;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -153,7 +155,7 @@ async fn record(name: String, run: &Run<Desk>) -> Vec<Message> {
 
 /// Fails.
 #[tool(retry = 2)]
-async fn fails(run: &Run<Desk>) -> Result<String> {
+async fn fails(run: &Run<Desk>) -> hier_core::Result<String> {
     Err(NodeError::new(run.context().case.text(3)))
 }
 
@@ -257,7 +259,7 @@ async fn shown(case: Case) -> Vec<(&'static str, String)> {
     let graph = agent(&case).checkpointer(saver.clone());
     let context = Desk { base: BaseContext::new(model.clone()), other: model.clone(), case };
     let all = [StreamMode::Messages, StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
-    let mut events = graph.stream(Message::user("go"), Config::thread("t"), context, all);
+    let mut events = graph.stream(Message::user("go")).thread("t").context(context).modes(all);
     let mut told = String::new();
     while let Some(event) = events.next().await {
         let _ = match &event {
@@ -342,9 +344,9 @@ async fn two_layers_leave_none_of_the_secrets_stored() {
     let agent = AgentBuilder::<BaseState>::new("desk").layer(Redact::new(Emails)).layer(Redact::new(IpAddresses));
     let desk = agent.compile().unwrap().checkpointer(MemorySaver::new());
     let asked = Message::user("I am joe@example.com at 10.0.0.7");
-    let out = desk.invoke(asked, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    let out = desk.invoke(asked).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(out.state().messages.get(0).unwrap().text(), "I am [redacted] at [redacted]");
-    let state = desk.state(Config::thread("t")).await.unwrap();
+    let state = desk.state("t").await.unwrap();
     assert_eq!(state.values.messages.get(0).unwrap().text(), "I am [redacted] at [redacted]");
     assert_eq!(model.requests()[0].messages.last().unwrap().text(), "I am [redacted] at [redacted]");
 }
@@ -356,8 +358,8 @@ async fn the_operators_answer_is_redacted() {
     let agent = AgentBuilder::<BaseState>::new("desk").tool(ask_operator).layer(Redact::new(Emails));
     let desk = agent.compile().unwrap().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
-    let _ = desk.invoke(Message::user("go"), Config::thread("t"), context()).await.unwrap();
-    let out = desk.invoke(Command::resume("eva@example.org"), Config::thread("t"), context()).await.unwrap();
+    let _ = desk.invoke(Message::user("go")).thread("t").context(context()).await.unwrap();
+    let out = desk.invoke(Command::resume("eva@example.org")).thread("t").context(context()).await.unwrap();
     let state = serde_json::to_string(out.state()).unwrap();
     assert!(!state.contains("example.org"), "{state}");
     assert_eq!(out.state().chat_with_operator.last().unwrap().text(), "[redacted]");
@@ -383,7 +385,7 @@ graph! {
 #[tokio::test]
 async fn a_typed_answer_has_no_secret() {
     let model = ScriptedModel::new([Message::assistant(r#"{"who": "M\u00fcller"}"#)]);
-    let out = Judge::compile().invoke(Message::user("go"), Config::default(), BaseContext::new(model)).await.unwrap();
+    let out = Judge::compile().invoke(Message::user("go")).context(BaseContext::new(model)).await.unwrap();
     assert_eq!(out.state().verdict, Some(Verdict { who: "[redacted]".to_owned() }));
     let state = serde_json::to_string(out.state()).unwrap();
     assert!(!state.contains("M\\u00fcller") && !state.contains("Müller"), "{state}");

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_agents::layer::{CallSite, Emulate, Guard, NextTool, ToolReply, ToolUse, Verdict};
+use hier_agents::layer::{CallSite, Emulate, Guard, Layer, NextTool, ToolReply, ToolUse, Verdict};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Approval, ApprovalRequest};
-use hier_core::async_trait;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -46,7 +48,7 @@ fn model(amount: u32) -> ScriptedModel {
 #[tokio::test]
 async fn what_is_denied_is_put_to_nobody() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(bounded)).compile().unwrap();
-    let out = desk.invoke(asked(""), Config::default(), BaseContext::new(model(10))).await.unwrap();
+    let out = desk.invoke(asked("")).context(BaseContext::new(model(10))).await.unwrap();
     assert!(out.is_finished());
     assert_eq!(out.state().base.messages.get(2).unwrap().text(), "Error: there is no draft");
     assert!(out.state().findings.is_empty());
@@ -63,12 +65,12 @@ async fn a_person_approves_the_revised_call() {
         ("too much", Approval::Edit { args: json!({"amount": 70}) }, "paid 50"),
     ] {
         let context = || BaseContext::new(model(90));
-        let out = desk.invoke(asked("d"), Config::thread(thread), context()).await.unwrap();
+        let out = desk.invoke(asked("d")).thread(thread).context(context()).await.unwrap();
         let Outcome::Interrupted(waiting) = out else { panic!("{out:?}") };
         let question: ApprovalRequest = waiting.questions[0].parse().unwrap();
         assert_eq!(question.call.args, json!({"amount": 50}));
         let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
-        let out = desk.invoke(Command::resume(answer), Config::thread(thread), rest).await.unwrap();
+        let out = desk.invoke(Command::resume(answer)).thread(thread).context(rest).await.unwrap();
         assert_eq!(out.state().findings, [paid]);
         // The model's own call stays as it was.
         assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args, json!({"amount": 90}));
@@ -84,10 +86,10 @@ async fn what_a_person_changes_may_be_denied() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(even)).compile().unwrap();
     let desk = desk.checkpointer(MemorySaver::new());
     let context = BaseContext::new(model(90));
-    assert!(!desk.invoke(asked("d"), Config::thread("t"), context).await.unwrap().is_finished());
+    assert!(!desk.invoke(asked("d")).thread("t").context(context).await.unwrap().is_finished());
     let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
     let edit = Command::resume(Approval::Edit { args: json!({"amount": 7}) });
-    let out = desk.invoke(edit, Config::thread("t"), rest).await.unwrap();
+    let out = desk.invoke(edit).thread("t").context(rest).await.unwrap();
     assert!(out.is_finished(), "nobody is asked again");
     let told = out.state().base.messages.get(2).unwrap().text();
     assert_eq!(told, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
@@ -98,7 +100,7 @@ async fn what_a_person_changes_may_be_denied() {
 async fn arguments_are_revised_to_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(revise)).compile().unwrap();
-    let error = desk.invoke(asked("d"), Config::default(), BaseContext::new(model(1))).await.unwrap_err();
+    let error = desk.invoke(asked("d")).context(BaseContext::new(model(1))).await.unwrap_err();
     assert!(error.to_string().contains("desk/0:Guard") && error.to_string().contains("no JSON object"), "{error}");
 }
 
@@ -119,9 +121,9 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Signed {
 async fn results_are_changed_also_those_of_commands() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Signed).layer(Guard::new(bounded));
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
-    let _ = desk.invoke(asked("d"), Config::thread("t"), BaseContext::new(model(1))).await.unwrap();
+    let _ = desk.invoke(asked("d")).thread("t").context(BaseContext::new(model(1))).await.unwrap();
     let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
-    let out = desk.invoke(Command::resume(Approval::Approve), Config::thread("t"), rest).await.unwrap();
+    let out = desk.invoke(Command::resume(Approval::Approve)).thread("t").context(rest).await.unwrap();
     assert_eq!(out.state().findings, ["paid 1"]);
     let texts: Vec<String> = out.state().base.messages.iter().map(Message::text).collect();
     assert_eq!(texts, ["pay", "", "Done.", "thank you (signed)", "done"]);
@@ -132,9 +134,9 @@ async fn emulated_tools_are_not_called() {
     let emulate = Emulate::new(|call| (call.name == "pay").then_some("nothing was paid"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(emulate);
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
-    let _ = desk.invoke(asked("d"), Config::thread("t"), BaseContext::new(model(1))).await.unwrap();
+    let _ = desk.invoke(asked("d")).thread("t").context(BaseContext::new(model(1))).await.unwrap();
     let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
-    let out = desk.invoke(Command::resume(Approval::Approve), Config::thread("t"), rest).await.unwrap();
+    let out = desk.invoke(Command::resume(Approval::Approve)).thread("t").context(rest).await.unwrap();
     assert_eq!(out.state().base.messages.get(2).unwrap().text(), "nothing was paid");
     assert!(out.state().findings.is_empty());
 }
@@ -191,24 +193,22 @@ async fn a_call_that_was_cut_off_goes_through_its_layers_again() {
     };
     let model = ScriptedModel::new([call("transfer", json!({})), Message::assistant("done")]);
     let bank = |is_slow| Bank { base: BaseContext::new(model.clone()), begun: begun.clone(), is_slow };
-    let out = desk().invoke(Message::user("send"), Config::thread("t"), bank(true)).await.unwrap();
+    let out = desk().invoke(Message::user("send")).thread("t").context(bank(true)).await.unwrap();
     assert!(!out.is_finished());
     assert_eq!(log.take(), ["check"]);
     let (slow, context) = (desk(), bank(true));
     let cut =
-        tokio::spawn(
-            async move { slow.invoke(Command::resume(Approval::Approve), Config::thread("t"), context).await },
-        );
+        tokio::spawn(async move { slow.invoke(Command::resume(Approval::Approve)).thread("t").context(context).await });
     begun.notified().await;
     cut.abort();
     assert!(cut.await.unwrap_err().is_cancelled());
     assert_eq!(log.take(), ["check", "call"]);
-    let out = desk().invoke((), Config::thread("t"), bank(false)).await.unwrap();
+    let out = desk().invoke(()).thread("t").context(bank(false)).await.unwrap();
     assert!(out.is_finished());
     assert_eq!(log.take(), ["check", "call", "called"]);
     assert_eq!(model.asked(), 2);
     // What ran is done: a new turn runs none of it again.
     model.push(Message::assistant("hello"));
-    let _ = desk().invoke(Message::user("hello"), Config::thread("t"), bank(false)).await.unwrap();
+    let _ = desk().invoke(Message::user("hello")).thread("t").context(bank(false)).await.unwrap();
     assert!(log.take().is_empty());
 }

@@ -1,5 +1,7 @@
 //! `Compact` among the layers of an agent, and inherited.
 
+use hier_agents::layer::{Fallback, Inherited};
+
 use super::*;
 
 graph! {
@@ -15,7 +17,7 @@ async fn it_stands_in_the_list_of_layers() {
     for _ in 0..40 {
         let desk = Desk { base: BaseContext::new(smart.clone()), cheap: cheap.clone() };
         let text = Message::user("tell me more ".repeat(20));
-        let out = chat.invoke(text, Config::thread("t"), desk).await.unwrap();
+        let out = chat.invoke(text).thread("t").context(desk).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Text));
     }
     assert!(cheap.asked() > 0 && cheap.requests().iter().all(is_summary));
@@ -50,7 +52,7 @@ async fn agents_below_stay_within_the_limit_too() {
     });
     let boss = Boss::compile().checkpointer(MemorySaver::new());
     let context = BaseContext::new(model.clone());
-    let out = boss.invoke(Message::user("go"), Config::thread("t"), context).await.unwrap();
+    let out = boss.invoke(Message::user("go")).thread("t").context(context).await.unwrap();
     assert_eq!((out.ending(), &*out.state().current_agent_report), (Some(&AgentEnd::Text), "Done."));
     assert!(out.state().compaction.is_none(), "the reader's is the reader's");
     assert!(model.requests().iter().any(|request| request.tools.iter().any(|tool| tool.name == "read_earlier")));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, ChatRequest, Compaction, ModelError, Usage};
+use hier_agents::{AgentBuilder, AgentEnd, ChatRequest, Compact, Compaction, ModelError, Usage};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
@@ -104,7 +104,7 @@ fn summing_up(request: &ChatRequest) -> Message {
 
 async fn say(chat: &CompiledGraph<BaseState, BaseContext>, model: &ScriptedModel, text: &str) -> Outcome<BaseState> {
     let context = BaseContext::new(model.clone());
-    chat.invoke(Message::user(text), Config::thread("t"), context).await.unwrap_or_else(|error| panic!("{error}"))
+    chat.invoke(Message::user(text)).thread("t").context(context).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn ten_thousand_messages_stay_below_the_limit() {
     let saver = MemorySaver::new();
     let chat = chat(Some(limit)).checkpointer(saver);
     let input = BaseState::update().messages(long.chain([Message::user("go on")]).collect::<Vec<_>>());
-    let out = chat.invoke(input, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    let out = chat.invoke(input).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), out.state().messages.len()), (Some(&AgentEnd::Text), 10_002));
     let record = out.state().compaction.clone().expect("a record");
     assert!(record.cut.as_ref().is_some_and(|cut| cut.count > 9_000), "{record:?}");
@@ -140,7 +140,7 @@ async fn a_conversation_goes_on_for_ever_and_the_state_keeps_all_of_it() {
         let out = say(&chat, &model, &text).await;
         assert_eq!(out.ending(), Some(&AgentEnd::Text), "turn {turn}");
     }
-    let state = chat(None).checkpointer(saver).state(Config::thread("t")).await.unwrap();
+    let state = chat(None).checkpointer(saver).state("t").await.unwrap();
     assert_eq!(state.values.messages.len(), 120 * 2 + 40 * 2);
     let summaries = model.requests().iter().filter(|request| is_summary(request)).count();
     assert!((1..40).contains(&summaries), "{summaries}");
@@ -196,7 +196,7 @@ async fn what_is_left_out_can_be_read_again() {
     record.cut = hier_agents::Mark::behind(&talk.clone().into(), 2);
     record.summary = "There was a secret.".to_owned();
     let input = BaseState::update().messages(talk.to_vec()).compaction(Some(Box::new(record)));
-    let out = chat.invoke(input, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    let out = chat.invoke(input).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     let results: Vec<_> =
         out.state().messages.iter().filter(|message| message.tool_call_id().is_some()).map(Message::text).collect();
     assert!(results[0].starts_with("the secret is xxx") && results[0].contains("go on with \"from\": 8000"));
@@ -231,7 +231,7 @@ async fn a_provider_that_refuses_is_asked_once_more() {
         Err(ModelError::TooLong { model: "fake".to_owned(), reason: "always".to_owned() })
     });
     let context = BaseContext::new(refusing);
-    let error = chat.invoke(Message::user("more"), Config::thread("t"), context).await.unwrap_err();
+    let error = chat.invoke(Message::user("more")).thread("t").context(context).await.unwrap_err();
     assert!(error.to_string().contains("too long for the model"), "{error}");
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use hier_agents::Budget;
 use hier_core::StateUpdate;
+use hier_core::graph::Retry;
 
 use super::*;
 
@@ -32,7 +33,7 @@ async fn what_is_no_summary_is_never_taken_for_one() {
         let error = loop {
             let context = BaseContext::new(model.clone());
             let text = format!("turn {turn}: {}", "and so on ".repeat(20));
-            match chat.invoke(Message::user(text), Config::thread("t"), context).await {
+            match chat.invoke(Message::user(text)).thread("t").context(context).await {
                 Ok(out) => assert_eq!(out.state().compaction.as_ref().map_or("", |record| &*record.summary), ""),
                 Err(error) => break error,
             }
@@ -41,7 +42,7 @@ async fn what_is_no_summary_is_never_taken_for_one() {
         let wanted = if empty { "said nothing" } else { "busy" };
         assert!(error.to_string().contains(wanted), "{error}");
         is_well.store(true, Ordering::Relaxed);
-        let out = chat.invoke((), Config::thread("t"), BaseContext::new(model.clone())).await;
+        let out = chat.invoke(()).thread("t").context(BaseContext::new(model.clone())).await;
         assert_eq!(out.unwrap().state().compaction.as_ref().unwrap().summary, "They talked.");
     }
 }
@@ -55,7 +56,7 @@ async fn a_compaction_is_forked_and_undone() {
     let mut before = None;
     let after = loop {
         let out = say(&chat, &model, &"tell me more ".repeat(20)).await;
-        let state = chat.state(Config::thread("t")).await.unwrap();
+        let state = chat.state("t").await.unwrap();
         if out.state().compaction.as_ref().is_some_and(|record| record.cut.is_some()) {
             break state;
         }
@@ -67,7 +68,7 @@ async fn a_compaction_is_forked_and_undone() {
     assert_eq!(shown["compaction"]["summary"], "They talked.");
     // Undone: all of it is sent again, until it is too long again.
     let undone = StateUpdate::update(BaseState::update().compaction(None));
-    chat.update_state(Config::thread("t"), undone).await.unwrap();
+    chat.update_state("t", undone).await.unwrap();
     let count = model.requests().len();
     let out = say(&chat, &model, "again").await;
     let sent = model.requests()[count].messages.len();
@@ -78,7 +79,7 @@ async fn a_compaction_is_forked_and_undone() {
     }
     assert!(model.requests()[count..].iter().any(is_summary));
     // The thread as it was before is still there.
-    let fork = chat.states(Config::thread("t")).await.unwrap();
+    let fork = chat.states("t").await.unwrap();
     assert!(fork.iter().any(|state| state.values.compaction == after.values.compaction));
 }
 
@@ -93,7 +94,7 @@ async fn summaries_count_and_are_not_heard() {
         let budget = context.budget.clone().unwrap();
         let asked = model.asked();
         let text = Message::user("tell me more ".repeat(20));
-        let mut stream = chat.stream(text, Config::thread("t"), context, [StreamMode::Messages]);
+        let mut stream = chat.stream(text).thread("t").context(context).modes([StreamMode::Messages]);
         let mut heard = Vec::new();
         while let Some(event) = stream.next().await {
             heard.push(format!("{event:?}"));
@@ -109,7 +110,7 @@ async fn summaries_count_and_are_not_heard() {
     let long: Vec<_> = (0..40).map(|turn| Message::user(format!("this is turn {turn} of many"))).collect();
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(1));
     let input = BaseState::update().messages(long);
-    let out = chat.invoke(input, Config::thread("t"), context).await;
+    let out = chat.invoke(input).thread("t").context(context).await;
     assert!(!model.requests().iter().any(is_summary), "{out:?}");
 }
 
@@ -139,7 +140,7 @@ async fn members_that_report_stay_within_the_limit() {
         let agent = agent.system("You read.").tool(read_page::TOOL).layer(Compact::new().context_tokens(limit));
         let graph = agent.compile_as_root().unwrap().checkpointer(MemorySaver::new());
         let input = BaseState::update().messages(Message::user("THE TASK"));
-        let out = graph.invoke(input, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+        let out = graph.invoke(input).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Report));
         assert!(out.state().compaction.is_some());
         assert!(model.requests().iter().all(|request| tokens(request) <= limit));
@@ -168,7 +169,7 @@ async fn a_summary_survives_a_crash_before_the_answer() {
     let chat = || chat(Some(limit)).checkpointer(saver.clone());
     loop {
         let context = BaseContext::new(model.clone());
-        let out = chat().invoke(Message::user("tell me more ".repeat(20)), Config::thread("t"), context).await;
+        let out = chat().invoke(Message::user("tell me more ".repeat(20))).thread("t").context(context).await;
         if out.is_err() {
             break;
         }
@@ -176,7 +177,7 @@ async fn a_summary_survives_a_crash_before_the_answer() {
     let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
     let paid = summaries();
     assert!(paid > 0);
-    let out = chat().invoke((), Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();
+    let out = chat().invoke(()).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((summaries(), &*out.state().compaction.as_ref().unwrap().summary), (paid, "They talked."));
 }
 
@@ -203,7 +204,7 @@ async fn a_retry_pays_for_a_summary_once() {
     while summaries() == 0 {
         let asked = model.asked();
         let context = BaseContext::new(model.clone());
-        let out = chat.invoke(Message::user("tell me more ".repeat(20)), Config::thread("t"), context).await.unwrap();
+        let out = chat.invoke(Message::user("tell me more ".repeat(20))).thread("t").context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Text));
         let (paid, asked) = (summaries(), model.asked() - asked);
         assert_eq!(asked, if paid == 0 { 1 } else { paid + 4 }, "each summary once, and four tries: {paid}");
@@ -220,7 +221,7 @@ async fn another_model_sums_up() {
     let by = loop {
         let desk = Desk { base: BaseContext::new(smart.clone()), cheap: cheap.clone() };
         let text = Message::user("tell me more ".repeat(20));
-        let out = chat.invoke(text, Config::thread("t"), desk).await.unwrap();
+        let out = chat.invoke(text).thread("t").context(desk).await.unwrap();
         if let Some(record) = &out.state().compaction {
             break record.by.clone();
         }

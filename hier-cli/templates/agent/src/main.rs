@@ -5,9 +5,10 @@ use {{crate}}::{Assistant, StandIn};
 use hier::agent::{ChatChunk, ChatModel};
 use hier::graph::draw;
 use hier::prelude::*;
+use hier::Event;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
     let model: Arc<dyn ChatModel> = match std::env::args().nth(1) {
         Some(name) => Arc::new(Model::parse(&name)?),
@@ -21,7 +22,7 @@ async fn main() -> Result<()> {
             break;
         }
         let context = BaseContext::new(model.clone());
-        let mut events = assistant.stream(Message::user(line), Config::thread("chat"), context, [StreamMode::Messages]);
+        let mut events = assistant.stream(Message::user(line)).thread("chat").context(context).modes([StreamMode::Messages]);
         while let Some(event) = events.next().await {
             if let Event::Message(piece) = event?
                 && let ChatChunk::Text(text) = piece.chunk

@@ -28,7 +28,7 @@ fn is_large(order: &Order) -> bool {
     order.amount > 100
 }
 
-async fn sign(order: &Order, run: &Run) -> Result<OrderUpdate> {
+async fn sign(order: &Order, run: &Run) -> hier::Result<OrderUpdate> {
     let name: String = run.interrupt(&format!("Who signs an order of {}?", order.amount)).await?;
     Ok(Order::update().log([format!("signed by {name}")]))
 }

@@ -12,7 +12,7 @@ use hier::server::auth::{Tokens, User};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> hier::Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
     let model: Arc<dyn ChatModel> = match env::var("MODEL") {
         Ok(name) => Arc::new(Model::parse(&name)?),

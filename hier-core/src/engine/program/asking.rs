@@ -45,7 +45,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
     ///
     /// ```
     /// # use hier_core::prelude::*;
-    /// async fn approve(run: &Run, queue_length: usize) -> Result<bool> {
+    /// async fn approve(run: &Run, queue_length: usize) -> hier_core::Result<bool> {
     ///     run.interrupt(&format!("{queue_length} orders wait. Stop the sale?")).key("stop").await
     /// }
     /// # let _ = approve;
@@ -62,7 +62,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
     /// ```
     /// # use std::time::{Duration, SystemTime};
     /// # use hier_core::prelude::*;
-    /// async fn approve(run: &Run) -> Result<bool> {
+    /// async fn approve(run: &Run) -> hier_core::Result<bool> {
     ///     let end_of_day = SystemTime::now() + Duration::from_hours(8);
     ///     run.interrupt(&"May it be sent?").until(end_of_day, false).await
     /// }

@@ -228,6 +228,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// ```
     /// use std::time::Duration;
     /// use hier_core::prelude::*;
+    /// use hier_core::graph::{GraphBuilder, Task};
     /// use hier_core::graph::NodeDef;
     ///
     /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ impl<T, C> SignalWait<'_, T, C> {
     /// ```
     /// # use std::time::{Duration, SystemTime};
     /// # use hier_core::prelude::*;
-    /// async fn paid(run: &Run) -> Result<bool> {
+    /// async fn paid(run: &Run) -> hier_core::Result<bool> {
     ///     let tomorrow = SystemTime::now() + Duration::from_hours(24);
     ///     run.signal("paid").until(tomorrow, false).await
     /// }

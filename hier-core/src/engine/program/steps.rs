@@ -161,19 +161,19 @@ impl<C> Run<C> {
     /// # use hier_core::checkpoint::MemorySaver;
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Order { receipt: String }
-    /// # async fn charge() -> Result<String> { Ok("r-17".to_owned()) }
+    /// # async fn charge() -> hier_core::Result<String> { Ok("r-17".to_owned()) }
     /// # graph! { Shop<Order> = Graph { nodes: [pay], edges: [START >> pay >> END] } }
-    /// async fn pay(run: &Run) -> Result<OrderUpdate> {
+    /// async fn pay(run: &Run) -> hier_core::Result<OrderUpdate> {
     ///     let receipt = run.step("charge", async || charge().await).await?;
     ///     let _: bool = run.interrupt(&"Is it to be sent?").await?; // the node runs again, and charges nobody again
     ///     Ok(Order::update().receipt(receipt))
     /// }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// # let shop = Shop::compile().checkpointer(MemorySaver::new());
-    /// # let asked = shop.invoke(Order::update(), Config::thread("t"), ()).await?;
+    /// # let asked = shop.invoke(Order::update()).thread("t").await?;
     /// # assert!(!asked.is_finished());
-    /// # assert_eq!(shop.invoke(Command::resume(true), Config::thread("t"), ()).await?.state().receipt, "r-17");
+    /// # assert_eq!(shop.invoke(Command::resume(true)).thread("t").await?.state().receipt, "r-17");
     /// # Ok(())
     /// # }
     /// ```
@@ -207,8 +207,8 @@ impl<C> Run<C> {
     ///
     /// ```
     /// # use hier_core::prelude::*;
-    /// # async fn fetch(_: &str) -> Result<String> { Ok(String::new()) }
-    /// async fn read(run: &Run, urls: &[String]) -> Result<Vec<String>> {
+    /// # async fn fetch(_: &str) -> hier_core::Result<String> { Ok(String::new()) }
+    /// async fn read(run: &Run, urls: &[String]) -> hier_core::Result<Vec<String>> {
     ///     let mut pages = Vec::new();
     ///     for url in urls {
     ///         pages.push(run.step_for("page", url, async |url| fetch(url).await).await?);
@@ -384,9 +384,9 @@ impl<C> Run<C> {
     ///
     /// ```
     /// # use hier_core::prelude::*;
-    /// # async fn pay(_: String) -> Result<()> { Ok(()) }
-    /// # async fn refund(_: String) -> Result<()> { Ok(()) }
-    /// async fn correct(run: &Run) -> Result<()> {
+    /// # async fn pay(_: String) -> hier_core::Result<()> { Ok(()) }
+    /// # async fn refund(_: String) -> hier_core::Result<()> { Ok(()) }
+    /// async fn correct(run: &Run) -> hier_core::Result<()> {
     ///     run.step("refund", async || refund(run.idempotency_key()).await).await?;
     ///     run.step("pay", async || pay(run.idempotency_key()).await).await // with another key
     /// }

@@ -28,6 +28,13 @@ use crate::error::RunError;
 use crate::panics;
 use crate::state::Values;
 
+/// A graph and the input of one of its runs.
+pub(crate) struct PreparedRun<S: Values, C> {
+    pub(crate) program: Arc<Program<S, C>>,
+    pub(crate) attached: Attachments,
+    pub(crate) input: Input<S>,
+}
+
 /// Runs a graph to its end.
 pub(crate) async fn run<S, C>(
     graph: Arc<Program<S, C>>,
@@ -283,13 +290,11 @@ where
     })
 }
 
-/// Runs a graph as a task of its own and hands over its events.
+/// Spawns a run and returns its events.
 pub(crate) fn stream<S, C, O>(
-    graph: Arc<Program<S, C>>,
-    attached: Attachments,
-    input: Input<S>,
-    config: Config,
-    context: C,
+    run: PreparedRun<S, C>,
+    config: Arc<Config>,
+    context: Arc<C>,
     modes: Modes,
 ) -> EventStream<S, O>
 where
@@ -297,16 +302,17 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    let name = graph.plan.graph().to_owned();
+    let PreparedRun { program, attached, input } = run;
+    let name = program.plan.graph().to_owned();
     let ring: Arc<Ring<S>> = Arc::new(Ring::new(config.stream_capacity));
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+    let Ok(runtime) = Handle::try_current() else {
         return EventStream::new(name.clone(), ring, Err(RunError::NoRuntime { graph: name }));
     };
     let emitter = Arc::new(Emitter::root(ring.clone(), modes, config.stream_subgraphs));
     let close = CloseOnDrop(ring.clone());
     let task = runtime.spawn(async move {
         let _close = close;
-        let end = run(graph, attached, input, Arc::new(config), Arc::new(context), Some(emitter)).await?;
+        let end = self::run(program, attached, input, config, context, Some(emitter)).await?;
         Ok(end.map(O::from_owned))
     });
     EventStream::new(name, ring, Ok(task))

@@ -219,18 +219,12 @@ impl<S: Values, O> EventStream<S, O> {
     }
 
     /// The next event; none when the run has ended.
-    pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>>
-    where
-        O: Unpin,
-    {
+    pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
     /// Takes the events that are left, drops them, and returns how the run ended.
-    pub async fn outcome(mut self) -> Result<Outcome<O>, RunError>
-    where
-        O: Unpin,
-    {
+    pub async fn outcome(mut self) -> Result<Outcome<O>, RunError> {
         loop {
             match self.next().await {
                 Some(Ok(_)) => {}
@@ -262,7 +256,10 @@ impl<S: Values, O> EventStream<S, O> {
     }
 }
 
-impl<S: Values, O: Unpin> Stream for EventStream<S, O> {
+/// No field is pinned.
+impl<S: Values, O> Unpin for EventStream<S, O> {}
+
+impl<S: Values, O> Stream for EventStream<S, O> {
     type Item = Result<Event<S>, RunError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

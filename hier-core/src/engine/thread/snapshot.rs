@@ -260,7 +260,7 @@ where
         let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
         let level = stored_level(graph, saver, thread, &namespace, node, task.id).await;
         let level = level.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
-        task.state = Some(Config::thread(thread).namespace(within(&namespace, &level)));
+        task.state = Some(Config::new().thread(thread).namespace(within(&namespace, &level)));
     }
     Ok(snapshot)
 }

@@ -41,7 +41,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
     /// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
+    /// # async fn main() -> hier_core::Result<()> {
     /// let review = Review::compile().erase(|_| Ok(()));
     /// let input = DynInput::New(serde_json::json!({ "accepted": false }));
     /// let end = review.run(DynRun::new(input, Config::default())).await?;
@@ -198,7 +198,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         now: SystemTime,
         again: Option<SystemTime>,
     ) -> Result<bool, RunError> {
-        let config = Config::thread(thread).at(now);
+        let config = Config::new().thread(thread).at(now);
         due::is_due(&self.program, &Saver::new(saver), &config, again).await
     }
 }

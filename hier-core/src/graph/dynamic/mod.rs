@@ -1,4 +1,4 @@
-//! Graphs of any state behind one type: JSON in, JSON out. What a server and a worker hold.
+//! Graphs of any state behind one type, with JSON inputs and outputs. Servers and workers use them.
 
 mod erased;
 
@@ -22,17 +22,16 @@ use crate::question::Question;
 use crate::runs::NewEvent;
 use crate::store::Store;
 
-/// Takes the events of a run as they come. It must not wait.
+/// A function that receives the events of a run. It must not block.
 pub type DynTell = Arc<dyn Fn(NewEvent) + Send + Sync>;
 
-/// A compiled graph, whatever its state and its context: [`CompiledGraph::erase`](super::CompiledGraph::erase) makes it.
-/// Object-safe.
+/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one.
 #[async_trait]
 pub trait DynGraph: Send + Sync + 'static {
-    /// The graph as data: its name, nodes and edges.
+    /// Returns the graph as data: its name, nodes and edges.
     fn spec(&self) -> &GraphSpec;
 
-    /// What is known of its types.
+    /// Returns the schemas of its types.
     fn schemas(&self) -> &GraphSchemas;
 
     /// Returns the JSON Schema of the state of this graph, or of the inner graph that these nodes lead to. Returns none if it is unknown,
@@ -41,18 +40,18 @@ pub trait DynGraph: Send + Sync + 'static {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
     }
 
-    /// Refuses what [`run`](Self::run) would refuse at once: an unknown channel, a value that does not fit, an unknown node.
+    /// Checks an input without running the graph. Returns an error for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
-    /// Runs the graph, as [`invoke`](super::CompiledGraph::invoke) does. The state that is returned is an object of channel
-    /// names. Dropping the future cancels the run.
+    /// Runs the graph, as [`invoke`](super::CompiledGraph::invoke) does. The returned state is an object of channel names. Dropping the
+    /// future cancels the run.
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
-    /// The state of a thread, as [`state`](super::CompiledGraph::state) gives it; with a namespace
-    /// ([`DynTask::state`] has it), that of a graph inside this one. One that no graph inside has is an error.
+    /// Returns the state of a thread, as [`state`](super::CompiledGraph::state) does. With a namespace, as in [`DynTask::state`], returns
+    /// the state of a subgraph. An unknown namespace is an error.
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError>;
 
-    /// The states of a thread, or of a graph inside, newest first.
+    /// Returns the states of a thread or a subgraph, newest first.
     async fn history(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -60,10 +59,10 @@ pub trait DynGraph: Send + Sync + 'static {
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError>;
 
-    /// Changes a thread from outside, each list as one superstep, and returns the configuration that addresses the last
-    /// checkpoint. With a namespace the state of a graph inside is changed, as
-    /// [`update_state`](super::CompiledGraph::update_state) of that graph would: by its own channels and nodes. What it had asked
-    /// is withdrawn. A call of which nothing is stored is refused, and so is a graph that has no checkpoints.
+    /// Updates a thread from outside, each list as one superstep. Returns the configuration that addresses the last checkpoint.
+    ///
+    /// With a namespace, the state of a subgraph is updated by its own channels and nodes, and its open questions are withdrawn. A
+    /// subgraph without checkpoints cannot be updated.
     async fn update_state(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -71,30 +70,29 @@ pub trait DynGraph: Send + Sync + 'static {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// The names under which its threads are stored: its own, and those that it had before it was renamed.
+    /// Returns the names under which its threads are stored: its name and its earlier ones.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
     }
 
-    /// Whether its runs go on elsewhere when this process ends: then one that is dropped is not cancelled, and who runs the graph again
-    /// with the same input and run id waits for the run that is going, or is told how it ended.
+    /// Returns true if its runs continue elsewhere when this process ends. Dropping the future does not cancel such a run. A second run
+    /// with the same input and run id waits for the first and returns its outcome.
     fn runs_elsewhere(&self) -> bool {
         false
     }
 
-    /// Forgets a thread that is kept elsewhere than in the saver, which has forgotten it.
+    /// Deletes a thread that is stored outside the saver. The saver has deleted it already.
     async fn forget(&self, thread: &str) -> Result<(), RunError> {
         let _ = thread;
         Ok(())
     }
 
-    /// The channel that takes messages from outside its runs, if it has one.
+    /// Returns the channel that receives messages from outside, if the graph has one.
     fn inbox(&self) -> Option<&str> {
         None
     }
 
-    /// Sends something to a thread from outside its runs, as [`send`](super::CompiledGraph::send) does: a message for the inbox, or
-    /// a signal of this name. False if something was sent with this id before.
+    /// Sends a message or a signal to a thread, as [`send`](super::CompiledGraph::send) does. Returns false if the id was used before.
     async fn send(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -104,11 +102,14 @@ pub trait DynGraph: Send + Sync + 'static {
         value: &Value,
     ) -> Result<bool, RunError> {
         let _ = (saver, thread, id, signal, value);
-        Err(RunError::Send { graph: self.spec().name.to_string(), reason: "it takes nothing from outside".to_owned() })
+        Err(RunError::Send {
+            graph: self.spec().name.to_string(),
+            reason: "it accepts no messages and signals".to_owned(),
+        })
     }
 
-    /// Whether a thread that is listed as due ([`Checkpointer::due`]) has something to go on with. If it has not, it is not listed
-    /// any more until it is due again; if it has, and `again` is given, it is not listed until then.
+    /// Returns true if a thread of the list [`Checkpointer::due`] can be resumed. Otherwise, the thread leaves the list until it is due
+    /// again. If the thread can be resumed and `again` is set, it leaves the list until that time.
     async fn is_due(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -121,69 +122,69 @@ pub trait DynGraph: Send + Sync + 'static {
     }
 }
 
-/// Hands the runs of graphs to somebody else than this process: to a cluster. `hier-server` takes one, and `hier-restate` has one.
+/// Runs graphs outside this process, as on a cluster. `hier-server` accepts a runner, and `hier-restate` implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// The graph that stands for this one, and runs elsewhere under this name.
+    /// Returns a graph that runs the given one elsewhere under this name.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// What a graph's types look like: JSON Schemas. None where nothing is known.
+/// The JSON Schemas of a graph's types, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
-    /// What a run takes.
+    /// The input of a run.
     pub input: Option<Value>,
-    /// What a run returns.
+    /// The output of a run.
     pub output: Option<Value>,
     /// The channels.
     pub state: Option<Value>,
-    /// What a run's context is made of.
+    /// The value from which the context of a run is made.
     pub context: Option<Value>,
-    /// What `config.configurable` may hold.
+    /// The value `config.configurable`.
     pub config: Option<Value>,
 }
 
-/// What the context of a run is made of.
+/// The values from which the context of a run is made.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunContext {
-    /// What the caller gave as context; null if nothing.
+    /// The context of the request, or null.
     pub context: Value,
-    /// The configuration's `configurable`.
+    /// The `configurable` of the request.
     pub configurable: Map<String, Value>,
-    /// The thread, if there is one.
+    /// The thread of the run.
     pub thread: Option<String>,
 }
 
 impl RunContext {
-    /// A run that was given this context.
+    /// Creates the values of a run with this context.
     pub fn new(context: Value) -> Self {
         Self { context, ..Self::default() }
     }
 }
 
-/// A run that is to be done.
+/// A run of a [`DynGraph`] that has not started.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DynRun {
-    /// What it starts with.
+    /// The input.
     pub input: DynInput,
-    /// How it is configured.
+    /// The options.
     pub config: Config,
-    /// What the graph's context is made of.
+    /// The values from which the context is made.
     pub context: RunContext,
-    /// Where its checkpoints are kept; the run is not durable without.
+    /// The saver of its checkpoints. The run is not durable without a saver.
     pub saver: Option<Arc<dyn Checkpointer>>,
-    /// The memory across threads.
+    /// The store that all threads share.
     pub store: Option<Arc<dyn Store>>,
-    /// What it tells.
+    /// The kinds of events to send.
     pub modes: Vec<StreamMode>,
-    /// Who is told.
+    /// The receiver of the events.
     pub tell: Option<DynTell>,
 }
 
 impl DynRun {
-    /// A run that starts with this.
+    /// Creates a run with this input.
     pub fn new(input: DynInput, config: Config) -> Self {
         let (context, saver, store, modes, tell) = (RunContext::default(), None, None, Vec::new(), None);
         Self { input, config, context, saver, store, modes, tell }
@@ -196,8 +197,8 @@ impl std::fmt::Debug for DynRun {
     }
 }
 
-/// What is asked, for the index of threads: for each task of the root graph, by its id, its questions, and those of the graphs
-/// inside, as `{"id": …, "value": …}`.
+/// Returns the questions for the index of threads. The keys are the ids of the root graph's tasks, and the values are lists of
+/// `{"id": …, "value": …}`.
 pub fn interrupts(questions: &[Question]) -> Map<String, Value> {
     let mut tasks = Map::new();
     for question in questions {

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Messages, ModelError};
-use hier_core::BuildError;
 use hier_core::async_trait;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
+use hier_core::message::ToolCall;
 use hier_core::store::StoreExt as _;
+use hier_core::{BuildError, Result};
 use hier_server::RunRequest;
 use serde_json::{Value, json};
 

@@ -3,9 +3,10 @@
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
-use hier_core::BuildError;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::reducer::ReduceError;
-use hier_core::state::Builtin;
+use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
+use hier_core::{BuildError, Result};
 use serde_json::{Value, json};
 
 /// Merges messages by id, as a channel `#[reducer(messages)]` of a typed state does.

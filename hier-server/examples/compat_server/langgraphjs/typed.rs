@@ -3,7 +3,8 @@
 use hier_agents::Messages;
 use hier_agents::prelude::*;
 use hier_core::BuildError;
-use hier_core::graph::{Erased, RunContext};
+use hier_core::graph::{Erased, GraphBuilder, RunContext, Task};
+use hier_core::state::{DynState, Schema};
 use serde_json::{Value, json};
 
 /// What `simple_runtime` is configured with.

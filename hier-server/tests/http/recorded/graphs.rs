@@ -3,7 +3,7 @@
 use hier_agents::prelude::*;
 use hier_agents::{ChatModel, ChatRequest, ChatStream, ModelError};
 use hier_core::async_trait;
-use hier_core::graph::CompiledGraph;
+use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::message::{ChatChunk, ChatResponse, Messages};
 use hier_server::Server;
 
@@ -41,7 +41,7 @@ struct Talk {
 /// A model and nothing else.
 fn chat() -> CompiledGraph<Talk, BaseContext> {
     let mut graph = GraphBuilder::new("chat");
-    graph.node("model", async |task: Task<Talk, BaseContext>| -> Result<TalkUpdate> {
+    graph.node("model", async |task: Task<Talk, BaseContext>| -> hier_core::Result<TalkUpdate> {
         let answer = task.run().model()?.ask(&task.state().messages).await?;
         Ok(Talk::update().messages([answer.message]))
     });

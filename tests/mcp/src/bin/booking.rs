@@ -15,15 +15,19 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let saver = Sqlite::open(database).await?;
     let helper = Helper::compile().checkpointer(saver);
     let client = peer(program, counts.as_ref()).build()?;
-    let thread = || Config::thread("trip");
+    let thread = || Config::new().thread("trip");
     let out = match rest {
         [] => {
             let context = desk(&client, [Message::call("book_trip", json!({"text": "x"}))]);
-            helper.invoke(Message::user("Book me a trip."), thread(), context).await?
+            helper.invoke(Message::user("Book me a trip.")).config(thread()).context(context).await?
         }
         [answer, ..] => {
             let answer: Value = serde_json::from_str(answer)?;
-            helper.invoke(Command::resume(answer), thread(), desk(&client, [Message::assistant("Done.")])).await?
+            helper
+                .invoke(Command::resume(answer))
+                .config(thread())
+                .context(desk(&client, [Message::assistant("Done.")]))
+                .await?
         }
     };
     match &out {

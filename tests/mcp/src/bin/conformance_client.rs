@@ -2,6 +2,7 @@
 
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_mcp::{Client, Question};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ async fn call<'a>(
         id: format!("call-{number}"),
     });
     let context = desk(client, [Message::calls("", calls.collect::<Vec<_>>()), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     eprintln!("{:?}", answers(&out));
     Ok(())
 }

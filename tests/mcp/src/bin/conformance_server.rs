@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Content, Part};
+use hier_core::{CancellationToken, Result};
 use hier_mcp::{McpError, Server};
 use serde_json::json;
 

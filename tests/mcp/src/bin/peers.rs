@@ -22,7 +22,7 @@ async fn main() -> std::result::Result<(), Failure> {
 
 async fn call(client: &Client, tool: &str, args: Value) -> std::result::Result<String, Failure> {
     let context = desk(client, [Message::call(tool, args), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     Ok(answers(&out).remove(0))
 }
 
@@ -59,7 +59,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
         let durable = Helper::compile().checkpointer(MemorySaver::new());
         let context =
             desk(&asking, [Message::call("trigger-elicitation-request", json!({})), Message::assistant("Done.")]);
-        let refused = durable.invoke(Message::user("Go."), Config::thread("t"), context).await;
+        let refused = durable.invoke(Message::user("Go.")).thread("t").context(context).await;
         let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("asked `elicitation/create` in the middle"), "{refused}");
     }

@@ -54,6 +54,6 @@ fn peer(counts: &Counts) -> ClientBuilder {
 /// What one call of a tool gives, in a run without a checkpointer.
 async fn called(client: &Client, tool: &str, args: Value) -> std::result::Result<String, RunError> {
     let context = desk(client, [Message::call(tool, args), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     Ok(answers(&out).remove(0))
 }

@@ -53,7 +53,7 @@ async fn one_bad_tool_does_not_stop_the_agent() {
     assert_eq!(echo.name, "echo");
     assert!(echo.description.starts_with("Says\\u{1b}[31m xxx") && echo.description.len() < 9_000);
     let context = desk(&client, [Message::call("echo", json!({"text": "hi"})), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await.unwrap();
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await.unwrap();
     assert_eq!(answers(&out), [r#"{"text":"hi"}"#]);
 }
 

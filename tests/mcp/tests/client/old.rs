@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{Counts, called, peer};
 
 #[tokio::test]
-async fn their_tools_are_called_and_listed_again_when_they_say_so() -> Result<()> {
+async fn their_tools_are_called_and_listed_again_when_they_say_so() -> hier_core::Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).arg("--old").build().unwrap();
     let has_fresh = async || client.tools().await.map(|tools| tools.iter().any(|tool| tool.name == "fresh"));
@@ -53,7 +53,7 @@ async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
     let client = peer(&counts).arg("--old").answer(async |_| Ok(json!({"sure": true}))).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let context = desk(&client, [Message::call("live", json!({}))]);
-    let failed = helper.invoke(Message::user("Go."), Config::thread("t"), context).await.unwrap_err().to_string();
+    let failed = helper.invoke(Message::user("Go.")).thread("t").context(context).await.unwrap_err().to_string();
     assert!(failed.contains("asked `elicitation/create` in the middle of `live`"), "{failed}");
     assert!(failed.contains("A durable run cannot answer that"), "{failed}");
 }

@@ -4,7 +4,9 @@ use std::process::Command as Process;
 
 use hier_agents::Approval;
 use hier_agents::prelude::*;
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::message::ToolCall;
 use hier_mcp::Question;
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
@@ -56,9 +58,9 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
     let client = peer(&counts).build().unwrap();
     let saver = MemorySaver::new();
     let helper = Helper::compile().checkpointer(saver);
-    let thread = || Config::thread("t");
+    let thread = || Config::new().thread("t");
     let call = Message::call("book_trip", json!({}));
-    let out = helper.invoke(Message::user("Go."), thread(), desk(&client, [call])).await?;
+    let out = helper.invoke(Message::user("Go.")).config(thread()).context(desk(&client, [call])).await?;
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
     let question: Question = asked.questions[0].parse().unwrap();
     assert_eq!((question.tool.as_deref(), question.message.as_str()), (Some("book.trip"), "Where to?"));
@@ -68,9 +70,18 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
     tokio::time::advance(std::time::Duration::from_hours(168)).await;
     tokio::time::resume();
     let context = || desk(&client, [Message::assistant("Done.")]);
-    assert!(!helper.invoke(Command::resume(json!({"place": "Rome"})), thread(), context()).await?.is_finished());
-    assert!(!helper.invoke(Command::resume(json!({"nights": 2})), thread(), context()).await?.is_finished());
-    let out = helper.invoke(Command::resume(Value::Null), thread(), context()).await?;
+    assert!(
+        !helper
+            .invoke(Command::resume(json!({"place": "Rome"})))
+            .config(thread())
+            .context(context())
+            .await?
+            .is_finished()
+    );
+    assert!(
+        !helper.invoke(Command::resume(json!({"nights": 2}))).config(thread()).context(context()).await?.is_finished()
+    );
+    let out = helper.invoke(Command::resume(Value::Null)).config(thread()).context(context()).await?;
     assert_eq!(answers(&out), ["Error: not booked"]);
     let calls: Vec<String> = counts.done().into_iter().filter(|line| line.starts_with("book")).collect();
     assert_eq!(calls, ["book.trip -", "book.trip begun", "book.trip Rome for 2"]);
@@ -84,7 +95,7 @@ async fn two_calls_of_one_answer_are_asked_apart() -> Result<()> {
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let call = |id: &str| ToolCall { name: "book_trip".to_owned(), args: json!({}), id: id.to_owned() };
     let context = desk(&client, [Message::calls("", [call("a"), call("b")])]);
-    let out = helper.invoke(Message::user("Go."), Config::thread("t"), context).await?;
+    let out = helper.invoke(Message::user("Go.")).thread("t").context(context).await?;
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions.len(), 2);
     assert_ne!(asked.questions[0].id, asked.questions[1].id);
@@ -97,10 +108,10 @@ async fn approval_comes_before_the_first_round() -> Result<()> {
     let client = peer(&counts).approve_all().build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let context = || desk(&client, [Message::call("book_trip", json!({}))]);
-    let thread = || Config::thread("t");
-    assert!(!helper.invoke(Message::user("Go."), thread(), context()).await?.is_finished());
+    let thread = || Config::new().thread("t");
+    assert!(!helper.invoke(Message::user("Go.")).config(thread()).context(context()).await?.is_finished());
     assert!(!counts.done().iter().any(|line| line.starts_with("book")));
-    let out = helper.invoke(Command::resume(Approval::Approve), thread(), context()).await?;
+    let out = helper.invoke(Command::resume(Approval::Approve)).config(thread()).context(context()).await?;
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
     assert_eq!(asked.questions[0].value["message"], "Where to?");
     Ok(())

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Body, Content, Part, Toolset};
+use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use hier_mcp::{Client, McpError};
 use hier_mcp_tests::agent::{Helper, answers, desk};
@@ -45,7 +46,7 @@ async fn results_have_bounds_and_pictures() -> Result<()> {
     );
 
     let context = desk(&client, [Message::call("picture", json!({})), Message::assistant("Done.")]);
-    let out = Helper::compile().invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     let result = out.state().messages.iter().find(|message| message.tool_call_id().is_some()).unwrap();
     let Body::Tool { content, .. } = &result.body else { panic!("{result:?}") };
     let parts = [Part::text("a dot"), Part::image_data("image/png", "aGk="), Part::text("{\"dots\":1}")];
@@ -202,7 +203,7 @@ async fn several_servers_stand_side_by_side() -> Result<()> {
     let first = peer(&one).prefix("one_").build().unwrap();
     let second = peer(&two).prefix("two_").build().unwrap();
     let context = Two { base: BaseContext::new(model), first: first.clone(), second };
-    let out = both.invoke(Message::user("Go."), Config::default(), context).await?;
+    let out = both.invoke(Message::user("Go.")).context(context).await?;
     assert_eq!(answers(&out), ["one_echo", "two_echo"]);
     assert_eq!(
         (one.done(), two.done()),
@@ -212,7 +213,7 @@ async fn several_servers_stand_side_by_side() -> Result<()> {
     // Of one name they are an error that names both.
     let second = peer(&two).prefix("one_").build().unwrap();
     let context = Two { base: BaseContext::new(ScriptedModel::new([])), first, second };
-    let failed = both.invoke(Message::user("Go."), Config::default(), context).await.unwrap_err().to_string();
+    let failed = both.invoke(Message::user("Go.")).context(context).await.unwrap_err().to_string();
     assert!(
         failed.contains("the tool `one_echo` of the toolset `peer` has the name of the tool `one_echo`"),
         "{failed}"
@@ -227,7 +228,7 @@ async fn calls_that_need_approval_wait_for_it() -> Result<()> {
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let call = Message::call("echo", json!({"text": "hello"}));
     let context = || desk(&client, [call.clone(), Message::assistant("Done.")]);
-    let out = helper.invoke(Message::user("Go."), Config::thread("t"), context()).await?;
+    let out = helper.invoke(Message::user("Go.")).thread("t").context(context()).await?;
     assert!(!out.is_finished());
     assert_eq!(counts.done(), ["start"]);
     Ok(())

@@ -20,7 +20,7 @@ graph! {
     Plain<BaseState, Desk> = Graph { nodes: [think], edges: [START >> think >> END] }
 }
 
-async fn think(run: &Run<Desk>) -> Result<()> {
+async fn think(run: &Run<Desk>) -> hier_core::Result<()> {
     run.model()?.ask("x").await?;
     Ok(())
 }

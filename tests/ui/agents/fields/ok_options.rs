@@ -1,4 +1,5 @@
 use hier_agents::prelude::*;
+use hier_agents::Effort;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Verdict {

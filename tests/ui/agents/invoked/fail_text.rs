@@ -7,7 +7,7 @@ graph! {
 }
 
 async fn said(context: BaseContext) {
-    let _ = Chat::compile().invoke("Hello?", Config::default(), context);
+    let _ = Chat::compile().invoke("Hello?").context(context);
 }
 
 fn main() {}

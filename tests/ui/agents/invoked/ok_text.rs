@@ -5,7 +5,7 @@ graph! {
 }
 
 async fn said(context: BaseContext) {
-    let _ = Chat::compile().invoke(Message::user("Hello?"), Config::default(), context);
+    let _ = Chat::compile().invoke(Message::user("Hello?")).context(context);
 }
 
 fn main() {

@@ -1,6 +1,8 @@
 //! One layer says which part of the conversation is sent, and how is said with its fields.
 
 use hier_agents::prelude::*;
+use hier_agents::Compact;
+use hier_agents::layer::Limit;
 
 graph! {
     Support<BaseState> = Agent {

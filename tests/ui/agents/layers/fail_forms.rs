@@ -1,4 +1,6 @@
 use hier_agents::prelude::*;
+use hier_agents::layer::{Fallback, Inherited, Limit, Redact};
+use hier_core::graph::Retry;
 
 graph! {
     Support<BaseState> = Agent {

@@ -1,4 +1,6 @@
 use hier_agents::prelude::*;
+use hier_agents::layer::Layer;
+use hier_core::state::Values;
 
 struct Desk(BaseContext);
 

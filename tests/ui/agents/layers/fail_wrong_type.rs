@@ -1,4 +1,5 @@
 use hier_agents::prelude::*;
+use hier_agents::layer::Limit;
 
 graph! {
     Support<BaseState> = Agent {

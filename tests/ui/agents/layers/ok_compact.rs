@@ -1,4 +1,6 @@
 use hier_agents::prelude::*;
+use hier_agents::Compact;
+use hier_agents::layer::{Inherited, Limit};
 
 graph! {
     Support<BaseState> = Agent {

@@ -1,5 +1,6 @@
-use hier_agents::layer::{Emails, Guard, Verdict};
+use hier_agents::layer::{Emails, Fallback, Guard, Inherited, Limit, Redact, Verdict};
 use hier_agents::prelude::*;
+use hier_core::graph::Retry;
 
 struct Desk {
     base: BaseContext,

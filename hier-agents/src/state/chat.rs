@@ -1,0 +1,56 @@
+//! The state of a chat.
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::base::BaseState;
+use crate::state::turn::AgentEnd;
+use hier_checkpoint::message::Messages;
+
+// The derives name this crate by its absolute path.
+use hier_macros::State;
+
+/// The state of a chat: its messages, and the records that an `Agent` keeps about them.
+///
+/// A run takes a message, or an update of the state. [`BaseState`] is the state of hierarchies: a custom state flattens it.
+///
+/// ```
+/// use hier_agents::prelude::*;
+/// use hier_testkit::ScriptedModel;
+///
+/// graph! {
+///     /// Answers customers.
+///     Support<MessagesState> = Agent { system: "You answer customers." }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> hier_core::Result<()> {
+/// let context = BaseContext::new(ScriptedModel::new([Message::assistant("We open at nine.")]));
+/// let out = Support::compile().invoke(Message::user("When do you open?")).context(context).await?;
+/// assert_eq!(out.text(), "We open at nine.");
+/// assert_eq!(out.state().messages().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessagesState {
+    #[state(flatten)]
+    base: BaseState,
+}
+
+impl MessagesState {
+    /// Returns the conversation.
+    pub fn messages(&self) -> &Messages {
+        &self.base.messages
+    }
+
+    /// Returns the agent's answer as a text. Empty until the agent has answered.
+    pub fn text(&self) -> &str {
+        &self.base.current_agent_report
+    }
+
+    /// Returns how the agent's turn ended, or none until it ends.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.base.ending()
+    }
+}

@@ -1,0 +1,62 @@
+//! A compiled graph with the context of its runs.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::compiled::CompiledGraph;
+use super::input::{GraphInput, Whole};
+use super::request::{GraphRequest, Invoke, Streaming, WithContext};
+use crate::engine::program::GraphOutput;
+use crate::state::Values;
+
+/// A compiled graph with the context of its runs: [`CompiledGraph::with_context`].
+///
+/// Dereferences to the graph, whose other methods read and change threads.
+pub struct BoundGraph<S: Values, C, I = Whole, O = S> {
+    graph: CompiledGraph<S, C, I, O>,
+    context: Arc<C>,
+}
+
+impl<S: Values, C, I, O> BoundGraph<S, C, I, O> {
+    pub(super) fn new(graph: CompiledGraph<S, C, I, O>, context: Arc<C>) -> Self {
+        Self { graph, context }
+    }
+}
+
+impl<S, C, I, O> BoundGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    /// Returns a request to run the graph: [`CompiledGraph::invoke`].
+    pub fn invoke(&self, input: impl GraphInput<S, I>) -> GraphRequest<Invoke<S, C, O>, WithContext<C>> {
+        self.graph.invoke(input).context(self.context.clone())
+    }
+
+    /// Returns a request to stream the events of a run: [`CompiledGraph::stream`].
+    pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, WithContext<C>> {
+        self.graph.stream(input).context(self.context.clone())
+    }
+}
+
+impl<S: Values, C, I, O> Deref for BoundGraph<S, C, I, O> {
+    type Target = CompiledGraph<S, C, I, O>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.graph
+    }
+}
+
+impl<S: Values, C, I, O> Clone for BoundGraph<S, C, I, O> {
+    fn clone(&self) -> Self {
+        Self { graph: self.graph.clone(), context: self.context.clone() }
+    }
+}
+
+impl<S: Values, C, I, O> fmt::Debug for BoundGraph<S, C, I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundGraph").field("name", &self.spec().name).finish_non_exhaustive()
+    }
+}

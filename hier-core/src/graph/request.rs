@@ -1,0 +1,398 @@
+//! Requests: runs of a graph with their options, before they start.
+//!
+//! [`GraphRequest`] has the options of every run. Its first parameter is the kind of run, [`Invoke`] or [`Streaming`], and its second
+//! records if the run has a context. A request without the context that its graph needs is neither a future nor a stream.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use futures_core::Stream;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::checkpoint::{BoxFuture, WhenRunning};
+use crate::config::{Config, Durability, RunControl};
+use crate::engine::program::{GraphOutput, Input};
+use crate::engine::{self, Event, EventStream, Outcome, PreparedRun, StreamMode};
+use crate::error::RunError;
+use crate::state::Values;
+
+/// The configuration of runs without options.
+static DEFAULT_CONFIG: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
+
+/// The context of graphs without a context.
+static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
+
+/// A run of a graph that has not started, with its options.
+///
+/// [`CompiledGraph::invoke`](super::CompiledGraph::invoke) returns one to await, and [`CompiledGraph::stream`](super::CompiledGraph::stream)
+/// returns one to read as a stream of events. A graph with a context needs [`context`](Self::context) first.
+///
+/// ```
+/// # use hier_core::prelude::*;
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Filing { accepted: bool }
+/// # async fn assess() -> FilingUpdate { Filing::update().accepted(true) }
+/// # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> hier_core::Result<()> {
+/// let out = Review::compile().invoke(Filing::update()).thread("case-17").recursion_limit(50).await?;
+/// assert!(out.state().accepted);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request does nothing until it is awaited or read as a stream"]
+pub struct GraphRequest<K, X = NeedsContext<()>> {
+    kind: K,
+    /// None until an option is set.
+    config: Option<Config>,
+    context: X,
+}
+
+/// The kind of a request that runs a graph to its end.
+pub struct Invoke<S: Values, C = (), O = S> {
+    run: PreparedRun<S, C>,
+    output: PhantomData<fn() -> O>,
+}
+
+/// The kind of a request that streams the events of a run.
+pub struct Streaming<S: Values, C = (), O = S> {
+    run: PreparedRun<S, C>,
+    modes: Vec<StreamMode>,
+    /// None until the run starts.
+    events: Option<EventStream<S, O>>,
+}
+
+/// The state of a request whose graph has a context of type `C`, before [`GraphRequest::context`].
+pub struct NeedsContext<C>(PhantomData<fn() -> C>);
+
+/// The state of a request that has its context.
+pub struct WithContext<C>(Arc<C>);
+
+/// A state of a request: [`NeedsContext`] or [`WithContext`].
+pub trait RequestContext {
+    /// The type of the graph's context.
+    type Context;
+}
+
+/// A state of a request that can start: [`WithContext`], or [`NeedsContext`] of a graph without a context.
+#[diagnostic::on_unimplemented(
+    message = "this run needs a context: `{Self}`",
+    label = "the run has no context",
+    note = "give it one with `.context(…)`, or give the compiled graph one with `.with_context(…)`"
+)]
+pub trait ReadyContext: RequestContext {
+    /// Returns the context of the run.
+    #[doc(hidden)]
+    fn shared(&self) -> Arc<Self::Context>;
+}
+
+/// A kind of request that resolves to one value.
+#[doc(hidden)]
+pub trait RequestKind<C> {
+    /// The value.
+    type Output;
+
+    /// Returns the future of the run.
+    fn into_run(self, config: Arc<Config>, context: Arc<C>) -> BoxFuture<'static, Self::Output>;
+}
+
+/// A kind of request that starts a stream.
+#[doc(hidden)]
+pub trait StreamKind<C> {
+    /// The stream.
+    type Events;
+
+    /// Sets the modes of the stream.
+    fn set_modes(&mut self, modes: Vec<StreamMode>);
+
+    /// Starts the run, or returns the stream of the run that has started.
+    fn into_events(self, config: Arc<Config>, context: Arc<C>) -> Self::Events;
+}
+
+impl<C> RequestContext for NeedsContext<C> {
+    type Context = C;
+}
+
+impl<C> RequestContext for WithContext<C> {
+    type Context = C;
+}
+
+impl ReadyContext for NeedsContext<()> {
+    fn shared(&self) -> Arc<()> {
+        NO_CONTEXT.clone()
+    }
+}
+
+impl<C> ReadyContext for WithContext<C> {
+    fn shared(&self) -> Arc<C> {
+        self.0.clone()
+    }
+}
+
+impl<K, C> GraphRequest<K, NeedsContext<C>> {
+    /// Creates a request of this kind without options.
+    #[doc(hidden)]
+    pub fn new(kind: K) -> Self {
+        Self { kind, config: None, context: NeedsContext(PhantomData) }
+    }
+}
+
+impl<K, X: RequestContext> GraphRequest<K, X> {
+    /// Sets the context, which the nodes read as [`Run::context`](crate::Run::context). Accepts a value or an [`Arc`] of one.
+    pub fn context(self, context: impl Into<Arc<X::Context>>) -> GraphRequest<K, WithContext<X::Context>> {
+        GraphRequest { kind: self.kind, config: self.config, context: WithContext(context.into()) }
+    }
+}
+
+impl<K, X> GraphRequest<K, X> {
+    fn set(mut self, change: impl FnOnce(Config) -> Config) -> Self {
+        self.config = Some(change(self.config.unwrap_or_default()));
+        self
+    }
+
+    fn shared_config(config: Option<Config>) -> Arc<Config> {
+        config.map_or_else(|| DEFAULT_CONFIG.clone(), Arc::new)
+    }
+
+    /// Replaces all options with those of a configuration.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// Runs the graph on the thread with this id: [`Config::thread`].
+    pub fn thread(self, id: impl Into<String>) -> Self {
+        self.set(|config| config.thread(id))
+    }
+
+    /// Limits the supersteps of the run: [`Config::recursion_limit`].
+    pub fn recursion_limit(self, limit: usize) -> Self {
+        self.set(|config| config.recursion_limit(limit))
+    }
+
+    /// Limits the tasks of a step that run concurrently: [`Config::max_concurrency`].
+    pub fn max_concurrency(self, tasks: usize) -> Self {
+        self.set(|config| config.max_concurrency(tasks))
+    }
+
+    /// Sets a token that cancels the run: [`Config::cancel`].
+    pub fn cancel(self, token: CancellationToken) -> Self {
+        self.set(|config| config.cancel(token))
+    }
+
+    /// Sets a handle that stops the run between two steps: [`Config::control`].
+    pub fn control(self, control: RunControl) -> Self {
+        self.set(|config| config.control(control))
+    }
+
+    /// Resumes from this checkpoint instead of the latest: [`Config::checkpoint`].
+    pub fn checkpoint(self, id: Uuid) -> Self {
+        self.set(|config| config.checkpoint(id))
+    }
+
+    /// Addresses a subgraph by the namespace of its checkpoints: [`Config::namespace`].
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        self.set(|config| config.namespace(namespace))
+    }
+
+    /// Sets when checkpoints are stored: [`Config::durability`].
+    pub fn durability(self, durability: Durability) -> Self {
+        self.set(|config| config.durability(durability))
+    }
+
+    /// Sets the longest sleep that the run waits for: [`Config::sleep_in_place`].
+    pub fn sleep_in_place(self, at_most: Duration) -> Self {
+        self.set(|config| config.sleep_in_place(at_most))
+    }
+
+    /// Sets the time of the run: [`Config::at`].
+    pub fn at(self, now: SystemTime) -> Self {
+        self.set(|config| config.at(now))
+    }
+
+    /// Sets what happens if the thread has a live run: [`Config::when_running`].
+    pub fn when_running(self, when: WhenRunning) -> Self {
+        self.set(|config| config.when_running(when))
+    }
+
+    /// Names the holder of the thread for error messages: [`Config::holder`].
+    pub fn holder(self, holder: impl Into<String>) -> Self {
+        self.set(|config| config.holder(holder))
+    }
+
+    /// Sets how long the thread is kept after its last run: [`Config::time_to_live`].
+    pub fn time_to_live(self, time: Duration) -> Self {
+        self.set(|config| config.time_to_live(time))
+    }
+
+    /// Adds an entry to the metadata of the run's checkpoints: [`Config::metadata`].
+    pub fn metadata(self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.set(|config| config.metadata(key, value))
+    }
+
+    /// Sets the id of the run: [`Config::run_id`].
+    pub fn run_id(self, id: impl Into<String>) -> Self {
+        self.set(|config| config.run_id(id))
+    }
+
+    /// Stops the run before these nodes: [`Config::interrupt_before`].
+    pub fn interrupt_before<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.set(|config| config.interrupt_before(nodes))
+    }
+
+    /// Stops the run after these nodes: [`Config::interrupt_after`].
+    pub fn interrupt_after<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.set(|config| config.interrupt_after(nodes))
+    }
+}
+
+impl<K, X> GraphRequest<K, X>
+where
+    X: RequestContext,
+    K: StreamKind<X::Context>,
+{
+    /// Selects the events of the stream. Defaults to [`StreamMode::Updates`].
+    pub fn modes(mut self, modes: impl IntoIterator<Item = StreamMode>) -> Self {
+        self.kind.set_modes(modes.into_iter().collect());
+        self
+    }
+
+    /// Adds the events of subgraphs: [`Config::stream_subgraphs`].
+    pub fn subgraphs(self, subgraphs: bool) -> Self {
+        self.set(|config| config.stream_subgraphs(subgraphs))
+    }
+
+    /// Bounds the events that wait for a slow consumer: [`Config::stream_capacity`].
+    pub fn stream_capacity(self, events: usize) -> Self {
+        self.set(|config| config.stream_capacity(events))
+    }
+
+    /// Starts the run now, instead of when its first event is read.
+    pub fn start(self) -> K::Events
+    where
+        X: ReadyContext,
+    {
+        self.kind.into_events(Self::shared_config(self.config), self.context.shared())
+    }
+}
+
+impl<K, X> IntoFuture for GraphRequest<K, X>
+where
+    X: ReadyContext,
+    K: RequestKind<X::Context>,
+{
+    type Output = K::Output;
+    type IntoFuture = BoxFuture<'static, K::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.kind.into_run(Self::shared_config(self.config), self.context.shared())
+    }
+}
+
+impl<S: Values, C, O> Invoke<S, C, O> {
+    pub(crate) fn new(run: PreparedRun<S, C>) -> Self {
+        Self { run, output: PhantomData }
+    }
+}
+
+impl<S, C, O> RequestKind<C> for Invoke<S, C, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    type Output = Result<Outcome<O>, RunError>;
+
+    fn into_run(self, config: Arc<Config>, context: Arc<C>) -> BoxFuture<'static, Self::Output> {
+        let PreparedRun { program, attached, input } = self.run;
+        Box::pin(async move {
+            let outcome = engine::run(program, attached, input, config, context, None).await?;
+            Ok(outcome.map(O::from_owned))
+        })
+    }
+}
+
+impl<S: Values, C, O> Streaming<S, C, O> {
+    pub(crate) fn new(run: PreparedRun<S, C>) -> Self {
+        Self { run, modes: vec![StreamMode::Updates], events: None }
+    }
+}
+
+impl<S, C, O> StreamKind<C> for Streaming<S, C, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    type Events = EventStream<S, O>;
+
+    fn set_modes(&mut self, modes: Vec<StreamMode>) {
+        self.modes = modes;
+    }
+
+    fn into_events(self, config: Arc<Config>, context: Arc<C>) -> EventStream<S, O> {
+        let Self { run, modes, events } = self;
+        events.unwrap_or_else(|| engine::stream(run, config, context, modes.into_iter().collect()))
+    }
+}
+
+impl<S, C, O, X> GraphRequest<Streaming<S, C, O>, X>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+    X: ReadyContext<Context = C>,
+{
+    /// Returns the stream of the run, which the first call starts.
+    fn started(&mut self) -> &mut EventStream<S, O> {
+        let Self { kind: Streaming { run, modes, events }, config, context } = self;
+        events.get_or_insert_with(|| {
+            let PreparedRun { program, attached, input } = run;
+            let input = std::mem::replace(input, Input::Continue);
+            let run = PreparedRun { program: program.clone(), attached: attached.clone(), input };
+            engine::stream(run, Self::shared_config(config.take()), context.shared(), modes.iter().copied().collect())
+        })
+    }
+
+    /// Returns the next event, or none when the run has ended. The first call starts the run. Options that are set later have no effect.
+    ///
+    /// Cancel safe: no event is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
+        self.started().next().await
+    }
+
+    /// Runs the graph to its end and returns the outcome. The remaining events are dropped.
+    pub async fn outcome(self) -> Result<Outcome<O>, RunError> {
+        self.start().outcome().await
+    }
+}
+
+impl<S, C, O, X> Stream for GraphRequest<Streaming<S, C, O>, X>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+    X: ReadyContext<Context = C>,
+{
+    type Item = Result<Event<S>, RunError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(self.started()).poll_next(context)
+    }
+}
+
+/// No field is pinned.
+impl<K, X> Unpin for GraphRequest<K, X> {}
+
+impl<K, X> fmt::Debug for GraphRequest<K, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphRequest").field("config", &self.config).finish_non_exhaustive()
+    }
+}
