@@ -139,6 +139,21 @@ struct FirstAgent;
 #[doc = include_str!("../../docs/people.md")]
 struct People;
 
+/// The page *A crash-proof workflow*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/first-workflow.md")]
+struct FirstWorkflow;
+
+/// The page *A hierarchy with policies*, so that its program is run.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/first-hierarchy.md")]
+struct FirstHierarchy;
+
+/// The page *A service*, so that its program is compiled.
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../docs/first-service.md")]
+struct FirstService;
+
 /// The page *Deploying*, so that its program is compiled.
 #[cfg(all(doctest, feature = "server"))]
 #[doc = include_str!("../../docs/deploying.md")]

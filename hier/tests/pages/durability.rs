@@ -103,13 +103,13 @@ async fn ask(state: &Invoice, run: &Run) -> hier::Result<InvoiceUpdate> {
     Ok(Invoice::update().decision(decision))
 }
 
-async fn by_id(graph: CompiledGraph<Invoice>, config: Config, id: &str) -> hier::Result<()> {
-    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).config(config).await?; // by id
+async fn by_id(graph: CompiledGraph<Invoice>, id: &str) -> hier::Result<()> {
+    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).thread("case-17").await?; // by id
     Ok(())
 }
 
-async fn plain(graph: CompiledGraph<Invoice>, config: Config) -> hier::Result<()> {
-    let outcome = graph.invoke(Command::resume(Decision::Yes)).config(config).await?; // the only question
+async fn plain(graph: CompiledGraph<Invoice>) -> hier::Result<()> {
+    let outcome = graph.invoke(Command::resume(Decision::Yes)).thread("case-17").await?; // the only question
     Ok(())
 }
 

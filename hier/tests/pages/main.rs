@@ -24,8 +24,11 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/cluster.md", include_str!("cluster.rs")),
     ("docs/durability.md", include_str!("durability.rs")),
     ("docs/guide.md", include_str!("guide.rs")),
+    ("docs/layers.md", include_str!("agents.rs")),
     ("docs/mcp.md", include_str!("mcp.rs")),
+    ("docs/memory.md", include_str!("guide.rs")),
     ("docs/models.md", include_str!("models.rs")),
+    ("docs/runs.md", include_str!("server.rs")),
     ("docs/server.md", include_str!("server.rs")),
 ];
 

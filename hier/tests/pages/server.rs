@@ -40,9 +40,8 @@ async fn work(stop: CancellationToken) -> hier::Result<()> {
     let store = Arc::new(Sqlite::open("desk.db").await?);
     let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.run_until(stop.clone()));
-    let run = store
-        .create_run(NewRun::new("case-17", "review", Request::input(json!({ "title": "…" }))).create_thread())
-        .await?;
+    let request = Request::input(json!({ "title": "…" }));
+    let run = store.create_run(NewRun::new("case-17", "review", request).create_thread()).await?;
     Ok(())
 }
 
