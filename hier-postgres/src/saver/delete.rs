@@ -12,8 +12,8 @@ use super::fault::Fault;
 use super::mail::Mailbox;
 use super::queue::MOST_BYTES;
 use super::read::write;
+use super::records::{BatchOwner, store_batch};
 use super::session::{Parameter, Session, Transaction, retrying};
-use super::store::{Owner, store};
 use super::text::{escape, unescape};
 #[cfg(feature = "encryption")]
 use super::undo::Kept;
@@ -238,7 +238,7 @@ impl Change<'_> {
     /// Stores as many statements as it takes.
     async fn store_all(self, key: i64, batch: Batch) -> Result<(), Fault> {
         for part in batch.split(MOST_BYTES) {
-            store(self.session, self.client, &Owner::Unclaimed(key), &part).await?;
+            store_batch(self.session, self.client, &BatchOwner::Unclaimed(key), &part).await?;
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::Postgres;
 use super::client::Client;
 use super::fault::Fault;
+use super::records::{BatchOutcome, BatchOwner, store_batch};
 use super::session::{Parameter, Session, Transaction, retrying};
-use super::store::{Owner, Stored, store};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::rows::Batch;
@@ -118,7 +118,7 @@ impl Postgres {
         token: u64,
         batch: &Batch,
         also: &Also,
-    ) -> Result<Stored, SaverError> {
+    ) -> Result<BatchOutcome, SaverError> {
         let (session, commit) = (&self.0.session, Uuid::new_v4());
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
@@ -183,9 +183,9 @@ impl Mailbox<'_> {
         self.run(sql, &[(&name, Type::TEXT)]).await
     }
 
-    async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<Stored, Fault> {
-        let stored = store(self.session, self.client, &Owner::Held(self.thread, token), batch).await?;
-        if matches!(stored, Stored::Done) {
+    async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<BatchOutcome, Fault> {
+        let stored = store_batch(self.session, self.client, &BatchOwner::Held(self.thread, token), batch).await?;
+        if matches!(stored, BatchOutcome::Stored) {
             self.change(also, commit).await?;
         }
         Ok(stored)

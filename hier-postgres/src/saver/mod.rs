@@ -5,17 +5,18 @@ pub(crate) mod client;
 mod delete;
 pub(crate) mod fault;
 mod lease;
+mod literal;
 mod mail;
 mod options;
 mod queue;
 mod read;
+mod records;
 mod runs;
 mod saved;
 mod schema;
 pub(crate) mod session;
 mod sharing;
 pub(crate) mod statements;
-mod store;
 pub(crate) mod text;
 #[cfg(feature = "tls")]
 mod tls;
@@ -43,11 +44,11 @@ use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::vault::Vault;
 pub use options::PostgresOptions;
 use queue::{Group, Queue, Worker};
+use records::{BatchOutcome, BatchOwner, store_batch};
 #[cfg(feature = "encryption")]
 use runs::reencrypt::Mark;
 use session::{Session, Transaction, first, retrying};
 use sharing::Sharing;
-use store::{Owner, Stored};
 use turns::Turns;
 
 /// Keeps checkpoints in a Postgres database. A clone shares the connections.
@@ -161,15 +162,15 @@ impl Postgres {
         let session = &self.0.session;
         self.ready().await?;
         let batch = group.take_batch(&self.0.vault, &self.0.latest, thread)?;
-        let owner = Owner::Held(thread, group.token);
+        let owner = BatchOwner::Held(thread, group.token);
         let stored = match &group.also {
             Some(also) => self.store_also(thread, group.token, &batch, also).await?,
-            None => retrying!(session, client => store::store(session, &client, &owner, &batch).await)?,
+            None => retrying!(session, client => store_batch(session, &client, &owner, &batch).await)?,
         };
         match stored {
-            Stored::Done => Ok(()),
-            Stored::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
-            Stored::Lacks(channel, version) => {
+            BatchOutcome::Stored => Ok(()),
+            BatchOutcome::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
+            BatchOutcome::Lacks(channel, version) => {
                 Err(SaverError::Gone { thread: thread.to_string(), channel: channel.to_string(), version })
             }
         }

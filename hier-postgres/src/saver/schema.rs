@@ -4,8 +4,9 @@ mod changes;
 mod claims;
 mod commits;
 mod reads;
+mod rows;
 mod tables;
 
 /// The parts of each version, in order; `{s}` is the schema. A database stores the number of versions that it has.
 pub(super) const VERSIONS: &[&[&str]] =
-    &[&[tables::TABLES, commits::COMMITS, claims::CLAIMS, changes::CHANGES, reads::READS]];
+    &[&[tables::TABLES, rows::ROWS, commits::COMMITS, claims::CLAIMS, changes::CHANGES, reads::READS]];

@@ -36,10 +36,7 @@ impl Statements {
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
             commit: for_schema(COMMIT),
-            change_threads: for_schema(&format!(
-                "select * from {{s}}.change_threads({}) where {{own}}",
-                parameters(CHANGE_THREADS)
-            )),
+            change_threads: for_schema(CHANGE_THREADS),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
             renew: for_schema(RENEW),
@@ -67,17 +64,10 @@ impl Statements {
     }
 }
 
-/// How many parameters a change of runs has.
-pub(super) const CHANGE_THREADS: usize = 57;
+const COMMIT: &str = "select {s}.store($1, $2, $3::text::{s}.record_rows, $4) where {own}";
 
-/// `$1, $2, …`
-fn parameters(count: usize) -> String {
-    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
-}
-
-const COMMIT: &str =
-    "select {s}.store($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
-    where {own}";
+const CHANGE_THREADS: &str = "select * from {s}.change_threads($1, $2::text::{s}.change_row[], $3::text::{s}.run_row[], $4::text::{s}.event_row[],
+    $5::text::{s}.document_row[], $6::text::{s}.record_rows, $7) where {own}";
 
 /// Nothing if somebody else holds the thread and the claim is not to take it over.
 const CLAIM: &str = "

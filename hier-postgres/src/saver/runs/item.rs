@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::super::client::Parameter;
 use super::super::fault::Fault;
+use super::super::literal::{ArrayLiteral, Bodies, RecordLiteral};
+use super::super::records::{BaseCheck, RecordRows};
 use super::super::sharing::Shares;
-use super::super::store::{Columns, Looks};
 use super::super::text::{escape, unescape};
 use super::change::{Answer, Beside, Seen};
 use super::tables::{Tables, sealed_values};
@@ -38,22 +39,12 @@ pub(in super::super) struct Item {
     ends: bool,
     holder: Option<String>,
     lasts: Option<i64>,
-    document: Option<Replaced>,
     runs: Vec<RunColumns>,
-    gone: Vec<Uuid>,
+    removed: Vec<Uuid>,
     at: i64,
     events: Vec<EventColumns>,
     documents: Vec<DocumentColumns>,
     records: Option<Arc<Batch>>,
-}
-
-/// A document that has to have this revision, and is replaced.
-#[derive(Debug)]
-struct Replaced {
-    kind: String,
-    id: String,
-    revision: i64,
-    body: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -77,13 +68,15 @@ struct EventColumns {
 struct DocumentColumns {
     kind: String,
     id: String,
+    /// The revision that the document must have to be replaced. `None` adds the document unless it exists.
+    revision: Option<i64>,
     body: Vec<u8>,
 }
 
 impl Item {
     /// Whether it may be stored together with those of other threads: none of them waits for it.
     pub(super) fn may_share(&self) -> bool {
-        self.document.is_none() && self.gone.is_empty() && self.is_small()
+        self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty() && self.is_small()
     }
 
     /// About how many bytes it has.
@@ -108,12 +101,8 @@ impl Item {
         let (ready, graph) =
             change.ready.as_ref().map(|(time, graph)| (micros(*time), escape(graph).into_owned())).unzip();
         let (holder, lasts) = beside.claim.unzip();
-        let document = beside.document.map(|document| {
-            let Document { kind, id, revision, value, .. } = document;
-            let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
-            let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());
-            Ok::<_, SaverError>(Replaced { kind, id, revision: integer(*revision), body })
-        });
+        let replaced = beside.document.map(|document| document_columns(vault, document, Some(document.revision)));
+        let added = change.documents.iter().map(|document| document_columns(vault, document, None));
         Ok(Self {
             name: escape(&thread.id).into_owned(),
             seen: seen.op,
@@ -128,12 +117,11 @@ impl Item {
             ends: beside.ends,
             holder: holder.map(str::to_owned),
             lasts,
-            document: document.transpose()?,
             runs: runs_of(vault, change)?,
-            gone: change.removed.clone(),
+            removed: change.removed.clone(),
             at: micros(seen.now),
             events: events_of(vault, thread, change)?,
-            documents: documents_of(vault, change)?,
+            documents: replaced.into_iter().chain(added).collect::<Result<_, _>>()?,
             records: beside.records.cloned(),
         })
     }
@@ -161,22 +149,63 @@ fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<E
     columns.collect()
 }
 
-fn documents_of(vault: &Vault, change: &Change) -> Result<Vec<DocumentColumns>, SaverError> {
-    let columns = change.documents.iter().map(|Document { kind, id, value, .. }| {
-        let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
-        Ok(DocumentColumns { kind: escape(kind).into_owned(), id: escape(id).into_owned(), body })
-    });
-    columns.collect()
+fn document_columns(vault: &Vault, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
+    let Document { kind, id, value, .. } = document;
+    let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
+    let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());
+    Ok(DocumentColumns { kind, id, revision: replaces.map(integer), body })
+}
+
+/// The rows of changes, as the statement takes them.
+#[derive(Default)]
+struct ItemRows<'a> {
+    changes: ArrayLiteral,
+    runs: ArrayLiteral,
+    events: ArrayLiteral,
+    documents: ArrayLiteral,
+    records: RecordRows,
+    bodies: Bodies<'a>,
+}
+
+impl<'a> ItemRows<'a> {
+    /// Adds a change. `place` is its place in the statement, which starts at 1.
+    fn push(&mut self, place: usize, item: &'a Item, check: BaseCheck) {
+        let bodies = &mut self.bodies;
+        let row = || RecordLiteral::default().plain(place);
+        let change =
+            RecordLiteral::default().text(Some(&item.name)).optional(item.seen).plain(item.is_new).plain(item.op);
+        let change = change.optional(item.ready).text(item.graph.as_deref()).optional(item.expires);
+        let change =
+            change.plain(bodies.add(&item.body)).optional(item.values.as_deref().map(|values| bodies.add(values)));
+        let change = change.optional(item.token).plain(item.ends).text(item.holder.as_deref()).optional(item.lasts);
+        let removed = item.removed.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",");
+        self.changes.push(change.text(Some(&format!("{{{removed}}}"))));
+        for run in &item.runs {
+            let row = row().plain(run.id).plain(run.number).text(Some(run.status)).optional(run.ended);
+            self.runs.push(row.plain(bodies.add(&run.body)));
+        }
+        for event in &item.events {
+            let row = row().plain(item.at).plain(event.number).optional(event.run).plain(event.bytes);
+            self.events.push(row.plain(bodies.add(&event.body)));
+        }
+        for document in &item.documents {
+            let row = row().text(Some(&document.kind)).text(Some(&document.id)).optional(document.revision);
+            self.documents.push(row.plain(bodies.add(&document.body)));
+        }
+        if let Some(batch) = &item.records {
+            self.records.push(place, batch, check, bodies);
+        }
+    }
 }
 
 impl Tables<'_> {
     /// Stores a change, which waits for whoever is at work on its thread or is to go alone.
     pub(super) async fn put(&self, item: &Item, waits: bool) -> Result<Answer, Fault> {
-        let answer = Box::pin(self.put_all(&[item], Looks::ForParents, waits)).await?.pop();
+        let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
         match answer.unwrap_or(Answer::Changed) {
             // The values may be there all the same.
             Answer::LacksParent => {
-                let answer = Box::pin(self.put_all(&[item], Looks::ForValues, waits)).await?.pop();
+                let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
                 Ok(answer.unwrap_or(Answer::Changed))
             }
             answer => Ok(answer),
@@ -184,88 +213,23 @@ impl Tables<'_> {
     }
 
     /// Stores changes of different threads, whose names rise, and answers each.
-    pub(super) async fn put_all(&self, items: &[&Item], looks: Looks, waits: bool) -> Result<Vec<Answer>, Fault> {
-        fn each<'a, T>(items: &[&'a Item], of: impl Fn(&'a Item) -> T) -> Vec<T> {
-            items.iter().map(|item| of(item)).collect()
-        }
-        /// The rows of all, each with the place of its thread.
-        fn rows<'a, T>(items: &[&'a Item], of: impl Fn(&'a Item) -> &'a [T]) -> (Vec<i32>, Vec<&'a T>) {
-            let numbered = (1..).zip(items);
-            numbered.flat_map(|(place, item)| of(item).iter().map(move |row| (place, row))).unzip()
-        }
-        let (names, seen) = (each(items, |item| &*item.name), each(items, |item| item.seen));
-        let (is_new, op) = (each(items, |item| item.is_new), each(items, |item| item.op));
-        let (ready, graph) = (each(items, |item| item.ready), each(items, |item| item.graph.as_deref()));
-        let (expires, body) = (each(items, |item| item.expires), each(items, |item| &*item.body));
-        let (values, token) = (each(items, |item| item.values.as_deref()), each(items, |item| item.token));
-        let (ends, holder) = (each(items, |item| item.ends), each(items, |item| item.holder.as_deref()));
-        let lasts = each(items, |item| item.lasts);
-        // One of these goes alone.
-        let document = items.iter().find_map(|item| item.document.as_ref());
-        let (kind, id) = document.map(|it| (&*it.kind, &*it.id)).unzip();
-        let (revision, replaced) = document.map(|it| (it.revision, &*it.body)).unzip();
-        let gone: Vec<Uuid> = items.iter().flat_map(|item| &item.gone).copied().collect();
-        let (of_run, runs) = rows(items, |item| &item.runs);
-        let run_id: Vec<Uuid> = runs.iter().map(|row| row.id).collect();
-        let run_number: Vec<i64> = runs.iter().map(|row| row.number).collect();
-        let run_status: Vec<&str> = runs.iter().map(|row| row.status).collect();
-        let run_ended: Vec<Option<i64>> = runs.iter().map(|row| row.ended).collect();
-        let run_body: Vec<&[u8]> = runs.iter().map(|row| &*row.body).collect();
-        let (of_event, events) = rows(items, |item| &item.events);
-        let event_at: Vec<i64> =
-            of_event.iter().map(|place| usize::try_from(*place - 1).map_or(0, |place| items[place].at)).collect();
-        let event_number: Vec<i64> = events.iter().map(|row| row.number).collect();
-        let event_run: Vec<Option<Uuid>> = events.iter().map(|row| row.run).collect();
-        let event_bytes: Vec<i64> = events.iter().map(|row| row.bytes).collect();
-        let event_body: Vec<&[u8]> = events.iter().map(|row| &*row.body).collect();
-        let (of_document, documents) = rows(items, |item| &item.documents);
-        let document_kind: Vec<&str> = documents.iter().map(|row| &*row.kind).collect();
-        let document_id: Vec<&str> = documents.iter().map(|row| &*row.id).collect();
-        let document_body: Vec<&[u8]> = documents.iter().map(|row| &*row.body).collect();
-        let mut records = Columns::default();
+    pub(super) async fn put_all(&self, items: &[&Item], check: BaseCheck, waits: bool) -> Result<Vec<Answer>, Fault> {
+        let mut rows = ItemRows::default();
         for (place, item) in (1..).zip(items) {
-            if let Some(batch) = &item.records {
-                records.push(place, batch, looks);
-            }
+            rows.push(place, item, check);
         }
-        let own: [Parameter<'_>; 35] = [
+        let ItemRows { changes, runs, events, documents, records, bodies } = rows;
+        let (changes, runs) = (changes.finish(), runs.finish());
+        let (events, documents, records) = (events.finish(), documents.finish(), records.finish());
+        let with: [Parameter<'_>; 7] = [
             (&waits, Type::BOOL),
-            (&kind, Type::TEXT),
-            (&id, Type::TEXT),
-            (&revision, Type::INT8),
-            (&replaced, Type::BYTEA),
-            (&names, Type::TEXT_ARRAY),
-            (&seen, Type::UUID_ARRAY),
-            (&is_new, Type::BOOL_ARRAY),
-            (&op, Type::UUID_ARRAY),
-            (&ready, Type::INT8_ARRAY),
-            (&graph, Type::TEXT_ARRAY),
-            (&expires, Type::INT8_ARRAY),
-            (&body, Type::BYTEA_ARRAY),
-            (&values, Type::BYTEA_ARRAY),
-            (&token, Type::INT8_ARRAY),
-            (&ends, Type::BOOL_ARRAY),
-            (&holder, Type::TEXT_ARRAY),
-            (&lasts, Type::INT8_ARRAY),
-            (&of_run, Type::INT4_ARRAY),
-            (&run_id, Type::UUID_ARRAY),
-            (&run_number, Type::INT8_ARRAY),
-            (&run_status, Type::TEXT_ARRAY),
-            (&run_ended, Type::INT8_ARRAY),
-            (&run_body, Type::BYTEA_ARRAY),
-            (&gone, Type::UUID_ARRAY),
-            (&of_event, Type::INT4_ARRAY),
-            (&event_at, Type::INT8_ARRAY),
-            (&event_number, Type::INT8_ARRAY),
-            (&event_run, Type::UUID_ARRAY),
-            (&event_bytes, Type::INT8_ARRAY),
-            (&event_body, Type::BYTEA_ARRAY),
-            (&of_document, Type::INT4_ARRAY),
-            (&document_kind, Type::TEXT_ARRAY),
-            (&document_id, Type::TEXT_ARRAY),
-            (&document_body, Type::BYTEA_ARRAY),
+            (&changes, Type::TEXT),
+            (&runs, Type::TEXT),
+            (&events, Type::TEXT),
+            (&documents, Type::TEXT),
+            (&records, Type::TEXT),
+            (&bodies.0, Type::BYTEA_ARRAY),
         ];
-        let with: Vec<Parameter<'_>> = own.into_iter().chain(records.parameters_of_several()).collect();
         let rows = self.session.query_often(self.client, &self.session.statements.change_threads, &with).await?;
         let Some(row) = rows.first() else {
             return Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned()));

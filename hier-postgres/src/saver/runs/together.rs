@@ -3,8 +3,8 @@
 
 use super::super::Postgres;
 use super::super::fault::Fault;
+use super::super::records::BaseCheck;
 use super::super::sharing::{Shares, Sharing};
-use super::super::store::Looks;
 use super::change::Answer;
 use super::item::Item;
 
@@ -27,6 +27,6 @@ impl Shares for Item {
     }
 
     async fn send(postgres: &Postgres, items: &[&Self]) -> Result<Vec<Answer>, Fault> {
-        postgres.tables(&postgres.0.session.client().await?).put_all(items, Looks::ForParents, false).await
+        postgres.tables(&postgres.0.session.client().await?).put_all(items, BaseCheck::Parents, false).await
     }
 }

@@ -1,20 +1,17 @@
-//! Functions that store the records of one thread.
+//! The function that stores the records of one thread.
 
-/// `store`.
 pub(super) const COMMITS: &str = "
-    -- Stores rows if the thread is held with this token and the values exist that the rows build on. A base without a channel is a
-    -- checkpoint of the namespace: if it exists, so does everything that it builds on. Takes a key instead of a name for a thread that has
-    -- never been claimed. Returns null if the thread is not held, an empty list if all is stored, else the channel and the version of a
-    -- missing value. A function, because its statements are planned once for a connection.
-    create function {s}.store(
-        my_name text, my_token bigint, my_key bigint,
-        b_namespace text[], b_channel text[], b_version uuid[],
-        c_namespace text[], c_id uuid[], c_body bytea[],
-        p_namespace text[], p_channel text[], p_version uuid[], p_base uuid[], p_value bytea[],
-        w_namespace text[], w_checkpoint uuid[], w_task uuid[], w_slot int4[], w_path text[], w_channel text[],
-        w_value bytea[]
-    ) returns text[] language plpgsql as $$
+    -- Stores rows if the thread is held with this token and the values exist that the rows build on. Without a name, `my_token` is the key
+    -- of a thread that has never been claimed. Returns null if the thread is not held, an empty list if all is stored, else the channel
+    -- and the version of a missing value. A function, because its statements are planned once for a connection.
+    create function {s}.store(my_name text, my_token bigint, records {s}.record_rows, bodies bytea[])
+    returns text[] language plpgsql as $$
     declare
+        bases {s}.base_row[] := records.bases;
+        checkpoints {s}.checkpoint_row[] := records.checkpoints;
+        pieces {s}.piece_row[] := records.pieces;
+        writes {s}.write_row[] := records.writes;
+        my_key bigint := my_token;
         lives bigint;
         missing text[];
     begin
@@ -27,9 +24,9 @@ pub(super) const COMMITS: &str = "
                 return null;
             end if;
         end if;
-        if cardinality(b_version) > 0 then
+        if cardinality(bases) > 0 then
             select array[r.channel, r.version::text] into missing
-            from unnest(b_namespace, b_channel, b_version) r (namespace, channel, version)
+            from unnest(bases) r
             where case when r.channel is null then
                 not exists (
                     select 1 from {s}.checkpoints c where c.thread = my_key and c.namespace = r.namespace and c.id = r.version)
@@ -43,21 +40,21 @@ pub(super) const COMMITS: &str = "
                 return missing;
             end if;
         end if;
-        if cardinality(c_id) > 0 then
+        if cardinality(checkpoints) > 0 then
             insert into {s}.checkpoints (thread, namespace, id, body)
-            select my_key, r.* from unnest(c_namespace, c_id, c_body) r
+            select my_key, r.namespace, r.id, bodies[r.body] from unnest(checkpoints) r
             on conflict (thread, namespace, id) do update set body = excluded.body;
         end if;
-        if cardinality(p_version) > 0 then
+        if cardinality(pieces) > 0 then
             insert into {s}.pieces (thread, namespace, channel, version, base, value)
-            select my_key, r.* from unnest(p_namespace, p_channel, p_version, p_base, p_value) r
+            select my_key, r.namespace, r.channel, r.version, r.base, bodies[r.value] from unnest(pieces) r
             on conflict (thread, namespace, channel, version)
             do update set base = excluded.base, value = excluded.value;
         end if;
-        if cardinality(w_slot) > 0 then
+        if cardinality(writes) > 0 then
             insert into {s}.writes as old (thread, namespace, checkpoint, task, slot, path, channel, value)
-            select my_key, r.*
-            from unnest(w_namespace, w_checkpoint, w_task, w_slot, w_path, w_channel, w_value) r
+            select my_key, r.namespace, r.checkpoint, r.task, r.slot, r.path, r.channel, bodies[r.value]
+            from unnest(writes) r
             on conflict (thread, namespace, checkpoint, task, slot)
             do update set path = excluded.path, channel = excluded.channel, value = excluded.value where old.slot < 0;
         end if;

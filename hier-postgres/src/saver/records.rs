@@ -1,0 +1,128 @@
+//! Stores a batch of records with one statement.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::client::Client;
+use super::fault::Fault;
+use super::literal::{ArrayLiteral, Bodies, RecordLiteral};
+use super::session::{Parameter, Session, first};
+use super::text::{escape, unescape};
+use hier_checkpoint::backend::rows::Batch;
+
+/// The rows of batches, as statements take them.
+#[derive(Default)]
+pub(super) struct RecordRows {
+    bases: ArrayLiteral,
+    checkpoints: ArrayLiteral,
+    pieces: ArrayLiteral,
+    writes: ArrayLiteral,
+}
+
+impl RecordRows {
+    /// Adds the rows of a batch. `item` is the place of its thread in the statement.
+    pub(super) fn push<'a>(&mut self, item: usize, batch: &'a Batch, check: BaseCheck, bodies: &mut Bodies<'a>) {
+        let row = |namespace: &str| RecordLiteral::default().plain(item).text(Some(&escape(namespace)));
+        for bases in &batch.bases {
+            let parent = bases.parent.filter(|_| check == BaseCheck::Parents);
+            if let Some(parent) = parent {
+                self.bases.push(row(&bases.namespace).text(None).plain(parent));
+                continue;
+            }
+            for base in &bases.values {
+                self.bases.push(row(&bases.namespace).text(Some(&escape(&base.channel))).plain(base.version));
+            }
+        }
+        for checkpoint in &batch.checkpoints {
+            let body = bodies.add(&checkpoint.body);
+            self.checkpoints.push(row(&checkpoint.namespace).plain(checkpoint.id).plain(body));
+        }
+        for piece in &batch.pieces {
+            let (channel, value) = (escape(&piece.channel), bodies.add(&piece.value));
+            let row = row(&piece.namespace).text(Some(&channel)).plain(piece.version).optional(piece.base);
+            self.pieces.push(row.plain(value));
+        }
+        for write in &batch.writes {
+            let (path, channel, value) = (escape(&write.path), escape(&write.channel), bodies.add(&write.value));
+            let row = row(&write.namespace).plain(write.checkpoint).plain(write.task).plain(write.slot);
+            self.writes.push(row.text(Some(&path)).text(Some(&channel)).plain(value));
+        }
+    }
+
+    /// A value of the type `record_rows`.
+    pub(super) fn finish(self) -> String {
+        let Self { bases, checkpoints, pieces, writes } = self;
+        RecordLiteral::default().array(bases).array(checkpoints).array(pieces).array(writes).finish()
+    }
+}
+
+/// How a statement checks that the values exist that its records build on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BaseCheck {
+    /// By the parent checkpoint, where it is known to have all of them.
+    Parents,
+    /// Each value by itself.
+    Values,
+}
+
+/// The thread that a batch belongs to.
+pub(super) enum BatchOwner<'a> {
+    /// The thread with this name, if it is held with this token.
+    Held(&'a str, u64),
+    /// The thread with this key, which has never been claimed.
+    Unclaimed(i64),
+}
+
+pub(super) enum BatchOutcome {
+    Stored,
+    NotHeld,
+    /// The batch builds on a value of this channel and version, which does not exist.
+    Lacks(Arc<str>, Uuid),
+}
+
+/// Stores a batch if its thread is held and the values exist that it builds on.
+pub(super) async fn store_batch(
+    session: &Session,
+    client: &Client,
+    owner: &BatchOwner<'_>,
+    batch: &Batch,
+) -> Result<BatchOutcome, Fault> {
+    match try_store_batch(session, client, owner, batch, BaseCheck::Parents).await? {
+        // The parent does not exist, but the values may.
+        None => {
+            let outcome = try_store_batch(session, client, owner, batch, BaseCheck::Values).await?;
+            Ok(outcome.unwrap_or(BatchOutcome::NotHeld))
+        }
+        Some(outcome) => Ok(outcome),
+    }
+}
+
+/// Returns `None`, and stores nothing, if a parent checkpoint does not exist.
+async fn try_store_batch(
+    session: &Session,
+    client: &Client,
+    owner: &BatchOwner<'_>,
+    batch: &Batch,
+    check: BaseCheck,
+) -> Result<Option<BatchOutcome>, Fault> {
+    let (mut rows, mut bodies) = (RecordRows::default(), Bodies::default());
+    rows.push(1, batch, check, &mut bodies);
+    let (name, token) = match owner {
+        BatchOwner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1)),
+        BatchOwner::Unclaimed(key) => (None, *key),
+    };
+    let rows = rows.finish();
+    let with: [Parameter<'_>; 4] =
+        [(&name, Type::TEXT), (&token, Type::INT8), (&rows, Type::TEXT), (&bodies.0, Type::BYTEA_ARRAY)];
+    let rows = session.query_often(client, &session.statements.commit, &with).await?;
+    let Some(answer) = first::<Option<Vec<Option<String>>>>(&rows)? else { return Ok(Some(BatchOutcome::NotHeld)) };
+    Ok(match &answer[..] {
+        [None, _] => None,
+        [Some(channel), Some(version)] => {
+            Some(BatchOutcome::Lacks(unescape(channel), version.parse().unwrap_or_default()))
+        }
+        _ => Some(BatchOutcome::Stored),
+    })
+}
