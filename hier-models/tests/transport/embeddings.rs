@@ -79,10 +79,10 @@ async fn what_is_no_vector_is_told() {
     let vector = |index: u8| json!({ "index": index, "embedding": [1.0] });
     let cases = [
         (json!({ "data": [vector(0)] }), "1 vectors for 2 texts"),
-        (json!({ "data": [vector(0), vector(0)] }), "no vectors where they stand"),
-        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors where they stand"),
+        (json!({ "data": [vector(0), vector(0)] }), "no vectors found in the answer"),
+        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors found in the answer"),
         (json!({ "error": { "message": format!("no credits for {KEY}") } }), "no credits for [the key]"),
-        (json!({}), "no vectors where they stand"),
+        (json!({}), "no vectors found in the answer"),
     ];
     for (body, told) in cases {
         let server = Server::start([reply(&body)]).await;
@@ -134,7 +134,7 @@ async fn texts_are_sent_as_a_server_takes_them() {
     let expected: Vec<Vec<f32>> = [6.0; 8].into_iter().chain([74.0]).map(|length| vec![length]).collect();
     assert_eq!(vectors, expected);
     let before = server.asked().len();
-    assert_eq!(model.batch(2).embed(texts(4)).await.unwrap().len(), 4);
+    assert_eq!(model.batch_size(2).embed(texts(4)).await.unwrap().len(), 4);
     let sizes =
         server.asked()[before..].iter().map(|asked| asked.body["input"].as_array().unwrap().len()).collect::<Vec<_>>();
     assert_eq!(sizes, [2, 2]);

@@ -285,13 +285,13 @@ fn texts_name_models() {
         assert_eq!((model.provider(), model.name()), (provider, name), "{text}");
     }
     for (text, told) in [
-        ("antropic+http://localhost#m", "the provider `antropic` is not known; did you mean `anthropic`?"),
-        ("ftp://localhost#m", "an address begins with `http://` or `https://`"),
-        ("http://localhost#", "behind `#` stands the model's name"),
-        ("gpt-4o", "it needs its provider"),
-        ("opnai:gpt-4o", "the provider `opnai` is not known; did you mean `openai`?"),
-        ("openai:", "behind `openai:` stands the model's name"),
-        ("", "it needs its provider"),
+        ("antropic+http://localhost#m", "unknown provider `antropic`; did you mean `anthropic`?"),
+        ("ftp://localhost#m", "a URL must start with `http://` or `https://`"),
+        ("http://localhost#", "add the model's name after `#`"),
+        ("gpt-4o", "no provider: write"),
+        ("opnai:gpt-4o", "unknown provider `opnai`; did you mean `openai`?"),
+        ("openai:", "add the model's name after `openai:`"),
+        ("", "no provider: write"),
     ] {
         let error = Model::parse(text).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");

@@ -123,13 +123,16 @@ async fn thoughts_alone_do_not_end_the_attempts() {
     let text = events(&[chat(&json!({ "content": "He" }), None)]);
     let replies = [Reply::Stalled(thought.clone()), Reply::CutStream(thought), done(), Reply::Stalled(text)];
     let server = Server::start(replies).await;
-    let model = Model::at(&server.url, "m").retry(quick()).idle(Duration::from_millis(300));
+    let model = Model::at(&server.url, "m").retry(quick()).idle_timeout(Duration::from_millis(300));
     let (pieces, answer) = streamed(&model).await.unwrap();
     let thought = || ChatChunk::Reasoning("hm".to_owned());
     assert_eq!(pieces, [thought(), thought(), ChatChunk::Text("done".to_owned())]);
     assert!(answer.message.reasoning().is_empty(), "the thoughts of an attempt that failed are not part of the answer");
     let Err(error) = streamed(&model).await else { panic!("it stalls after a text") };
-    assert!(error.is_transient() && error.to_string().contains("300ms, the limit that `Model::idle` sets"), "{error}");
+    assert!(
+        error.is_transient() && error.to_string().contains("300ms, the limit set by `Model::idle_timeout`"),
+        "{error}"
+    );
     assert_eq!(server.asked().len(), 4);
 }
 

@@ -1,9 +1,9 @@
-//! Streams in shapes that providers do send, and what they say.
+//! Unusual streams of real providers.
 
 use super::*;
 
-/// A stream, the text and the end of its answer, and its calls.
-type Odd = (&'static str, &'static dyn Wire, String, (&'static str, FinishReason), Vec<(&'static str, Value)>);
+/// A stream, the text and finish reason of its answer, and its calls.
+type Odd = (&'static str, &'static dyn Dialect, String, (&'static str, FinishReason), Vec<(&'static str, Value)>);
 
 fn said(content: &Value, finish: Option<&str>) -> Value {
     openai_delta(content, finish)
@@ -45,7 +45,7 @@ fn done(values: &[Value]) -> String {
     events(values) + "data: [DONE]\n\n"
 }
 
-/// The reason for the end comes before the end.
+/// The finish reason arrives before the end.
 fn early() -> Vec<Odd> {
     let text = |text: &str| json!({ "content": text });
     let part = |text: &str| json!([{ "text": text }]);
@@ -82,7 +82,7 @@ fn early() -> Vec<Odd> {
     ]
 }
 
-/// The model or the provider refuses, also in the middle.
+/// The model or the provider refuses, possibly in the middle.
 fn refused() -> Vec<Odd> {
     let filtered = || FinishReason::ContentFilter;
     let text = block(&json!({ "type": "text", "text": "I was about" }));
@@ -147,7 +147,7 @@ fn refused() -> Vec<Odd> {
     ]
 }
 
-/// The model thought until its tokens were used up.
+/// The model used up its tokens with thoughts.
 fn used_up() -> Vec<Odd> {
     let length = || FinishReason::Length;
     let usage = json!({ "choices": [], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });
@@ -190,10 +190,10 @@ fn tagged() -> Vec<Odd> {
 }
 
 #[test]
-fn odd_streams_say_what_was_meant() {
+fn unusual_streams_are_understood() {
     let all = early().into_iter().chain(refused()).chain(used_up()).chain(tagged());
     for (what, wire, text, (expected, finish), calls) in all {
-        let what = format!("{what}, {}", wire.name());
+        let what = format!("{what}, {}", wire.info().name);
         for pieces in [vec![text.as_bytes()], text.as_bytes().chunks(1).collect::<Vec<_>>()] {
             let answer = read(wire, &pieces).unwrap_or_else(|failure| panic!("{what}: {failure:?}"));
             assert_eq!((&*answer.text(), answer.finish.clone()), (expected, Some(finish.clone())), "{what}");
@@ -207,10 +207,11 @@ fn odd_streams_say_what_was_meant() {
     }
 }
 
-/// An answer that cannot be read is asked for again, with the provider's comment. One that the provider broke off passes.
+/// An unreadable answer is requested again, with the provider's comment. An answer that the provider aborted is a
+/// temporary failure.
 #[test]
-fn answers_that_cannot_be_read_are_repeated() {
-    use crate::error::Kind;
+fn unreadable_answers_are_requested_again() {
+    use crate::error::FailureKind;
     let malformed = |parts: &Value, finish: &str| {
         let mut piece = gemini(parts, Some(finish));
         piece["candidates"][0]["finishMessage"] = json!("print(weather())");
@@ -218,14 +219,14 @@ fn answers_that_cannot_be_read_are_repeated() {
     };
     let (nothing, text) = (json!([]), json!([{ "text": "I look." }]));
     let broken = |reason| done(&[said(&json!({ "content": "par" }), Some(reason))]);
-    let cases: [(&'static dyn Wire, String, Kind, bool); 7] = [
-        (GEMINI, malformed(&nothing, "MALFORMED_FUNCTION_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&text, "MALFORMED_FUNCTION_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&nothing, "UNEXPECTED_TOOL_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&nothing, "OTHER"), Kind::Unusable, false),
-        (OPENAI, done(&[said(&json!({}), Some("tool_calls"))]), Kind::Unusable, false),
-        (OPENAI, broken("error"), Kind::Unavailable, false),
-        (OPENAI, broken("network_error"), Kind::Unavailable, false),
+    let cases: [(&'static dyn Dialect, String, FailureKind, bool); 7] = [
+        (GEMINI, malformed(&nothing, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&text, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&nothing, "UNEXPECTED_TOOL_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&nothing, "OTHER"), FailureKind::Unusable, false),
+        (OPENAI, done(&[said(&json!({}), Some("tool_calls"))]), FailureKind::Unusable, false),
+        (OPENAI, broken("error"), FailureKind::Unavailable, false),
+        (OPENAI, broken("network_error"), FailureKind::Unavailable, false),
     ];
     for (wire, text, kind, has_hint) in cases {
         let failure = read(wire, &[text.as_bytes()]).unwrap_err();
@@ -236,10 +237,10 @@ fn answers_that_cannot_be_read_are_repeated() {
     assert_eq!(answer.finish, Some(FinishReason::Other("OTHER".to_owned())));
 }
 
-/// A proxy leaves out the type where the name of the event says the same.
+/// Proxies leave out a type that equals the name of the event.
 #[test]
-fn events_are_known_by_their_names() {
-    for recorded in recorded().into_iter().filter(|recorded| recorded.stream.contains("event: ")) {
+fn event_name_replaces_missing_type() {
+    for recorded in recorded_answers().into_iter().filter(|recorded| recorded.stream.contains("event: ")) {
         let without = |event: &str| {
             let Some((name, data)) = event.split_once("\ndata: ") else { return event.to_owned() };
             let mut data: Value = serde_json::from_str(data.trim()).unwrap();
