@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::Subject;
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
 
 cases!(super::Case, "delete":
@@ -28,7 +28,7 @@ fn runs(runs: &[&str]) -> Vec<String> {
 
 async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let (mut root, mut child) = (Line::root(), Line::within("child"));
+    let (mut root, mut child) = (Branch::root(), Branch::within("child"));
     let mut records = vec![root.next(&[Set("x", b"0")]), child.next(&[Set("x", b"0")]), root.next(&[])];
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(0, "x", b"v")]));
     saver.commit(&lease, records).await?;
@@ -56,7 +56,7 @@ async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
 async fn other_threads_stay(saver: Subject) -> Outcome {
     for thread in ["t", "t2", "T"] {
         let lease = claim(&saver, thread).await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", thread.as_bytes())])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", thread.as_bytes())])]).await?;
     }
     saver.delete_thread("t").await?;
     for thread in ["t2", "T"] {
@@ -76,7 +76,7 @@ async fn an_unknown_thread_is_no_error(saver: Subject) -> Outcome {
 async fn a_thread_can_start_again(saver: Subject) -> Outcome {
     for value in [b"1", b"2", b"3"] {
         let lease = claim(&saver, "t").await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", value)])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", value)])]).await?;
         same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)?;
         has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[value])])?;
         saver.delete_thread("t").await?;
@@ -86,11 +86,11 @@ async fn a_thread_can_start_again(saver: Subject) -> Outcome {
 
 async fn a_run_that_is_going_on_is_superseded(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.delete_thread("t").await?;
-    // Its next checkpoint would point to values that are gone.
-    superseded("its next commit", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    // The next checkpoint would refer to deleted values.
+    superseded("its next commit", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
     superseded("renewing its lease", &saver.renew(&lease).await)?;
     saver.release(&lease).await?;
     same("the latest", &saver.get("t", "", None).await?, &None)
@@ -98,11 +98,11 @@ async fn a_run_that_is_going_on_is_superseded(saver: Subject) -> Outcome {
 
 async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"1")]), line.next(&[Set("y", b"1")])]).await?;
-    let mut line = line.of_run("two");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await?;
-    let kept = line.tip()?.id;
+    let mut branch = Branch::root().of_run("one");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"1")]), branch.next(&[Set("y", b"1")])]).await?;
+    let mut branch = branch.of_run("two");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await?;
+    let kept = branch.tip()?.id;
     saver.delete_for_runs(&runs(&["one"])).await?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &vec![kept])?;
     let found = get(&saver, "t", "", Some(kept)).await?;
@@ -112,13 +112,13 @@ async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
 
 async fn of_several_runs(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut kept = Vec::new();
     for run in ["one", "two", "three", "four"] {
-        line = line.of_run(run);
-        saver.commit(&lease, vec![line.next(&[Set("x", run.as_bytes())])]).await?;
+        branch = branch.of_run(run);
+        saver.commit(&lease, vec![branch.next(&[Set("x", run.as_bytes())])]).await?;
         if ["two", "four"].contains(&run) {
-            kept.insert(0, line.tip()?.id);
+            kept.insert(0, branch.tip()?.id);
         }
     }
     saver.delete_for_runs(&runs(&["one", "three", "none"])).await?;
@@ -130,8 +130,8 @@ async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
         let lease = claim(&saver, thread).await?;
         for namespace in ["", "child"] {
             for run in ["one", "two"] {
-                let mut line = Line::within(namespace).of_run(run);
-                saver.commit(&lease, vec![line.next(&[Set("x", run.as_bytes())])]).await?;
+                let mut branch = Branch::within(namespace).of_run(run);
+                saver.commit(&lease, vec![branch.next(&[Set("x", run.as_bytes())])]).await?;
             }
         }
     }
@@ -147,23 +147,23 @@ async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
 
 async fn of_no_run_and_of_unknown_runs(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    line = line.of_run("one");
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    branch = branch.of_run("one");
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.delete_for_runs(&[]).await?;
     saver.delete_for_runs(&runs(&["unknown", "", "null", "On", "%"])).await?;
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &2)?;
-    // And the run that holds the thread goes on.
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    // The run that holds the thread continues.
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     Ok(())
 }
 
 async fn with_their_writes(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    let record = line.next(&[]);
-    let id = line.tip()?.id;
+    let mut branch = Branch::root().of_run("one");
+    let record = branch.next(&[]);
+    let id = branch.tip()?.id;
     let of_task = writes("", id, new_id(), "a", &[(0, "x", b"v")]);
     saver.commit(&lease, vec![record.clone(), of_task]).await?;
     saver.delete_for_runs(&runs(&["one"])).await?;
@@ -174,11 +174,11 @@ async fn with_their_writes(saver: Subject) -> Outcome {
 
 async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut root = Line::root().of_run("one");
+    let mut root = Branch::root().of_run("one");
     saver.commit(&lease, vec![root.next(&[])]).await?;
     let from = root.tip()?.id;
     // The child's own checkpoints carry no run id.
-    let (mut call, mut lasting) = (Line::within("a:1").called_from(from), Line::within("a").called_from(from));
+    let (mut call, mut lasting) = (Branch::within("a:1").called_from(from), Branch::within("a").called_from(from));
     saver.commit(&lease, vec![call.next(&[]), lasting.next(&[Set("x", b"kept")])]).await?;
     let mut root = root.of_run("two");
     saver.commit(&lease, vec![root.next(&[])]).await?;
@@ -189,9 +189,9 @@ async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Out
 
 async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root().of_run("one");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.delete_for_runs(&runs(&["one"])).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }

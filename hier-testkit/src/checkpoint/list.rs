@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::kit::Change::Set;
-use super::kit::{LONG_AGO, Line, Outcome, cases, claim, ids, new_id, same};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, LONG_AGO, Outcome, cases, claim, ids, new_id, same};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery};
 
 cases!(super::Case, "list":
@@ -25,21 +25,22 @@ cases!(super::Case, "list":
     threads_say_who_holds_them,
 );
 
-/// Five checkpoints of a thread, oldest first: with the source input, then loop; with steps from -1; with `turn` and `user`.
-async fn five(saver: &Subject, thread: &str) -> Result<Vec<Checkpoint>, Failure> {
+/// Commits five checkpoints of a thread, oldest first: with the source input, then loop; with steps from -1; with
+/// `turn` and `user`.
+async fn five(saver: &Subject, thread: &str) -> Result<Vec<Checkpoint>, ContractViolation> {
     let lease = claim(saver, thread).await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut made = Vec::new();
     for turn in 0..5 {
-        line.metadata.insert("turn".to_owned(), json!(turn));
-        line.metadata.insert("user".to_owned(), json!(if turn % 2 == 0 { "even" } else { "odd" }));
-        saver.commit(&lease, vec![line.next(&[Set("x", b"v")])]).await?;
-        made.push(line.tip()?.clone());
+        branch.metadata.insert("turn".to_owned(), json!(turn));
+        branch.metadata.insert("user".to_owned(), json!(if turn % 2 == 0 { "even" } else { "odd" }));
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"v")])]).await?;
+        made.push(branch.tip()?.clone());
     }
     Ok(made)
 }
 
-async fn found(saver: &Subject, query: ListQuery) -> Result<Vec<Uuid>, Failure> {
+async fn found(saver: &Subject, query: ListQuery) -> Result<Vec<Uuid>, ContractViolation> {
     Ok(saver.list(query).await?.into_iter().map(|listed| listed.checkpoint.id).collect())
 }
 
@@ -47,7 +48,7 @@ fn newest_first<'a>(made: impl DoubleEndedIterator<Item = &'a Checkpoint>) -> Ve
     made.rev().map(|checkpoint| checkpoint.id).collect()
 }
 
-async fn by(saver: &Subject, filter: &[(&str, Value)]) -> Result<Vec<Uuid>, Failure> {
+async fn by(saver: &Subject, filter: &[(&str, Value)]) -> Result<Vec<Uuid>, ContractViolation> {
     let filter: Map<String, Value> = filter.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     found(saver, ListQuery { filter, ..ListQuery::thread("t") }).await
 }
@@ -72,7 +73,7 @@ async fn of_one_thread(saver: Subject) -> Outcome {
 async fn of_one_namespace(saver: Subject) -> Outcome {
     let made = five(&saver, "t").await?;
     let lease = claim(&saver, "t").await?;
-    let mut child = Line::within("child");
+    let mut child = Branch::within("child");
     saver.commit(&lease, vec![child.next(&[])]).await?;
     let child = child.tip()?.id;
     same("those of the root", &ids(&saver, "t", "").await?, &newest_first(made.iter()))?;
@@ -172,10 +173,10 @@ async fn threads_with_the_newest_first(saver: Subject) -> Outcome {
     same("no threads", &saver.threads(None).await?, &Vec::new())?;
     claim(&saver, "only claimed").await?;
     let lease = claim(&saver, "old").await?;
-    saver.commit(&lease, vec![Line::root().aged(LONG_AGO).next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().aged(LONG_AGO).next(&[])]).await?;
     let made = five(&saver, "middle").await?;
     let lease = claim(&saver, "new").await?;
-    let mut child = Line::within("child");
+    let mut child = Branch::within("child");
     saver.commit(&lease, vec![child.next(&[]), child.next(&[])]).await?;
     let found = saver.threads(None).await?;
     let brief: Vec<_> = found.iter().map(|it| (&*it.thread, it.checkpoints, it.latest.is_some())).collect();
@@ -187,7 +188,7 @@ async fn threads_with_the_newest_first(saver: Subject) -> Outcome {
 
 async fn threads_say_who_holds_them(saver: Subject) -> Outcome {
     let lease = saver.acquire("t", Claim { holder: "Ada's run".to_owned(), ..Claim::default() }).await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     let holders =
         |found: Vec<hier_core::checkpoint::ThreadInfo>| found.into_iter().map(|it| it.holder).collect::<Vec<_>>();
     same("who holds it", &holders(saver.threads(None).await?), &vec![Some("Ada's run".to_owned())])?;

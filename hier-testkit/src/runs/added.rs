@@ -1,4 +1,4 @@
-//! Runs that are claimed as they are added.
+//! Runs that are claimed when they are added.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::kit::{
     LONG, Outcome, add, cases, checkpoint, claim, claim_for, has_status, holds, is, modes, new, run, same,
 };
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "added":
     a_run_is_claimed_as_it_is_added_or_waits,
@@ -26,11 +26,11 @@ async fn end_of(store: &Subject, claimed: &Claimed) -> Outcome {
     Ok(())
 }
 
-async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), Failure> {
+async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), ContractViolation> {
     Ok(store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?)
 }
 
-/// A store may claim it or leave it: it is done once and in order.
+/// A store may claim the run or leave it. It is executed once and in order.
 async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> Outcome {
     for _ in 0..3 {
         let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
@@ -101,7 +101,7 @@ async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> Outcom
     holds("one whose document was changed", matches!(refused, Err(RunsError::Stale { .. })))?;
     is(&store, "t", ThreadStatus::Idle).await?;
     same("nothing waits", &claim_for(&store, LONG).await?, &None)?;
-    // Nobody holds it.
+    // The thread is free.
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
     store.release(&lease).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Who does a run.
+//! Claiming runs.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,7 +34,7 @@ cases!(super::Case, "claims":
     the_end_is_stored_with_the_last_checkpoint_or_not_at_all,
 );
 
-/// Long enough to look at the store before it is over, also on a machine that has much to do.
+/// Long enough for a slow machine to read the store before the end.
 const WHILE: Duration = Duration::from_secs(4);
 
 async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> Outcome {
@@ -93,7 +93,7 @@ async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> O
         made.push(add(&store, &format!("t{number}")).await?.id);
         sleep(Duration::from_millis(3)).await;
     }
-    // Behind the first of its thread.
+    // A second run of the same thread waits.
     add(&store, "t0").await?;
     same("none if none is wanted", &store.claim_runs(claims(), 0).await?, &vec![])?;
     let mut claimed = Vec::new();
@@ -130,7 +130,7 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
     let later = store.create_run(later).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     same("before its time", &claim_for(&store, LONG).await?, &None)?;
-    // One that is not delayed does not wait for it.
+    // A run without delay does not wait for the delayed one.
     let now = add(&store, "t").await?;
     let first = claim(&store).await?;
     same("the one that is due", &first.run.id, &now.id)?;
@@ -139,7 +139,7 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
     same("at its time", &claim_when_due(&store).await?.run.id, &later.id)
 }
 
-/// Aegra 580: the reaper of dead workers' runs started a delayed one early.
+/// Aegra 580: the recovery of dead workers' runs started a delayed run early.
 async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject) -> Outcome {
     let dead = add(&store, "t").await?;
     let mut later = new("t");
@@ -165,7 +165,7 @@ async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
     holds("the token is greater", again.lease.token > dead.lease.token)
 }
 
-/// A store may look for such runs less often than it is asked: for each of those who ask.
+/// A store may limit how often it looks for such runs, but separately for each worker.
 async fn a_dead_workers_run_is_found_though_others_have_just_looked(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
@@ -178,7 +178,7 @@ async fn a_dead_workers_run_is_found_though_others_have_just_looked(store: Subje
 async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
     add(&store, "t").await?;
     let claimed = some("the run", claim_for(&store, WHILE).await?)?;
-    // Longer, all in all, than the lease lasts.
+    // Longer in total than the lease.
     for _ in 0..6 {
         sleep(WHILE / 5).await;
         store.renew(&claimed.lease).await?;
@@ -187,7 +187,7 @@ async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
     end(&store, &claimed).await
 }
 
-/// Aegra 547: a stale worker went on, and overwrote the result of the one that had taken over.
+/// Aegra 547: a stale worker continued, and overwrote the result of its successor.
 async fn a_stale_worker_is_refused(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     let dead = some("the run", claim_for(&store, SHORT).await?)?;
@@ -208,7 +208,7 @@ async fn a_stale_worker_is_refused(store: Subject) -> Outcome {
     same("its checkpoints", &store.get("t", "", None).await?, &None)
 }
 
-/// The same worker, by its name, that has claimed its own run anew is another.
+/// A worker that has claimed its own run again is another holder.
 async fn a_name_proves_nothing(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     let first = some("the run", claim_for(&store, SHORT).await?)?;
@@ -219,7 +219,7 @@ async fn a_name_proves_nothing(store: Subject) -> Outcome {
     end(&store, &second).await
 }
 
-/// Aegra 475: the cancel of a run whose worker was dead kept anybody from ending it.
+/// Aegra 475: cancelling the run of a dead worker prevented its recovery.
 async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
@@ -272,7 +272,7 @@ async fn the_end_is_stored_with_the_last_checkpoint_or_not_at_all(store: Subject
     let claimed = claim(&store).await?;
     let mut record = checkpoint(made.id, 0);
     if let hier_core::checkpoint::Record::Checkpoint { checkpoint, .. } = &mut record {
-        // One version for no channel: no store takes that.
+        // A version without a channel, which every store refuses.
         checkpoint.versions = [uuid::Uuid::nil()].into_iter().collect();
     }
     let settlement = Settlement::records(vec![record]).end(RunEnd::new(made.id, RunStatus::Success));

@@ -1,4 +1,4 @@
-//! Documents, and what is made of them.
+//! Documents, and their crons and webhooks.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use hier_core::runs::{
 use serde_json::json;
 
 use super::kit::{Outcome, add, cases, claim, holds, new, same, some};
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "documents":
     one_is_replaced_by_who_has_seen_it,
@@ -110,15 +110,14 @@ async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> O
     Ok(())
 }
 
-/// A thread of this owner.
 fn owned(by: &str) -> NewThread {
     let mut thread = NewThread::new("t");
     thread.metadata.insert("owner".to_owned(), json!(by));
     thread
 }
 
-/// A cron that is due since a second, and the time of its next run.
-async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), Failure> {
+/// Creates a cron that was due a second ago, and returns the time of its next run.
+async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), ContractViolation> {
     let now = SystemTime::now();
     let mut cron = NewCron::new("c", "desk", "* * * * *", Some(now - Duration::from_secs(1)), Request::default());
     change(&mut cron.cron);
@@ -138,7 +137,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
         })
         .collect();
     for tried in tries {
-        fired.extend(tried.await.map_err(Failure::unexpected)??);
+        fired.extend(tried.await.map_err(ContractViolation::unexpected)??);
     }
     same("the runs that were added", &fired.len(), &1)?;
     same(
@@ -148,7 +147,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
     )?;
     same("all runs", &store.runs(RunQuery::default()).await?.len(), &1)?;
     same("what is due then", &crons.due(now).await?, &Vec::new())?;
-    // Also once its run is gone: a slow process that has seen the cron before adds no second one.
+    // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
     let claimed = claim(&store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
@@ -194,7 +193,7 @@ async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
     holds("the other is found", found.contains(&"c".to_owned()))
 }
 
-/// What never fires again takes no place among those that are due.
+/// Expired crons do not count among the due ones.
 async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let due = async || store.documents_due("cron", now).await.map(|due| due.len());
@@ -202,7 +201,7 @@ async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
     same("one that is due", &due().await?, &1)?;
     some("its run", crons.fire(&cron, now, Some(next)).await?)?;
     same("once it was fired", &due().await?, &0)?;
-    let again = async |change: fn(&mut Cron, SystemTime)| -> Result<(), Failure> {
+    let again = async |change: fn(&mut Cron, SystemTime)| -> Result<(), ContractViolation> {
         let mut cron = some("the cron", crons.get("c").await?)?;
         (cron.next, cron.enabled, cron.ends) = (Some(now - Duration::from_secs(1)), true, None);
         change(&mut cron, now);
@@ -276,7 +275,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
     let claimed = claim(&store).await?;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": { "n": 1 } }));
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
-    // The thread of a run may be gone before its end is told.
+    // The thread of a run may be deleted before its end is delivered.
     store.remove_thread("t").await?;
     let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));
     let due = webhooks.due(now).await?;
@@ -336,7 +335,7 @@ async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
     let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
-    // The run that it tells of is kept apart.
+    // The run of the webhook is stored separately.
     store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
     holds("whoever claims it is told", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;

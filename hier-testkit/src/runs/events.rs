@@ -1,4 +1,4 @@
-//! What is told of runs.
+//! Events of runs.
 
 use std::time::Duration;
 

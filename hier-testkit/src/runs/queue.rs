@@ -1,4 +1,4 @@
-//! Runs that wait, and what a second run does to a first.
+//! Waiting runs, and the effects of a second run on the first.
 
 use hier_core::runs::{
     Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, StreamMode,
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::kit::{
     Outcome, add, cases, checkpoint, claim, events, has_status, holds, is, new, run, same, strategy, thread,
 };
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "queue":
     a_run_is_kept_as_it_was_given,
@@ -171,7 +171,7 @@ async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> Out
     Ok(())
 }
 
-/// Aegra 473: a run had failed for good, and its thread was busy for ever.
+/// Aegra 473: a run had failed permanently, and its thread stayed busy forever.
 async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
@@ -186,5 +186,5 @@ async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> Outcome {
     same("the thread", &(thread.status, thread.error), &(ThreadStatus::Error, Some(failure)))?;
     let next = add(&store, "t").await?;
     same("the next", &claim(&store).await?.run.id, &next.id)?;
-    Ok::<(), Failure>(())
+    Ok::<(), ContractViolation>(())
 }

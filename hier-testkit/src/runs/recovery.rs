@@ -1,4 +1,4 @@
-//! Workers that stop or die, and what is told and stored meanwhile.
+//! Workers that stop or die, and the events and records of their runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, Working, desk, doing, first_began, has_entered, log, second_began};
+use super::desk::{LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, log, second_began};
 use super::kit::{Outcome, SHORT, add, cases, claim_for, ended, events, has_status, is, new, run, same, some, thread};
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "recovery":
     a_worker_that_stops_hands_its_runs_back,
@@ -35,16 +35,16 @@ cases!(super::Case, "recovery":
 );
 
 async fn a_worker_that_stops_hands_its_runs_back(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     second_began(&counts, 1).await?;
     working.stop().await?;
     has_status(&store, made.id, RunStatus::Pending).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
@@ -52,18 +52,18 @@ async fn a_worker_that_stops_hands_its_runs_back(store: Subject) -> Outcome {
     working.stop().await
 }
 
-/// Aegra 476: what a dead worker had begun stayed where it was.
+/// Aegra 476: the work that a dead worker had started was never resumed.
 async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = Working::start(&store, &counts, SHORT)?;
+    let dead = RunningWorker::start(&store, &counts, SHORT)?;
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
@@ -72,12 +72,12 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
 }
 
 async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = Working::start(&store, &counts, SHORT)?;
+    let dead = RunningWorker::start(&store, &counts, SHORT)?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
     let made = store.create_run(answer).await?;
@@ -85,18 +85,18 @@ async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome 
     has_entered(&store, made.id).await?;
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
     working.stop().await
 }
 
-/// What a run begins with waits for what comes next, but not long.
+/// A run's first commit waits briefly for the next one.
 async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = Working::start(&store, &counts, SHORT)?;
+    let dead = RunningWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
     first_began(&counts, 1).await?;
     has_entered(&store, made.id).await?;
@@ -104,18 +104,22 @@ async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> Outcom
     same("the step that follows from it", &stored.checkpoint.step, &0)?;
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     working.stop().await
 }
 
-/// Answers a question with this request, and kills the worker while the node that asked goes on.
-async fn killed_while_answering(store: &Subject, counts: &Arc<Counts>, answer: NewRun) -> Result<Uuid, Failure> {
+/// Answers a question with this request, and kills the worker while the node that asked continues.
+async fn killed_while_answering(
+    store: &Subject,
+    counts: &Arc<NodeCounts>,
+    answer: NewRun,
+) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
     let began = counts.second.load(Ordering::SeqCst);
-    let dead = Working::start(store, counts, SHORT)?;
+    let dead = RunningWorker::start(store, counts, SHORT)?;
     let made = store.create_run(answer).await?;
     second_began(counts, began + 1).await?;
     has_entered(store, made.id).await?;
@@ -125,14 +129,14 @@ async fn killed_while_answering(store: &Subject, counts: &Arc<Counts>, answer: N
 }
 
 async fn an_answer_that_was_stored_is_not_asked_for_again(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
@@ -141,8 +145,8 @@ async fn an_answer_that_was_stored_is_not_asked_for_again(store: Subject) -> Out
 }
 
 async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let asked = some("the checkpoint that asked", store.get("t", "", None).await?)?;
@@ -150,7 +154,7 @@ async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome
     answer.request = Request::command(json!({ "resume": "yes" }));
     answer.request.checkpoint = Some(asked.checkpoint.id);
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
@@ -158,22 +162,22 @@ async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome
 }
 
 async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     let graph = desk(&counts)?.erase(|_| Ok(()));
     store.create_thread(NewThread::new("t")).await?;
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), None, &json!("sent")).await.map_err(Failure::unexpected)?;
+    graph.send(saver, "t", Uuid::new_v4(), None, &json!("sent")).await.map_err(ContractViolation::unexpected)?;
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = Working::start(&store, &counts, SHORT)?;
+    let dead = RunningWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
     first_began(&counts, 1).await?;
-    // What is stored in the background is stored by then.
+    // The background commit is stored by then.
     while store.get("t", "", None).await?.is_none() {
         sleep(Duration::from_millis(2)).await;
     }
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
@@ -181,15 +185,15 @@ async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> 
     working.stop().await
 }
 
-/// Aegra 473: a run that kills its workers is not begun for ever.
+/// Aegra 473: a run that kills its workers is not restarted forever.
 async fn a_poison_run_ends(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     for _ in 0..2 {
         some("the run", claim_for(&store, SHORT).await?)?;
         sleep(SHORT * 2).await;
     }
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let ended = ended(&store, made.id).await?;
     same("the run", &ended.status, &RunStatus::Error)?;
     same("why", &ended.error.map(|error| error.error), &Some("AttemptsExceeded".to_owned()))?;
@@ -198,9 +202,9 @@ async fn a_poison_run_ends(store: Subject) -> Outcome {
     working.stop().await
 }
 
-/// deer-flow 1403: the client was gone, and the run waited for somebody to take its events.
+/// deer-flow 1403: the client had disconnected, and the run waited for a consumer of its events.
 async fn nobody_needs_to_listen(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let gone = store.bell().thread("t");
     drop(gone);
@@ -210,9 +214,9 @@ async fn nobody_needs_to_listen(store: Subject) -> Outcome {
     working.stop().await
 }
 
-/// LG 7778, JS 2330: whoever joined later missed events.
+/// LG 7778, JS 2330: clients that joined later missed events.
 async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let (mut bell, mut live) = (store.bell().thread("t"), Vec::new());
     loop {
@@ -223,7 +227,7 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
     }
-    // The end is told when the row has ended, not before.
+    // The end event follows the end of the row.
     same("the run", &run(&store, made.id).await?.status, &RunStatus::Success)?;
     same("joined afterwards", &events(&store, "t", 0).await?, &live)?;
     let numbers: Vec<_> = live
@@ -238,9 +242,9 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
 }
 
 async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
@@ -256,10 +260,10 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
     working.stop().await
 }
 
-/// A change from outside is there with what the index says of it, or not at all; and while it is made it can be read.
+/// An external change and its index entry are stored together or not at all. The thread stays readable meanwhile.
 async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
@@ -267,20 +271,24 @@ async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outco
     let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, Keeps::WithCommits));
     let update = |text: &str| DynUpdates::values(json!({ "log": [text], "answer": text })).as_node("first");
     let steps = vec![vec![update("a")], vec![update("b")]];
-    graph.update_state(log.clone(), Config::thread("t"), steps).await.map_err(Failure::unexpected)?;
-    let read = graph.state(log.clone(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    graph.update_state(log.clone(), Config::thread("t"), steps).await.map_err(ContractViolation::unexpected)?;
+    let read = graph.state(log.clone(), Config::thread("t")).await.map_err(ContractViolation::unexpected)?;
     same("what is read", &read.values["log"], &json!(["in", "first", "second", "a", "b"]))?;
     same("the last", &read.values["answer"], &json!("b"))?;
     same("what runs next", &read.next, &vec!["second".to_owned()])?;
-    // Nothing of it is there yet.
-    let stored =
-        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    // Nothing is stored yet.
+    let stored = graph
+        .state(store.clone().as_checkpointer(), Config::thread("t"))
+        .await
+        .map_err(ContractViolation::unexpected)?;
     same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
     log.settle(Some(index), None).await?;
     store.release(&lease).await?;
-    let stored =
-        graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
+    let stored = graph
+        .state(store.clone().as_checkpointer(), Config::thread("t"))
+        .await
+        .map_err(ContractViolation::unexpected)?;
     same("what is stored", &(&stored.values, stored.checkpoint), &(&read.values, read.checkpoint))?;
     let row = thread(&store, "t").await?;
     same("the index", &(row.status, row.values.as_ref()), &(ThreadStatus::Interrupted, Some(&read.values)))

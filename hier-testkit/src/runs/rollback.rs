@@ -1,4 +1,4 @@
-//! Runs that are rolled back: what they did never happened.
+//! Rolled-back runs leave no trace.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,9 +13,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, Working, desk, doing, first_began, has_entered, second_began, second_went_on};
+use super::desk::{
+    LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, second_began, second_went_on,
+};
 use super::kit::{Outcome, add, cases, checkpoint, claim, ended, has_status, holds, new, run, same, some, thread};
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "rollback":
     what_a_run_overwrites_and_takes_is_put_back,
@@ -32,7 +34,7 @@ cases!(super::Case, "rollback":
 
 /// Everything of a thread that a run may change.
 #[derive(Debug, PartialEq)]
-struct Stored {
+struct ThreadContents {
     status: ThreadStatus,
     values: Option<Value>,
     interrupts: Map<String, Value>,
@@ -42,7 +44,7 @@ struct Stored {
     is_due: bool,
 }
 
-async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
+async fn stored(store: &Subject, name: &str) -> Result<ThreadContents, ContractViolation> {
     let row = thread(store, name).await?;
     let mut checkpoints = Vec::new();
     for listed in store.list(ListQuery { namespace: None, ..ListQuery::thread(name) }).await? {
@@ -50,7 +52,7 @@ async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
     }
     let query = DueQuery::new(SystemTime::now() + Duration::from_hours(24), vec!["desk".to_owned()], 100);
     let is_due = store.due(query).await?.iter().any(|due| &*due.thread == name);
-    Ok(Stored {
+    Ok(ThreadContents {
         status: row.settled,
         values: row.values,
         interrupts: row.interrupts,
@@ -84,8 +86,8 @@ fn id_of(record: &Record) -> Uuid {
     }
 }
 
-/// A thread whose first run has asked something, and to which two letters were sent.
-async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
+/// Creates a thread whose first run has asked a question, and that has two messages.
+async fn with_a_question(store: &Subject) -> Result<Uuid, ContractViolation> {
     let first = add(store, "t").await?;
     let lease = claim(store).await?.lease;
     let asks = checkpoint(first.id, 0);
@@ -98,7 +100,7 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
     Ok(at)
 }
 
-/// A second run that overwrites a write, adds one, and takes the first message.
+/// Creates the commit of a second run that overwrites a write, adds one, and takes the first message.
 fn goes_on(run: Uuid, at: Uuid) -> Settlement {
     let also = Also::taking(vec![Uuid::from_u128(1)]);
     let mut goes_on = Settlement::records(vec![
@@ -129,7 +131,7 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
     }
     let again = store.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
     same("whether a letter that is back is new", &again, &false)?;
-    // It can be taken again, and the lease is still held.
+    // The message can be taken again, and the lease is still held.
     store.record(&lease, goes_on(second.id, at)).await?;
     store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
     same("what is stored at the end", &stored(&store, "t").await?, &before)?;
@@ -157,8 +159,8 @@ async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
 async fn an_answer_was_never_given(store: Subject) -> Outcome {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let id = &*format!("{durability:?}");
-        let counts = Arc::<Counts>::default();
-        let working = Working::start(&store, &counts, LEASE)?;
+        let counts = Arc::<NodeCounts>::default();
+        let working = RunningWorker::start(&store, &counts, LEASE)?;
         ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
         let before = stored(&store, id).await?;
         counts.hangs_after.store(true, Ordering::SeqCst);
@@ -181,14 +183,14 @@ async fn an_answer_was_never_given(store: Subject) -> Outcome {
     Ok(())
 }
 
-/// A run that was begun, and that its worker has handed back.
-async fn handed_back(store: &Subject, counts: &Arc<Counts>) -> Result<Uuid, Failure> {
+/// Creates a run that has started and that its worker has requeued.
+async fn handed_back(store: &Subject, counts: &Arc<NodeCounts>) -> Result<Uuid, ContractViolation> {
     handed_back_on(store, counts, "t").await
 }
 
-async fn handed_back_on(store: &Subject, counts: &Arc<Counts>, thread: &str) -> Result<Uuid, Failure> {
+async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(store, counts, LEASE)?;
+    let working = RunningWorker::start(store, counts, LEASE)?;
     let made = store.create_run(doing(thread, "")).await?;
     second_began(counts, 2).await?;
     has_entered(store, made.id).await?;
@@ -199,14 +201,14 @@ async fn handed_back_on(store: &Subject, counts: &Arc<Counts>, thread: &str) -> 
 }
 
 async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let before = stored(&store, "t").await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Rollback).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     rolled_back(&store, "t", made).await?;
     same("what is stored", &stored(&store, "t").await?, &before)?;
     same("how often the second node ran", &counts.second.load(Ordering::SeqCst), &2)?;
@@ -214,13 +216,13 @@ async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
 }
 
 async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
@@ -229,18 +231,18 @@ async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subjec
     working.stop().await
 }
 
-/// A graph may be gone from all workers when its runs are cancelled. Their threads are not busy for ever.
+/// No worker may have the graph any more when its runs are cancelled. The threads must not stay busy forever.
 async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
-        let working = Working::start(&store, &counts, LEASE)?;
+        let working = RunningWorker::start(&store, &counts, LEASE)?;
         ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
         working.stop().await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
         let made = handed_back_on(&store, &counts, thread_id).await?;
         store.cancel_runs(thread_id, &[made], action).await?;
-        let working = Working::start_as("another", &store, &counts, LEASE)?;
+        let working = RunningWorker::start_as("another", &store, &counts, LEASE)?;
         if action == Cancel::Rollback {
             while store.run(made).await?.is_some() {
                 sleep(Duration::from_millis(20)).await;
@@ -256,8 +258,8 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome
 }
 
 async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
     let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
     counts.hangs.store(true, Ordering::SeqCst);
@@ -269,15 +271,15 @@ async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, Failure> {
+async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, ContractViolation> {
     let graph = desk(&Arc::default())?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(Failure::unexpected)
+    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(ContractViolation::unexpected)
 }
 
 async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let id = Uuid::new_v4();
     send(&store, id, None).await?;
@@ -299,10 +301,10 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
     working.stop().await
 }
 
-/// Runs a thread until it waits, rolls back the run that is woken, and looks what the next one does.
+/// Runs a thread until it waits, rolls back the run that is resumed, and checks the next run.
 async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(store, &counts, LEASE)?;
     counts.hangs_after.store(true, Ordering::SeqCst);
     ended(store, store.create_run(doing("t", what)).await?.id).await?;
     if what == "wait" {

@@ -1,4 +1,4 @@
-//! The index of threads.
+//! The thread index.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, some, thread};
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "threads":
     one_is_made_once,
@@ -75,8 +75,8 @@ async fn a_patch_is_merged(store: Subject) -> Outcome {
     holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
 }
 
-/// The ids of the threads that a query asks for, in order.
-async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<String, Failure> {
+/// Returns the ids of the threads that match a query, in order.
+async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<String, ContractViolation> {
     let mut query = ThreadQuery::default();
     change(&mut query);
     let found = store.search_threads(query.clone()).await?;
@@ -142,8 +142,14 @@ async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> 
     same("whole numbers are exact", &find(&store, smaller).await?, &String::new())
 }
 
-/// The ids of a page, as one text.
-async fn ids(store: &Subject, sort_by: SortBy, order: Order, limit: usize, offset: usize) -> Result<String, Failure> {
+/// Returns the ids of a page as one text.
+async fn ids(
+    store: &Subject,
+    sort_by: SortBy,
+    order: Order,
+    limit: usize,
+    offset: usize,
+) -> Result<String, ContractViolation> {
     let mut query = ThreadQuery::default();
     (query.sort_by, query.order, query.limit, query.offset) = (sort_by, order, limit, offset);
     Ok(store.search_threads(query).await?.into_iter().map(|thread| thread.id).collect())
@@ -210,7 +216,7 @@ async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Out
     same("its runs", &store.runs(hier_core::runs::RunQuery::thread("t")).await?, &Vec::new())?;
     same("its status", &thread(&store, "t").await?.status, &ThreadStatus::Idle)?;
     store.remove_thread("t").await?;
-    // One that is created with the run is the thread that the run is for.
+    // A thread that is created with the run belongs to the run.
     let added = store.create_run(on(None, "bob")).await?;
     same("the owner", &thread(&store, "t").await?.metadata.get("owner"), &Some(&json!("bob")))?;
     same("the run of a new thread", &added.thread, &"t".to_owned())
@@ -281,12 +287,12 @@ async fn that_of_a_temporary_run_is_not_found(store: Subject) -> Outcome {
     let lease = claim(&store).await?.lease;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": 1 }));
     store.record(&lease, Settlement::default().end(end)).await?;
-    // Whoever waits for it still reads how it ended.
+    // A client that waits for the run still reads its output.
     same("its output", &store.run(run.id).await?.and_then(|run| run.output), &Some(json!({ "values": 1 })))?;
     holds("it does not live long", thread(&store, "t").await?.time_to_live.is_some())
 }
 
-/// A store may read short rows another way.
+/// A store may read short rows differently.
 async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
     for length in [10, 60_000, 70_000, 1_000_000] {
         let (id, text) = (format!("t{length}"), json!({ "text": "é".repeat(length) }));
@@ -302,7 +308,7 @@ async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
         store.record(&claimed.lease, settlement.end(end)).await?;
         same("the output", &some("the run", store.run(run.id).await?)?.output, &Some(text.clone()))?;
         same("the values", &thread(&store, &id).await?.values, &Some(text.clone()))?;
-        // What changes beside them leaves them as they are.
+        // Other changes keep the values.
         store.update_thread(&id, ThreadPatch::metadata(object(json!({ "a": 1 })))).await?;
         add(&store, &id).await?;
         end_next(&store).await?;
@@ -314,7 +320,7 @@ async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
     Ok(())
 }
 
-/// Ends the next run that can be claimed, with nothing to say of its thread.
+/// Ends the next claimable run without changing its thread.
 async fn end_next(store: &Subject) -> Outcome {
     let claimed = claim(store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);

@@ -1,4 +1,4 @@
-//! Threads that wait for a time or a signal, and the workers that go on with them.
+//! Threads that wait for a time or a signal, and workers that resume them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,9 +10,9 @@ use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, LONGER, Working, desk, doing, log, second_went_on};
+use super::desk::{LEASE, LONGER, NodeCounts, RunningWorker, desk, doing, log, second_went_on};
 use super::kit::{Outcome, SHORT, add, cases, ended, holds, is, same, some, thread};
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "wakes":
     a_thread_that_sleeps_goes_on_when_its_time_has_come,
@@ -25,16 +25,16 @@ cases!(super::Case, "wakes":
     a_thread_that_is_busy_is_left_alone,
 );
 
-/// Runs a thread until it sleeps or waits, with its run.
-async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, Failure> {
+/// Runs a thread until it sleeps or waits. Returns its run.
+async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, ContractViolation> {
     let run = store.create_run(doing(name, what)).await?;
     let run = ended(store, run.id).await?;
     same("how it ended", &run.status, &RunStatus::Success)?;
     Ok(run)
 }
 
-/// Waits for the run that goes on after this one, and its end.
-async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, Failure> {
+/// Waits for the end of the run after this one.
+async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, ContractViolation> {
     loop {
         let runs = store.runs(RunQuery::thread(name)).await?;
         if let Some(run) = runs.into_iter().find(|run| run.id != first.id) {
@@ -52,8 +52,8 @@ async fn went_on(store: &Subject, name: &str, first: &Run) -> Outcome {
 }
 
 async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
@@ -61,10 +61,10 @@ async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> 
 }
 
 async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(NodeCounts::default());
     let mut workers = Vec::new();
     for _ in 0..4 {
-        workers.push(Working::start(&store, &counts, LEASE)?);
+        workers.push(RunningWorker::start(&store, &counts, LEASE)?);
     }
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
@@ -78,24 +78,25 @@ async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
 }
 
 async fn it_goes_on_also_if_nobody_was_there_at_the_time(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     went_on(&store, "t", &first).await?;
     working.stop().await
 }
 
 async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait").await?;
     let (graph, id) = (desk(&counts)?.erase(|_| Ok(())), Uuid::new_v4());
     for expected in [true, false] {
         let saver = store.clone().as_checkpointer();
-        let sent = graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+        let sent =
+            graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
         same("whether it is new", &sent, &expected)?;
     }
     let run = next(&store, "t", &first).await?;
@@ -119,70 +120,73 @@ async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
 }
 
 async fn a_signal_that_does_not_come_in_time_has_its_default(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await?;
-    // One that comes in time is taken.
+    // A signal in time is received.
     store.remove_thread("t").await?;
-    let idle = Arc::new(Counts::default());
-    let working = Working::start(&store, &idle, LEASE)?;
+    let idle = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &idle, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let graph = desk(&idle)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "now").await?;
     working.stop().await
 }
 
-/// Nobody is there at the time, and the worker that takes the default is killed before it has stored what follows.
+/// No worker runs at the time, and the worker that takes the default is killed before it commits.
 async fn the_default_of_a_signal_is_taken_once_if_its_worker_dies(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, SHORT)?;
+    let working = RunningWorker::start(&store, &counts, SHORT)?;
     second_went_on(&counts, 1).await?;
     working.kill().await;
     // Too late: the time has passed.
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late")).await.map_err(Failure::unexpected)?;
+    graph
+        .send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late"))
+        .await
+        .map_err(ContractViolation::unexpected)?;
     counts.hangs_after.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await
 }
 
 async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     asleep(&store, "t", "wait").await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(Failure::unexpected)?;
+    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(ContractViolation::unexpected)?;
     sleep(Duration::from_millis(300)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)?;
     working.stop().await
 }
 
 async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::new(NodeCounts::default());
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep longer").await?;
     working.stop().await?;
-    // A run that somebody has added, and that goes on when the time has come.
+    // A manually added run that continues when the time has come.
     let mut own = doing("t", "");
     own.request.input = json!(null);
     let own = store.create_run(own).await?;
     sleep(LONGER).await;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let own = ended(&store, own.id).await?;
     same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
     sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! Workers on the store: graphs are run, and how they end is stored.
+//! Workers on the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatu
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::desk::{Counts, LEASE, Working, doing, log, second_began};
+use super::desk::{LEASE, NodeCounts, RunningWorker, doing, log, second_began};
 use super::kit::{Outcome, add, cases, ended, events, holds, is, new, same, some, strategy, thread};
 
 cases!(super::Case, "work":
@@ -23,7 +23,7 @@ cases!(super::Case, "work":
 );
 
 async fn a_run_ends_with_its_values(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
@@ -39,7 +39,7 @@ async fn a_run_ends_with_its_values(store: Subject) -> Outcome {
 }
 
 async fn a_question_is_answered_by_the_next_run(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let asks = ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     same("the run", &asks.status, &RunStatus::Success)?;
     let row = thread(&store, "t").await?;
@@ -52,14 +52,14 @@ async fn a_question_is_answered_by_the_next_run(store: Subject) -> Outcome {
     let answered = ended(&store, store.create_run(answer.clone()).await?.id).await?;
     same("the log", &log(&answered), &json!(["in", "first", "answered"]))?;
     is(&store, "t", ThreadStatus::Idle).await?;
-    // Clicked twice.
+    // A second click.
     let again = ended(&store, store.create_run(answer).await?.id).await?;
     same("the second answer", &again.status, &RunStatus::Error)?;
     working.stop().await
 }
 
 async fn a_failed_run_says_why(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     for what in ["fail", "panic"] {
         let failed = ended(&store, store.create_run(doing(what, what)).await?.id).await?;
         same("the run", &failed.status, &RunStatus::Error)?;
@@ -77,7 +77,7 @@ async fn a_failed_run_says_why(store: Subject) -> Outcome {
 }
 
 async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let requests = [
         Request::input(json!({ "lgo": [] })),
         Request::input(json!(7)),
@@ -99,12 +99,12 @@ async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> Outcome {
 }
 
 async fn several_workers_do_each_run_once(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     let mut made = Vec::new();
     for number in 0..40 {
         made.push(add(&store, &format!("t{}", number % 7)).await?.id);
     }
-    let working = [0, 1, 2].map(|_| Working::start(&store, &counts, LEASE));
+    let working = [0, 1, 2].map(|_| RunningWorker::start(&store, &counts, LEASE));
     for id in made {
         same("the run", &ended(&store, id).await?.status, &RunStatus::Success)?;
     }
@@ -118,9 +118,9 @@ async fn several_workers_do_each_run_once(store: Subject) -> Outcome {
 }
 
 async fn a_run_that_is_cancelled_stops(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     second_began(&counts, 1).await?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
@@ -137,8 +137,8 @@ async fn a_run_that_is_cancelled_stops(store: Subject) -> Outcome {
 }
 
 async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
+    let counts = Arc::<NodeCounts>::default();
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let before = thread(&store, "t").await?.values;
     counts.hangs.store(true, Ordering::SeqCst);
@@ -155,9 +155,9 @@ async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> Out
 }
 
 async fn a_run_that_takes_too_long_ends(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = RunningWorker::start(&store, &counts, LEASE)?;
     let mut slow = doing("t", "");
     slow.request.timeout_ms = Some(100);
     let slow = ended(&store, store.create_run(slow).await?.id).await?;

@@ -100,7 +100,7 @@ async fn many_at_once_do_not_lose_anything(store: Subject) -> Outcome {
         });
     }
     while let Some(ended) = running.join_next().await {
-        ended.map_err(|error| super::Failure(error.to_string()))??;
+        ended.map_err(|error| super::ContractViolation(error.to_string()))??;
     }
     let found = store.search(Search::below(["shared"]).limit(1_000)).await?;
     same("how many items are left", &found.len(), &40)?;

@@ -1,4 +1,4 @@
-//! Times to live in a store whose items die at once unless they say otherwise, and that reads without refreshing.
+//! Stores with a short default time to live that do not refresh on reads.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::kit::{Outcome, cases, holds, same, some};
 use super::lifetime::{SHORT, outlives};
 use hier_core::store::{Op, Search, StoreError, StoreExt, StoreOptions};
 
-#[allow(clippy::unnecessary_wraps)] // others fail
+#[allow(clippy::unnecessary_wraps)] // other configurations can fail
 fn options() -> Result<StoreOptions, StoreError> {
     Ok(StoreOptions::default().time_to_live(Duration::ZERO).refresh_on_read(false))
 }
@@ -35,6 +35,6 @@ async fn reads_leave_the_time_alone_if_configured(store: Subject) -> Outcome {
         reads += 1;
         holds("the item expires though it is read", reads < 5_000)?;
     }
-    // Unless the read itself asks for it.
+    // Unless the read itself requests a refresh.
     outlives(&store, Op::Get { namespace: vec!["a".to_owned()], key: "kept".to_owned(), refresh: Some(true) }).await
 }

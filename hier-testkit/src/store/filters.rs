@@ -18,8 +18,7 @@ cases! { super::Case, "filters", plain;
     unknown_operators_are_refused,
 }
 
-/// Whether an item with this value is found with this filter.
-async fn finds(store: &Subject, value: Value, filter: Value) -> Result<bool, super::Failure> {
+async fn finds(store: &Subject, value: Value, filter: Value) -> Result<bool, super::ContractViolation> {
     store.put(["filters"], "k", &json!({ "f": value })).await?;
     Ok(!store.search(Search::below(["filters"]).filter("f", filter)).await?.is_empty())
 }

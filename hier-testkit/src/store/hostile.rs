@@ -1,4 +1,4 @@
-//! Keys, labels, values and filters that somebody made up to do harm.
+//! Malicious keys, labels, values and filters.
 
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ async fn long_texts_come_back(store: Subject) -> Outcome {
     holds("the value comes back", item.value == object(&value))
 }
 
-/// A text of so many bytes that no index compresses.
+/// Returns an incompressible text of this length.
 fn noise(bytes: usize) -> String {
     let mut state = 1_u64;
     let letter = |_| {

@@ -40,7 +40,7 @@ async fn a_put_replaces_the_whole_value(store: Subject) -> Outcome {
 async fn putting_again_keeps_the_time_of_making(store: Subject) -> Outcome {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     let first = some("the item", store.get(["a"], "k").await?)?;
-    // Clocks move on while something is done.
+    // The clock moves on between two operations.
     let mut second = first.clone();
     while second.updated_at == first.updated_at {
         store.put(["a"], "k", &json!({ "n": 2 })).await?;

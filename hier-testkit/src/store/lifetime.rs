@@ -18,7 +18,7 @@ cases! { super::Case, "lifetime", plain;
     very_long_times_are_for_ever,
 }
 
-/// Short, but long enough for a slow machine to read in between.
+/// Short, but long enough for reads of a slow machine.
 pub(super) const SHORT: Duration = Duration::from_millis(600);
 
 async fn get(store: &Subject, key: &str, refresh: bool) -> Result<bool, StoreError> {
@@ -42,7 +42,7 @@ async fn a_sweep_counts_what_it_deletes(store: Subject) -> Outcome {
     same("what is left", &keys(&store, Search::below(["a"])).await?, &vec!["later".to_owned(), "never".to_owned()])
 }
 
-/// Reads `kept` in a way until `lost`, which was put together with it, has expired; then `kept` must still be there.
+/// Reads `kept` until `lost`, which was put at the same time, has expired. Then `kept` must still exist.
 pub(super) async fn outlives(store: &Subject, read: Op) -> Outcome {
     for _ in 0..20 {
         let (mut last, mut in_time) = (Instant::now(), true);
@@ -55,7 +55,7 @@ pub(super) async fn outlives(store: &Subject, read: Op) -> Outcome {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let is_kept = get(store, "kept", false).await?;
-        // Unless this machine stood still for so long that it had to expire.
+        // Unless the machine paused for so long that the item had to expire.
         if is_kept || (in_time && last.elapsed() < SHORT / 2) {
             return holds("what was read lives on", is_kept);
         }

@@ -1,4 +1,4 @@
-//! Searching by meaning.
+//! Semantic search.
 
 use hier_core::async_trait;
 use serde_json::json;
@@ -19,7 +19,7 @@ cases! { super::Case, "meaning", options;
     a_text_that_cannot_be_embedded_stores_nothing,
 }
 
-/// Counts letters: near are texts with the same ones.
+/// Counts letters: texts with the same letters are similar.
 struct Letters;
 
 #[async_trait]

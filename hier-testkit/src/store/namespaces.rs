@@ -1,4 +1,4 @@
-//! Listing namespaces, and what they must be like.
+//! Listing namespaces, and their validity.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn fill(store: &Subject) -> Outcome {
     Ok(())
 }
 
-async fn list(store: &Subject, query: Namespaces) -> Result<Vec<String>, super::Failure> {
+async fn list(store: &Subject, query: Namespaces) -> Result<Vec<String>, super::ContractViolation> {
     Ok(store.namespaces(query).await?.into_iter().map(|labels| labels.join(".")).collect())
 }
 

@@ -50,7 +50,7 @@ async fn items_come_in_the_order_of_their_making(store: Subject) -> Outcome {
     for key in ["c", "a", "b"] {
         store.put(["a"], key, &json!({})).await?;
     }
-    // Putting again changes no place; deleting and putting does.
+    // A second put keeps the position. Deleting and putting changes it.
     store.put(["a"], "c", &json!({ "n": 2 })).await?;
     store.delete(["a"], "a").await?;
     store.put(["a"], "a", &json!({})).await?;

@@ -1,21 +1,21 @@
-//! Mailboxes of threads, and when threads are due.
+//! Inboxes of threads, and their due times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, claim, get, has_values, holds, same, superseded};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, Outcome, claim, get, has_values, holds, same, superseded};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
     Also, Checkpointer, DueChange, DueQuery, Letter, MAILBOX_BYTES, Prune, SaverError, Strategy,
 };
 
-/// As the cases of the other groups; a saver that says that it has no mailboxes has nothing to keep.
-macro_rules! mail_cases {
+/// Like `cases!`, for savers with inboxes. Other savers pass.
+macro_rules! inbox_cases {
     ($($name:ident),+ $(,)?) => {
         pub(super) const CASES: &[super::Case] = &[$(super::Case {
-            group: "mail",
+            group: "inbox",
             name: stringify!($name),
             config: (),
             test: |saver| Box::pin(async move {
@@ -25,7 +25,7 @@ macro_rules! mail_cases {
     };
 }
 
-mail_cases!(
+inbox_cases!(
     letters_wait_in_the_order_in_which_they_came,
     a_letter_with_a_known_id_changes_nothing,
     letters_are_taken_with_the_commit,
@@ -47,7 +47,7 @@ mail_cases!(
     a_copy_is_due_when_its_source_is,
 );
 
-async fn has_mailboxes(saver: &Subject) -> Result<bool, Failure> {
+async fn has_mailboxes(saver: &Subject) -> Result<bool, ContractViolation> {
     match saver.post("probe", "g", letter(1, "probe")).await {
         Err(SaverError::NotSupported { .. }) => Ok(false),
         posted => {
@@ -66,7 +66,7 @@ fn signal(number: u128, name: &str) -> Letter {
     Letter::signal(Uuid::from_u128(number), name, b"value".to_vec())
 }
 
-async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, Failure> {
+async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, ContractViolation> {
     Ok(saver.mail(thread).await?.into_iter().map(|posted| posted.letter).collect())
 }
 
@@ -74,7 +74,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(2_000_000_000 + seconds)
 }
 
-async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<String>, Failure> {
+async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<String>, ContractViolation> {
     let graphs = graphs.iter().map(|graph| (*graph).to_owned()).collect();
     let found = saver.due(DueQuery::new(at(seconds), graphs, 10)).await?;
     Ok(found.into_iter().map(|due| due.thread.to_string()).collect())
@@ -83,7 +83,7 @@ async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<Strin
 fn is_invalid<T: std::fmt::Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
     match result {
         Err(SaverError::Invalid(_)) => Ok(()),
-        other => Err(Failure(format!("{what}: {other:?} instead of `Invalid`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Invalid`"))),
     }
 }
 
@@ -116,12 +116,12 @@ async fn letters_are_taken_with_the_commit(saver: Subject) -> Outcome {
         saver.post("t", "g", letter(number, "x")).await?;
     }
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let taken = Also::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
-    saver.commit_also(&lease, vec![line.next(&[Set("x", b"1")])], taken).await?;
+    saver.commit_also(&lease, vec![branch.next(&[Set("x", b"1")])], taken).await?;
     same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
     has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
-    saver.commit_also(&lease, vec![line.next(&[Set("x", b"2")])], Also::default()).await?;
+    saver.commit_also(&lease, vec![branch.next(&[Set("x", b"2")])], Also::default()).await?;
     has_values("one without anything beside it", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
@@ -129,15 +129,15 @@ async fn a_commit_that_takes_what_is_not_there_stores_nothing(saver: Subject) ->
     saver.post("t", "g", letter(1, "x")).await?;
     saver.post("u", "g", letter(2, "x")).await?;
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     for unknown in [2, 3] {
         let taken = Also::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
-        is_invalid("an unknown letter", &saver.commit_also(&lease, vec![line.clone().next(&[])], taken).await)?;
+        is_invalid("an unknown letter", &saver.commit_also(&lease, vec![branch.clone().next(&[])], taken).await)?;
     }
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what was stored", &saver.get("t", "", None).await?, &None)?;
-    saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await?;
-    let again = saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await;
+    saver.commit_also(&lease, vec![branch.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await?;
+    let again = saver.commit_also(&lease, vec![branch.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await;
     is_invalid("one that was taken", &again)
 }
 
@@ -146,12 +146,12 @@ async fn whoever_was_superseded_takes_nothing(saver: Subject) -> Outcome {
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
     let taken = || Also::taking(vec![Uuid::from_u128(1)]);
-    superseded("the old run's commit", &saver.commit_also(&old, vec![Line::root().next(&[])], taken()).await)?;
+    superseded("the old run's commit", &saver.commit_also(&old, vec![Branch::root().next(&[])], taken()).await)?;
     let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
     superseded("its timer", &saver.commit_also(&old, Vec::new(), Also::due(exactly)).await)?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
-    saver.commit_also(&new, vec![Line::root().next(&[])], taken()).await?;
+    saver.commit_also(&new, vec![Branch::root().next(&[])], taken()).await?;
     same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
 }
 
@@ -160,25 +160,25 @@ async fn a_mailbox_is_bounded_in_bytes(saver: Subject) -> Outcome {
     saver.post("t", "g", half(1)).await?;
     match saver.post("t", "g", half(2)).await {
         Err(SaverError::MailboxFull { thread }) => same("the thread", &thread, &"t".to_owned())?,
-        other => return Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        other => return Err(ContractViolation(format!("{other:?} instead of `MailboxFull`"))),
     }
     holds("another thread has room", saver.post("u", "g", half(2)).await?)?;
     let lease = claim(&saver, "t").await?;
     saver.commit_also(&lease, Vec::new(), Also::taking(vec![Uuid::from_u128(1)])).await?;
     holds("there is room again, and the id is new", saver.post("t", "g", half(2)).await?)?;
-    // Taken by a run that may be rolled back, it may come back.
+    // A message taken by a run that may be rolled back can come back.
     let mut taking = Also::taking(vec![Uuid::from_u128(2)]);
     taking.run = Some(Uuid::from_u128(3));
     saver.commit_also(&lease, Vec::new(), taking).await?;
     match saver.post("t", "g", half(4)).await {
         Err(SaverError::MailboxFull { .. }) => Ok(()),
-        other => Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        other => Err(ContractViolation(format!("{other:?} instead of `MailboxFull`"))),
     }
 }
 
 async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     for thread in ["t", "only mail"] {
         saver.post(thread, "g", signal(1, "s")).await?;
         saver.delete_thread(thread).await?;
@@ -190,19 +190,19 @@ async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
 
 async fn a_mailbox_is_not_copied(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.post("t", "g", signal(1, "s")).await?;
     saver.post("copy", "g", letter(2, "of what was there before")).await?;
     saver.copy_thread("t", "copy").await?;
     same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    // The copy has nothing that waits.
+    // The copy has no pending work.
     same("what is due", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
 async fn pruning_leaves_the_mailbox(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
     saver.post("t", "g", signal(1, "s")).await?;
     let prune = Prune { strategy: Strategy::KeepLatest, ..Prune::default() };
@@ -243,7 +243,7 @@ async fn threads_are_due_by_time_and_graph(saver: Subject) -> Outcome {
 }
 
 async fn who_is_due_is_listed_page_by_page(saver: Subject) -> Outcome {
-    // Some since the same time, of two graphs, with names that sort otherwise in other languages.
+    // Some have the same due time. Their graphs and names sort differently in other languages.
     let threads = [("é", 1, "g"), ("a", 1, "h"), ("B", 1, "g"), ("c'\\", 2, "g"), ("a2", 3, "h"), ("later", 9, "g")];
     for (thread, seconds, graph) in threads {
         let lease = claim(&saver, thread).await?;
@@ -303,8 +303,8 @@ async fn a_signal_leaves_a_thread_to_its_graph(saver: Subject) -> Outcome {
     same("of its own", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])
 }
 
-/// The threads that are due for a graph within so many seconds, and whether they are driven.
-async fn driven(saver: &Subject, seconds: u64) -> Result<Vec<(String, bool)>, Failure> {
+/// Returns the threads of a graph that are due within this number of seconds, and whether a worker drives them.
+async fn driven(saver: &Subject, seconds: u64) -> Result<Vec<(String, bool)>, ContractViolation> {
     let found = saver.due(DueQuery::new(at(seconds), vec!["g".to_owned()], 9)).await?;
     Ok(found.into_iter().map(|due| (due.thread.to_string(), due.driven)).collect())
 }
@@ -337,7 +337,7 @@ async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {
 async fn a_copy_is_due_when_its_source_is(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let change = DueChange::Driven { until: at(5), graph: "g".into() };
-    saver.commit_also(&lease, vec![Line::root().next(&[Set("x", b"1")])], Also::due(change)).await?;
+    saver.commit_also(&lease, vec![Branch::root().next(&[Set("x", b"1")])], Also::due(change)).await?;
     saver.post("t", "g", letter(1, "x")).await?;
     saver.copy_thread("t", "copy").await?;
     same("before", &driven(&saver, 4).await?, &Vec::new())?;
