@@ -77,12 +77,12 @@ mod tests {
     use super::*;
 
     /// Headers, and the expected delay in seconds.
-    type Case<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
+    type DelayCase<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
 
     #[test]
     fn delay_headers_are_parsed() {
         let now = UNIX_EPOCH + Duration::from_hours(500_000);
-        let cases: &[Case<'_>] = &[
+        let cases: &[DelayCase<'_>] = &[
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", " 0.5 ")], Some(0.5)),
             (&[("retry-after", "Fri, 15 Jan 2027 08:00:05 GMT")], Some(5.0)),

@@ -64,17 +64,17 @@ enum EmbeddingPurpose {
 impl Embeddings {
     /// Creates a handle to a model of OpenAI, such as `text-embedding-3-small`. The key defaults to `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
-        Self::of(EmbeddingApi::OpenAi, name.into())
+        Self::of_provider(EmbeddingApi::OpenAi, name.into())
     }
 
     /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
-        Self::of(EmbeddingApi::Ollama, name.into())
+        Self::of_provider(EmbeddingApi::Ollama, name.into())
     }
 
     /// Creates a handle to a model of Gemini, such as `gemini-embedding-001`. The key defaults to `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
-        Self::of(EmbeddingApi::Gemini, name.into())
+        Self::of_provider(EmbeddingApi::Gemini, name.into())
     }
 
     /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. No key is sent
@@ -90,14 +90,14 @@ impl Embeddings {
     /// sent no key unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         Ok(match address::parse(text, &EMBEDDING_APIS)? {
-            ModelAddress::Provider(api, name) => Self::of(api, name.to_owned()),
+            ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),
             ModelAddress::Url(api, url, name) => {
                 Self::make(api.unwrap_or(EmbeddingApi::OpenAi), name.to_owned(), url.to_owned(), ApiKey::None)
             }
         })
     }
 
-    fn of(api: EmbeddingApi, name: String) -> Self {
+    fn of_provider(api: EmbeddingApi, name: String) -> Self {
         let wire = api.wire();
         Self::make(api, name, wire.info().url.to_owned(), ApiKey::in_variable(wire.info().key_variable))
     }

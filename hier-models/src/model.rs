@@ -31,17 +31,17 @@ pub struct Model(Arc<ChatEndpoint>);
 impl Model {
     /// Creates a handle to a model of OpenAI. The key defaults to `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
-        Self::of(wire::OPENAI, name.into())
+        Self::of_provider(wire::OPENAI, name.into())
     }
 
     /// Creates a handle to a model of Anthropic. The key defaults to `ANTHROPIC_API_KEY`.
     pub fn anthropic(name: impl Into<String>) -> Self {
-        Self::of(wire::ANTHROPIC, name.into())
+        Self::of_provider(wire::ANTHROPIC, name.into())
     }
 
     /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
-        Self::of(wire::OLLAMA, name.into())
+        Self::of_provider(wire::OLLAMA, name.into())
     }
 
     /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`.
@@ -53,14 +53,14 @@ impl Model {
 
     /// Creates a handle to a model of Google's Gemini. The key defaults to `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
-        Self::of(wire::GEMINI, name.into())
+        Self::of_provider(wire::GEMINI, name.into())
     }
 
     /// Creates a handle to a model of OpenAI that uses the responses API. The key defaults to `OPENAI_API_KEY`.
     ///
     /// This API keeps the model's thoughts between its calls. They are sent back encrypted, and OpenAI stores nothing.
     pub fn responses(name: impl Into<String>) -> Self {
-        Self::of(wire::RESPONSES, name.into())
+        Self::of_provider(wire::RESPONSES, name.into())
     }
 
     /// Parses `provider:name` or `URL#name`.
@@ -72,14 +72,14 @@ impl Model {
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         let dialects = wire::ALL.map(|wire| (wire.info().name, wire));
         Ok(match address::parse(text, &dialects)? {
-            ModelAddress::Provider(wire, name) => Self::of(wire, name.to_owned()),
+            ModelAddress::Provider(wire, name) => Self::of_provider(wire, name.to_owned()),
             ModelAddress::Url(wire, url, name) => {
                 Self::make(wire.unwrap_or(wire::OPENAI), name.to_owned(), url.to_owned(), ApiKey::None)
             }
         })
     }
 
-    fn of(wire: &'static dyn Dialect, name: String) -> Self {
+    fn of_provider(wire: &'static dyn Dialect, name: String) -> Self {
         let info = wire.info();
         let model = Self::make(wire, name, info.url.to_owned(), ApiKey::in_variable(info.key_variable));
         model.with(|server| server.is_provider = true)

@@ -22,7 +22,7 @@ use crate::retry::AttemptCounter;
 use crate::transport;
 use crate::wire::Framing;
 
-type Values = Pin<Box<dyn Stream<Item = Result<Value, ModelFailure>> + Send>>;
+type ValueStream = Pin<Box<dyn Stream<Item = Result<Value, ModelFailure>> + Send>>;
 
 /// The longest line of a line-based stream, in bytes.
 const LONGEST_LINE: usize = 16 << 20;
@@ -118,7 +118,7 @@ impl AnswerSource {
 }
 
 /// Returns the JSON values of a streamed answer, or the response itself if it is not streamed.
-fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<Values, Box<Response>> {
+fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<ValueStream, Box<Response>> {
     let media_type = transport::media_type(&answer);
     match endpoint.wire.info().framing {
         Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
@@ -129,14 +129,14 @@ fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<Values, 
 struct AnswerStream {
     endpoint: Arc<ChatEndpoint>,
     request: ChatRequest,
-    values: Values,
+    values: ValueStream,
     draft: AnswerDraft,
     /// True once the last chunk or an error was returned.
     ended: bool,
 }
 
 impl AnswerStream {
-    fn new(endpoint: Arc<ChatEndpoint>, request: ChatRequest, values: Values) -> Self {
+    fn new(endpoint: Arc<ChatEndpoint>, request: ChatRequest, values: ValueStream) -> Self {
         let draft = AnswerDraft::new(&request, endpoint.maker(), true);
         Self { endpoint, request, values, draft, ended: false }
     }
@@ -226,7 +226,10 @@ fn is_ping(value: &Value) -> bool {
     value.get("type").is_some_and(|kind| kind == "ping")
 }
 
-fn split_values(framing: Framing, bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static) -> Values {
+fn split_values(
+    framing: Framing,
+    bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static,
+) -> ValueStream {
     match framing {
         Framing::Events => event_values(bytes),
         Framing::Lines => line_values(bytes),
@@ -234,7 +237,7 @@ fn split_values(framing: Framing, bytes: impl Stream<Item = Result<Bytes, ModelF
 }
 
 /// Returns the values of server-sent events. OpenAI's end mark `[DONE]` becomes null.
-fn event_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static) -> Values {
+fn event_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static) -> ValueStream {
     let events = SseByteStream::new(bytes.map_err(BodyError)).map_err(|error| match error {
         sse_stream::Error::Body(error) => match error.downcast::<BodyError>() {
             Ok(broken) => broken.0,
@@ -260,7 +263,7 @@ fn event_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 
     }))
 }
 
-fn line_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static) -> Values {
+fn line_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static) -> ValueStream {
     let bytes = bytes.map_err(|failure| std::io::Error::other(BodyError(failure)));
     let reader = StreamReader::new(Box::pin(bytes));
     let codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), LONGEST_LINE);

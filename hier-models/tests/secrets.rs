@@ -26,7 +26,7 @@ impl io::Write for Log {
 }
 
 #[tokio::test]
-async fn the_key_is_told_to_nobody_but_the_server() {
+async fn key_is_sent_only_to_the_server() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -135,7 +135,7 @@ async fn every_dialect_streams_calls_of_tools() {
 
 /// What a model thinks comes in pieces, before the text.
 #[tokio::test]
-async fn models_that_think_tell_what() {
+async fn thinking_models_stream_their_thoughts() {
     let Some([_, anthropic, _, gemini, responses, _]) = mocked() else { return };
     for model in [anthropic, gemini, responses] {
         let request = ask("Think first.").options(ModelOptions::new().reasoning(Effort::Low));
@@ -188,7 +188,7 @@ async fn every_dialect_answers_in_a_shape() {
 }
 
 #[tokio::test]
-async fn every_dialect_tells_what_was_refused() {
+async fn every_dialect_reports_refusals() {
     for model in mocked().into_iter().flatten() {
         let error = model.chat(ask("Be wrong.")).await.unwrap_err();
         assert!(error.to_string().contains("the model does not like that"), "{model:?}: {error}");

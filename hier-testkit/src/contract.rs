@@ -37,12 +37,12 @@ pub struct Case<T: ?Sized + 'static, O = ()> {
     /// The rule, as the name of the test function.
     pub name: &'static str,
     pub(crate) config: O,
-    pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, Outcome>,
+    pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
 }
 
 impl<T: ?Sized, O> Case<T, O> {
     /// Runs the case. A panic and a run of more than a minute are violations.
-    pub(crate) async fn on(&self, subject: Arc<T>) -> Outcome {
+    pub(crate) async fn on(&self, subject: Arc<T>) -> CaseResult {
         within_limits((self.test)(subject)).await
     }
 }
@@ -83,10 +83,10 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-pub(crate) type Outcome = Result<(), ContractViolation>;
+pub(crate) type CaseResult = Result<(), ContractViolation>;
 
 /// Runs a case. A panic and a run of more than a minute are violations.
-pub(crate) async fn within_limits(case: impl Future<Output = Outcome>) -> Outcome {
+pub(crate) async fn within_limits(case: impl Future<Output = CaseResult>) -> CaseResult {
     match tokio::time::timeout(LIMIT, AssertUnwindSafe(case).catch_unwind()).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(ContractViolation("it panicked".to_owned())),
@@ -95,12 +95,12 @@ pub(crate) async fn within_limits(case: impl Future<Output = Outcome>) -> Outcom
 }
 
 /// Fails if the values differ.
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Outcome {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> CaseResult {
     if found == wanted { Ok(()) } else { Err(ContractViolation(format!("{what}: {found:?} instead of {wanted:?}"))) }
 }
 
 /// Fails if the condition is false. `what` states the rule.
-pub(crate) fn holds(what: &str, it: bool) -> Outcome {
+pub(crate) fn holds(what: &str, it: bool) -> CaseResult {
     if it { Ok(()) } else { Err(ContractViolation(format!("violated rule: {what}"))) }
 }
 
@@ -118,7 +118,7 @@ pub struct Report<C> {
 
 impl<C> Report<C> {
     /// Runs the cases one after the other.
-    pub(crate) async fn of(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> Outcome) -> Self {
+    pub(crate) async fn run_cases(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> CaseResult) -> Self {
         let mut report = Self::default();
         for case in cases {
             let result = run(&case).await;

@@ -9,8 +9,8 @@ use hier_agents::ToolSpec;
 use rmcp::model::Tool;
 use tokio::time::Instant;
 
-use super::mcp_client::{ListedTool, McpClient, ToolCatalogue};
-use super::tool_schema::ToolSchema;
+use super::mcp_client::{McpClient, RemoteTool, ToolCatalogue};
+use super::tool_schema::AdaptedSchema;
 use crate::error::{McpError, clean, shortened};
 
 /// The maximum length of a tool name for models.
@@ -77,12 +77,12 @@ impl McpClient {
     fn build_catalogue(&self, tools: Vec<Tool>, ttl: Option<Duration>) -> Result<ToolCatalogue, McpError> {
         let options = &self.0.options;
         let used = |tool: &Tool| options.only.as_ref().is_none_or(|only| only.contains(&*tool.name));
-        let (mut specs, mut known) = (Vec::new(), BTreeMap::<String, ListedTool>::new());
+        let (mut specs, mut known) = (Vec::new(), BTreeMap::<String, RemoteTool>::new());
         for tool in tools.into_iter().filter(used) {
             let schema = if tool.name.is_empty() {
                 Err("the tool has no name".to_owned())
             } else {
-                ToolSchema::new(Arc::unwrap_or_clone(tool.input_schema))
+                AdaptedSchema::new(Arc::unwrap_or_clone(tool.input_schema))
             };
             let schema = match schema {
                 Ok(schema) => schema,
@@ -112,7 +112,7 @@ impl McpClient {
             let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
             let description = shortened(&description, LONGEST_DESCRIPTION);
             specs.push(ToolSpec { name: name.clone(), description, parameters: schema.shown.clone() });
-            known.insert(name, ListedTool { name: tool.name.into_owned(), schema });
+            known.insert(name, RemoteTool { name: tool.name.into_owned(), schema });
         }
         let until = ttl.and_then(|ttl| Instant::now().checked_add(ttl.min(LONGEST_KEPT)));
         Ok(ToolCatalogue { specs: specs.into(), tools: Arc::new(known), until })

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_what_a_model_takes() {
+    fn results_become_content() {
         let options = ClientOptions::default();
         let (content, failed) = read(
             json!({"content": [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_structured_is_told_once() {
+    fn structured_results_are_not_repeated() {
         let options = ClientOptions::default();
         let structured = json!({"sum": 3});
         let content = read(json!({"content": [], "structuredContent": structured}), &options).0;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn long_results_are_cut_and_large_media_left_out() {
+    fn long_results_are_truncated_and_large_media_omitted() {
         let options = ClientOptions { max_text: 5, max_media: 3, ..ClientOptions::default() };
         let content = read(json!({"isError": true, "content": [{"type": "text", "text": "äöüabc"}]}), &options);
         assert_eq!(content, (Content::from("äö\n\n[5 more bytes of this result are omitted: request less]"), true));

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connection::ServerConnection;
 use super::options::{ClientOptions, ServerLocation};
-use super::tool_schema::ToolSchema;
+use super::tool_schema::AdaptedSchema;
 use crate::error::McpError;
 
 /// A client of an MCP server: a [`Toolset`](hier_agents::Toolset) for agents. Clones share the connection.
@@ -137,17 +137,17 @@ impl McpClient {
 }
 
 #[derive(Debug)]
-pub(crate) struct ListedTool {
+pub(crate) struct RemoteTool {
     /// The server's name of the tool.
     pub(crate) name: String,
-    pub(crate) schema: ToolSchema,
+    pub(crate) schema: AdaptedSchema,
 }
 
 #[derive(Clone)]
 pub(crate) struct ToolCatalogue {
     pub(crate) specs: Arc<[ToolSpec]>,
     /// The tools by their names for models.
-    pub(crate) tools: Arc<BTreeMap<String, ListedTool>>,
+    pub(crate) tools: Arc<BTreeMap<String, RemoteTool>>,
     /// The end of the cache time.
     pub(super) until: Option<Instant>,
 }

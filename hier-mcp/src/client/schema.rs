@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_held_to_what_was_asked_for() {
+    fn answers_are_checked_against_the_schema() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -24,7 +24,7 @@ const PARTS: [&str; 7] =
 const MOST: usize = 256;
 
 #[derive(Debug)]
-pub(crate) struct ToolSchema {
+pub(crate) struct AdaptedSchema {
     pub(crate) original: Value,
     /// The schema for models: an object of fields.
     pub(crate) shown: Value,
@@ -35,7 +35,7 @@ pub(crate) struct ToolSchema {
 /// The renamed fields of an object: the server's names, and the names for models.
 type RenamedFields = BTreeMap<String, String>;
 
-impl ToolSchema {
+impl AdaptedSchema {
     /// Adapts a schema. Fails if that is impossible.
     pub(crate) fn new(schema: Map<String, Value>) -> Result<Self, String> {
         let original = Value::Object(schema);
@@ -267,13 +267,13 @@ fn restored(value: &Value, schemas: &[&Value], root: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn shape(schema: Value) -> Result<ToolSchema, String> {
+    fn shape(schema: Value) -> Result<AdaptedSchema, String> {
         let Value::Object(schema) = schema else { panic!("an object") };
-        ToolSchema::new(schema)
+        AdaptedSchema::new(schema)
     }
 
     #[test]
-    fn a_schema_that_providers_accept_stays_as_it_is() {
+    fn accepted_schema_is_unchanged() {
         let plain =
             json!({ "type": "object", "properties": { "a.b-c_d": { "type": "string" } }, "required": ["a.b-c_d"] });
         let kept = shape(plain.clone()).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_one_argument() {
+    fn choice_becomes_one_argument() {
         let by = |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
         for name in ["anyOf", "oneOf", "allOf"] {
             let schema = json!({
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_fields_are_those_that_providers_take() {
+    fn field_names_are_adapted() {
         let long = "x".repeat(70);
         let schema = json!({
             "type": "object",
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_repaired_is_left_out() {
+    fn unadaptable_schemas_are_refused() {
         let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a.json" } } });
         assert!(shape(far).unwrap_err().contains("`https://example.com/a.json`, which is not part of it"));
         let large = json!({ "type": "object", "description": "x".repeat(LARGEST) });

@@ -85,7 +85,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn only_what_was_sealed_for_the_tool_is_opened_and_only_in_time() {
+    fn only_valid_states_are_opened() {
         let (key, now) = (SealKey::new([7; 32]), SystemTime::now());
         let state = key.seal("desk", "t-1", vec!["q".to_owned()], HOUR, now).unwrap();
         assert_eq!(key.open("desk", &state, now).unwrap().thread, "t-1");

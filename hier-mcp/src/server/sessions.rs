@@ -80,7 +80,7 @@ impl Sessions {
     }
 
     /// Returns a permit for one more session, or `None` at the limit.
-    async fn begin(&self, owner: &SessionOwner) -> Option<SessionPermit<'_>> {
+    async fn try_begin(&self, owner: &SessionOwner) -> Option<SessionPermit<'_>> {
         let alive = self.manager.sessions.read().await;
         let mut owners = self.owners();
         owners.sessions.retain(|id, _| alive.contains_key(id.as_str()));
@@ -112,7 +112,7 @@ pub(super) async fn guard(sessions: Arc<Sessions>, mut request: Request, next: N
         }
         return next.run(request).await;
     }
-    let Some(_place) = sessions.begin(&owner).await else {
+    let Some(_place) = sessions.try_begin(&owner).await else {
         return (StatusCode::TOO_MANY_REQUESTS, "too many sessions: end one, or wait until some have been idle")
             .into_response();
     };

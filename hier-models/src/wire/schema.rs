@@ -157,7 +157,7 @@ impl SchemaFitter<'_> {
         if let Some(parts) = fields.get("allOf") {
             return self.node(&choice::merged(fields, parts.as_array()?)?);
         }
-        let mut notes = SchemaNotes::of(fields);
+        let mut notes = SchemaNotes::from_description(fields);
         let mut fitted = match choice::constants(fields, &mut notes) {
             Some(constants) => constants,
             None => match ["anyOf", "oneOf"].iter().find_map(|name| fields.get(*name)) {
@@ -322,7 +322,7 @@ struct SchemaNotes {
 }
 
 impl SchemaNotes {
-    fn of(fields: &Map<String, Value>) -> Self {
+    fn from_description(fields: &Map<String, Value>) -> Self {
         let description = fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
         Self { description, notes: Vec::new() }
     }

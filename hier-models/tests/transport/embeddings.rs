@@ -49,7 +49,7 @@ async fn each_dialect_embeds() {
 }
 
 #[tokio::test]
-async fn a_query_is_told_apart_where_that_matters() {
+async fn queries_are_marked_where_necessary() {
     let server = Server::start([reply(&json!({ "embeddings": [{ "values": [1.0] }] }))]).await;
     let vector = Embeddings::gemini("m").url(&server.url).key(KEY).embed_query("where?".to_owned()).await.unwrap();
     assert_eq!(vector, [1.0]);
@@ -75,7 +75,7 @@ async fn many_texts_are_sent_in_parts() {
 }
 
 #[tokio::test]
-async fn what_is_no_vector_is_told() {
+async fn invalid_vectors_are_reported() {
     let vector = |index: u8| json!({ "index": index, "embedding": [1.0] });
     let cases = [
         (json!({ "data": [vector(0)] }), "1 vectors for 2 texts"),
@@ -111,7 +111,7 @@ async fn a_store_is_searched_by_meaning() {
 
 /// A server that takes fewer texts at once is sent fewer, and one that is too long is cut.
 #[tokio::test]
-async fn texts_are_sent_as_a_server_takes_them() {
+async fn batches_shrink_to_the_limits_of_the_server() {
     fn judge(body: &Value) -> Result<Value, String> {
         let texts = body["input"].as_array().unwrap();
         let longest = texts.iter().map(|text| text.as_str().unwrap().len()).max().unwrap_or_default();
@@ -178,7 +178,7 @@ async fn a_text_that_cannot_be_embedded_is_named() {
 
 /// Gemini answers 400 to a wrong key. Neither halves of the texts nor single texts are sent then, and no text is blamed.
 #[tokio::test]
-async fn refusals_of_requests_are_not_blamed_on_texts() {
+async fn request_errors_are_not_attributed_to_texts() {
     let body = json!({ "error": {
         "code": 400, "status": "INVALID_ARGUMENT", "message": "API key not valid. Please pass a valid API key.",
         "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }],

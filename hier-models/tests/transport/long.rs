@@ -235,7 +235,7 @@ fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
 
 /// The judges do refuse: a test of the test above.
 #[test]
-fn the_judges_refuse_what_providers_refuse() {
+fn judges_refuse_like_providers() {
     let call = json!({ "role": "assistant", "tool_calls": [{ "id": "1" }] });
     let result = json!({ "role": "tool", "tool_call_id": "1", "content": "x" });
     let user = json!({ "role": "user", "content": "hi" });

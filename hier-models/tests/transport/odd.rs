@@ -48,7 +48,7 @@ fn paused(block: &Value) -> Value {
 
 /// A pause is not an end: what there is of the answer goes back, and the rest is read.
 #[tokio::test]
-async fn an_answer_goes_on_after_a_pause() {
+async fn paused_answer_continues() {
     let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
     let rest = json!({ "content": [{ "type": "text", "text": "Done." }], "stop_reason": "end_turn", "usage": { "input_tokens": 9, "output_tokens": 1 } });
     let first = paused(&block);
@@ -101,7 +101,7 @@ async fn pauses_are_bounded() {
 
 /// A malformed call is requested again, with the provider's comment on it.
 #[tokio::test]
-async fn an_unreadable_call_is_asked_for_again() {
+async fn unreadable_call_is_requested_again() {
     let malformed = json!({ "candidates": [{ "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(1)" }] });
     let good = json!({ "candidates": [{ "content": { "parts": [{ "text": "done" }] }, "finishReason": "STOP" }] });
     let (bad, good) = (events(&[malformed]), events(&[good]));
@@ -118,7 +118,7 @@ async fn an_unreadable_call_is_asked_for_again() {
 
 /// A stream that stalls or breaks before it has sent anything but thoughts is requested again. Later it is an error.
 #[tokio::test]
-async fn thoughts_alone_do_not_end_the_attempts() {
+async fn thoughts_do_not_prevent_a_retry() {
     let thought = events(&[chat(&json!({ "reasoning_content": "hm" }), None)]);
     let text = events(&[chat(&json!({ "content": "He" }), None)]);
     let replies = [Reply::Stalled(thought.clone()), Reply::CutStream(thought), done(), Reply::Stalled(text)];
@@ -138,7 +138,7 @@ async fn thoughts_alone_do_not_end_the_attempts() {
 
 /// A quota that is used up does not come back by waiting.
 #[tokio::test]
-async fn a_quota_that_is_used_up_is_final() {
+async fn exhausted_quota_is_not_retried() {
     let body = json!({ "error": { "message": "You exceeded your quota", "code": "insufficient_quota" } });
     let server = Server::start([Reply::Whole(429, "", body.to_string()), whole("never")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
@@ -148,7 +148,7 @@ async fn a_quota_that_is_used_up_is_final() {
 
 /// The delay that a provider requests is respected in any field.
 #[tokio::test]
-async fn the_delay_of_a_provider_is_kept() {
+async fn requested_delay_is_respected() {
     let info = json!({ "error": { "message": "slow", "details": [{ "retryDelay": "0.3s" }] } }).to_string();
     let replies = [
         Reply::Whole(429, "", info),
@@ -174,7 +174,7 @@ fn with_image() -> ChatRequest {
 
 /// A file that a provider refuses is left out, and the model is notified.
 #[tokio::test]
-async fn a_refused_file_does_not_spoil_the_thread() {
+async fn refused_file_is_omitted_once() {
     let replies = [
         failed(400, "", "Invalid base64 data"),
         whole("I cannot see it."),
@@ -219,7 +219,7 @@ async fn too_long_in_other_words() {
 
 /// An empty answer reports its reason and its cost.
 #[tokio::test]
-async fn an_empty_answer_has_its_end_and_its_cost() {
+async fn empty_answer_has_finish_reason_and_usage() {
     for (reason, finish) in [("length", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)] {
         let choice = json!({ "message": { "content": "", "reasoning_content": "hm" }, "finish_reason": reason });
         let body = json!({ "choices": [choice], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });

@@ -63,7 +63,7 @@ const CASES: [Case; 4] = [
 ];
 
 #[tokio::test]
-async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
+async fn models_with_native_output_get_schema_and_tools() {
     for Case { model, answer, schema } in CASES {
         let reply = || Reply::Whole(200, "", answer(r#"{"accepted": true}"#).to_string());
         let server = Server::start([reply(), reply()]).await;
@@ -90,7 +90,7 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
 
 /// Servers that take either tools or a schema are offered the tool; whoever knows better says so.
 #[tokio::test]
-async fn other_models_are_offered_a_tool() {
+async fn other_models_get_an_answer_tool() {
     let older: [Model; 6] = [
         Model::openai("gpt-3.5-turbo"),
         Model::anthropic("claude-3-5-haiku-latest"),
@@ -113,7 +113,7 @@ async fn other_models_are_offered_a_tool() {
 }
 
 #[test]
-fn models_say_how_much_they_read() {
+fn models_report_their_context_size() {
     for (model, tokens) in [
         (Model::openai("gpt-4o-mini"), Some(128_000)),
         (Model::responses("gpt-5-mini"), Some(272_000)),

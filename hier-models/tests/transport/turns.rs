@@ -35,7 +35,7 @@ async fn first_turn(provider: &Provider, streamed: bool) -> (Server, Messages) {
 }
 
 #[tokio::test]
-async fn the_second_turn_has_what_the_first_was_signed_with() {
+async fn second_turn_contains_signatures() {
     for provider in all() {
         for streamed in [false, true] {
             let (server, messages) = first_turn(&provider, streamed).await;
@@ -48,7 +48,7 @@ async fn the_second_turn_has_what_the_first_was_signed_with() {
 
 /// The same after the conversation was stored: as a checkpoint, and as JSON.
 #[tokio::test]
-async fn what_was_stored_is_still_signed() {
+async fn stored_messages_keep_signatures() {
     for provider in all() {
         let (server, messages) = first_turn(&provider, true).await;
         let model = (provider.model)(&server.url).retry(quick());
@@ -61,7 +61,7 @@ async fn what_was_stored_is_still_signed() {
 
 /// These servers do refuse what has lost its signature: a test of the tests above.
 #[tokio::test]
-async fn what_has_lost_its_signature_is_refused() {
+async fn missing_signature_is_refused() {
     for provider in all() {
         let (server, messages) = first_turn(&provider, false).await;
         let bare = messages.iter().cloned().map(|message| message.with_reasoning([])).collect::<Messages>();
@@ -73,7 +73,7 @@ async fn what_has_lost_its_signature_is_refused() {
 
 /// Another provider takes over in the middle of a turn: it gets the conversation, and nothing that only the first can read.
 #[tokio::test]
-async fn another_provider_gets_no_foreign_thoughts() {
+async fn thoughts_are_not_sent_to_other_providers() {
     for from in all() {
         let (_server, messages) = first_turn(&from, false).await;
         for to in all().into_iter().filter(|to| to.name != from.name) {
@@ -99,7 +99,7 @@ async fn another_provider_gets_no_foreign_thoughts() {
 
 /// The same dialect at another address is another maker: its thoughts mean nothing there.
 #[tokio::test]
-async fn another_address_gets_no_foreign_thoughts() {
+async fn thoughts_are_not_sent_to_other_hosts() {
     for provider in all() {
         let (_server, messages) = first_turn(&provider, false).await;
         let other = Server::start([Reply::Whole(200, "", provider.first.to_string())]).await;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Subject;
 use super::kit::ChannelChange::{Add, Drop, Set};
-use super::kit::{Branch, LONG_AGO, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
+use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
 
 cases!(super::Case, "chains":
-    what_was_added_comes_back_in_order,
-    each_checkpoint_has_what_was_added_until_then,
+    deltas_are_read_in_order,
+    each_checkpoint_has_the_deltas_up_to_it,
     parts_may_be_short_and_long,
-    a_whole_value_starts_anew,
-    forks_have_their_own,
+    a_whole_value_starts_a_new_chain,
+    forks_have_their_own_deltas,
     forks_of_forks_stay_apart,
     chains_in_namespaces_do_not_mix,
     chains_survive_a_prune,
@@ -20,10 +20,10 @@ cases!(super::Case, "chains":
     chains_survive_a_copy,
     chains_survive_the_deletion_of_runs,
     a_dropped_chain_can_start_again,
-    what_is_known_may_be_left_out,
+    known_values_may_be_omitted,
 );
 
-async fn what_was_added_comes_back_in_order(saver: Subject) -> Outcome {
+async fn deltas_are_read_in_order(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
@@ -35,7 +35,7 @@ async fn what_was_added_comes_back_in_order(saver: Subject) -> Outcome {
     has_values("the values", &found, &[("log", &[b"0", b"1", b"2", b""]), ("x", &[b"y"])])
 }
 
-async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcome {
+async fn each_checkpoint_has_the_deltas_up_to_it(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", &[0])])]).await?;
@@ -53,7 +53,7 @@ async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcom
 }
 
 /// A saver may store short and long parts differently.
-async fn parts_may_be_short_and_long(saver: Subject) -> Outcome {
+async fn parts_may_be_short_and_long(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let lengths = [3, 9_000, 0, 70_000, 20, 9_000, 9_000, 9_000, 9_000, 9_000, 9_000, 1_000_000, 1];
@@ -67,7 +67,7 @@ async fn parts_may_be_short_and_long(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_whole_value_starts_anew(saver: Subject) -> Outcome {
+async fn a_whole_value_starts_a_new_chain(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     for change in [Set("log", b"0"), Add("log", b"1"), Set("log", b"01"), Add("log", b"2")] {
@@ -76,7 +76,7 @@ async fn a_whole_value_starts_anew(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"01", b"2"])])
 }
 
-async fn forks_have_their_own(saver: Subject) -> Outcome {
+async fn forks_have_their_own_deltas(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
@@ -90,7 +90,7 @@ async fn forks_have_their_own(saver: Subject) -> Outcome {
     has_values("the fork", &forked, &[("log", &[b"0", b"1", b"fork"])])
 }
 
-async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
+async fn forks_of_forks_stay_apart(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])]).await?;
@@ -115,7 +115,7 @@ async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
 }
 
 /// The engine reports this as damage. The saver must neither hide it nor hang.
-async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
+async fn chains_in_namespaces_do_not_mix(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
     saver.commit(&lease, vec![root.next(&[Set("log", b"root")])]).await?;
@@ -136,7 +136,7 @@ async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
     has_values("the child's", &get(&saver, "t", "child", None).await?, &[("log", &[b"child", b"1"])])
 }
 
-async fn chains_survive_a_prune(saver: Subject) -> Outcome {
+async fn chains_survive_a_prune(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
@@ -154,7 +154,7 @@ async fn chains_survive_a_prune(saver: Subject) -> Outcome {
     has_values("the value", &found, &[("log", &[b"0", b"1", b"2", b"3", b"4"]), ("x", &[b"x"])])
 }
 
-async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) -> Outcome {
+async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().aged(LONG_AGO);
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
@@ -166,7 +166,7 @@ async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) ->
     has_values("the fork", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"1", b"fork"])])
 }
 
-async fn chains_survive_a_copy(saver: Subject) -> Outcome {
+async fn chains_survive_a_copy(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
@@ -179,7 +179,7 @@ async fn chains_survive_a_copy(saver: Subject) -> Outcome {
     has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"1", b"2"])])
 }
 
-async fn chains_survive_the_deletion_of_runs(saver: Subject) -> Outcome {
+async fn chains_survive_the_deletion_of_runs(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().of_run("one");
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
@@ -193,7 +193,7 @@ async fn chains_survive_the_deletion_of_runs(saver: Subject) -> Outcome {
     has_values("the values", &found, &[("log", &[b"0", b"1", b"2"]), ("x", &[b"x"])])
 }
 
-async fn a_dropped_chain_can_start_again(saver: Subject) -> Outcome {
+async fn a_dropped_chain_can_start_again(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let changes = [Set("log", b"0"), Add("log", b"1"), Drop("log"), Set("log", b"new"), Add("log", b"2")];
@@ -204,7 +204,7 @@ async fn a_dropped_chain_can_start_again(saver: Subject) -> Outcome {
 }
 
 /// Only values that the caller already has may be omitted.
-async fn what_is_known_may_be_left_out(saver: Subject) -> Outcome {
+async fn known_values_may_be_omitted(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;

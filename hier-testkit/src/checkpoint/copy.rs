@@ -2,20 +2,20 @@
 
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 
 cases!(super::Case, "copy":
     a_copy_has_the_whole_history,
-    the_copy_and_the_source_go_on_apart,
+    copy_and_source_continue_independently,
     the_target_loses_its_own_history,
     a_run_of_the_target_is_superseded,
-    a_run_of_the_source_goes_on,
+    a_run_of_the_source_continues,
     an_unknown_source_leaves_no_history,
-    onto_itself_changes_nothing,
+    copying_onto_itself_changes_nothing,
 );
 
-async fn a_copy_has_the_whole_history(saver: Subject) -> Outcome {
+async fn a_copy_has_the_whole_history(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut root, mut child) = (Branch::root().of_run("one"), Branch::within("a:1"));
     let mut records =
@@ -38,7 +38,7 @@ async fn a_copy_has_the_whole_history(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_copy_and_the_source_go_on_apart(saver: Subject) -> Outcome {
+async fn copy_and_source_continue_independently(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])]).await?;
@@ -53,7 +53,7 @@ async fn the_copy_and_the_source_go_on_apart(saver: Subject) -> Outcome {
     has_values("the source", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"source"])])
 }
 
-async fn the_target_loses_its_own_history(saver: Subject) -> Outcome {
+async fn the_target_loses_its_own_history(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"source")])]).await?;
@@ -65,7 +65,7 @@ async fn the_target_loses_its_own_history(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "target", "", None).await?, &[("x", &[b"source"])])
 }
 
-async fn a_run_of_the_target_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_of_the_target_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"source")])]).await?;
     let target = claim(&saver, "target").await?;
@@ -75,7 +75,7 @@ async fn a_run_of_the_target_is_superseded(saver: Subject) -> Outcome {
     holds("the token is greater", next.token > target.token)
 }
 
-async fn a_run_of_the_source_goes_on(saver: Subject) -> Outcome {
+async fn a_run_of_the_source_continues(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -85,7 +85,7 @@ async fn a_run_of_the_source_goes_on(saver: Subject) -> Outcome {
     same("the copy's", &ids(&saver, "copy", "").await?.len(), &1)
 }
 
-async fn an_unknown_source_leaves_no_history(saver: Subject) -> Outcome {
+async fn an_unknown_source_leaves_no_history(saver: Subject) -> CaseResult {
     let target = claim(&saver, "target").await?;
     saver.commit(&target, vec![Branch::root().next(&[])]).await?;
     saver.copy_thread("unknown", "target").await?;
@@ -94,7 +94,7 @@ async fn an_unknown_source_leaves_no_history(saver: Subject) -> Outcome {
     same("the threads", &saver.threads(None).await?, &Vec::new())
 }
 
-async fn onto_itself_changes_nothing(saver: Subject) -> Outcome {
+async fn copying_onto_itself_changes_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;

@@ -4,21 +4,21 @@ use uuid::Uuid;
 
 use super::Subject;
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
 
 cases!(super::Case, "delete":
-    a_thread_is_gone_with_all_it_had,
-    other_threads_stay,
-    an_unknown_thread_is_no_error,
+    deleting_a_thread_deletes_its_data,
+    other_threads_are_kept,
+    deleting_an_unknown_thread_succeeds,
     a_thread_can_start_again,
-    a_run_that_is_going_on_is_superseded,
-    the_checkpoints_of_a_run,
-    of_several_runs,
-    of_runs_in_all_threads_and_namespaces,
-    of_no_run_and_of_unknown_runs,
-    with_their_writes,
-    calls_go_with_the_checkpoint_they_were_made_from,
+    deleting_supersedes_the_active_run,
+    deletes_the_checkpoints_of_a_run,
+    deletes_the_checkpoints_of_several_runs,
+    deletes_runs_in_all_threads_and_namespaces,
+    unknown_runs_delete_nothing,
+    deletes_the_writes_of_a_run,
+    subgraph_calls_are_deleted_with_their_checkpoint,
     a_run_whose_base_is_deleted_is_superseded,
 );
 
@@ -26,7 +26,7 @@ fn runs(runs: &[&str]) -> Vec<String> {
     runs.iter().map(|run| (*run).to_owned()).collect()
 }
 
-async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
+async fn deleting_a_thread_deletes_its_data(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut root, mut child) = (Branch::root(), Branch::within("child"));
     let mut records = vec![root.next(&[Set("x", b"0")]), child.next(&[Set("x", b"0")]), root.next(&[])];
@@ -53,7 +53,7 @@ async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
     holds("there is no old value", found.values.is_empty())
 }
 
-async fn other_threads_stay(saver: Subject) -> Outcome {
+async fn other_threads_are_kept(saver: Subject) -> CaseResult {
     for thread in ["t", "t2", "T"] {
         let lease = claim(&saver, thread).await?;
         saver.commit(&lease, vec![Branch::root().next(&[Set("x", thread.as_bytes())])]).await?;
@@ -65,7 +65,7 @@ async fn other_threads_stay(saver: Subject) -> Outcome {
     same("how many threads are left", &saver.threads(None).await?.len(), &2)
 }
 
-async fn an_unknown_thread_is_no_error(saver: Subject) -> Outcome {
+async fn deleting_an_unknown_thread_succeeds(saver: Subject) -> CaseResult {
     saver.delete_thread("unknown").await?;
     claim(&saver, "t").await?;
     saver.delete_thread("t").await?;
@@ -73,7 +73,7 @@ async fn an_unknown_thread_is_no_error(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_thread_can_start_again(saver: Subject) -> Outcome {
+async fn a_thread_can_start_again(saver: Subject) -> CaseResult {
     for value in [b"1", b"2", b"3"] {
         let lease = claim(&saver, "t").await?;
         saver.commit(&lease, vec![Branch::root().next(&[Set("x", value)])]).await?;
@@ -84,7 +84,7 @@ async fn a_thread_can_start_again(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_run_that_is_going_on_is_superseded(saver: Subject) -> Outcome {
+async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
@@ -96,7 +96,7 @@ async fn a_run_that_is_going_on_is_superseded(saver: Subject) -> Outcome {
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
+async fn deletes_the_checkpoints_of_a_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().of_run("one");
     saver.commit(&lease, vec![branch.next(&[Set("x", b"1")]), branch.next(&[Set("y", b"1")])]).await?;
@@ -110,7 +110,7 @@ async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
     same("the link to its parent, which is gone", &found.checkpoint.parent, &None)
 }
 
-async fn of_several_runs(saver: Subject) -> Outcome {
+async fn deletes_the_checkpoints_of_several_runs(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let mut kept = Vec::new();
@@ -125,7 +125,7 @@ async fn of_several_runs(saver: Subject) -> Outcome {
     same("the checkpoints", &ids(&saver, "t", "").await?, &kept)
 }
 
-async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
+async fn deletes_runs_in_all_threads_and_namespaces(saver: Subject) -> CaseResult {
     for thread in ["t", "other"] {
         let lease = claim(&saver, thread).await?;
         for namespace in ["", "child"] {
@@ -145,7 +145,7 @@ async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn of_no_run_and_of_unknown_runs(saver: Subject) -> Outcome {
+async fn unknown_runs_delete_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -159,7 +159,7 @@ async fn of_no_run_and_of_unknown_runs(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn with_their_writes(saver: Subject) -> Outcome {
+async fn deletes_the_writes_of_a_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().of_run("one");
     let record = branch.next(&[]);
@@ -172,7 +172,7 @@ async fn with_their_writes(saver: Subject) -> Outcome {
     holds("the same checkpoint has no writes", get(&saver, "t", "", Some(id)).await?.writes.is_empty())
 }
 
-async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
+async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root().of_run("one");
     saver.commit(&lease, vec![root.next(&[])]).await?;
@@ -187,7 +187,7 @@ async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Out
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"kept"])])
 }
 
-async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().of_run("one");
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, ListQuery, Prune, SaverError};
 
 cases!(super::Case, "hostile":
@@ -37,7 +37,7 @@ const NAMES: [&str; 16] = [
     "{\"$gt\": \"\"}",
 ];
 
-async fn names_of_threads(saver: Subject) -> Outcome {
+async fn names_of_threads(saver: Subject) -> CaseResult {
     let long = "x".repeat(2_000);
     let names = || NAMES.into_iter().chain([long.as_str()]);
     for name in names() {
@@ -61,7 +61,7 @@ async fn names_of_threads(saver: Subject) -> Outcome {
     same("how many are left", &saver.threads(None).await?.len(), &(wanted.len() - 3))
 }
 
-async fn names_of_namespaces(saver: Subject) -> Outcome {
+async fn names_of_namespaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     for name in NAMES {
         let mut branch = Branch::within(name);
@@ -78,7 +78,7 @@ async fn names_of_namespaces(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn names_of_channels_and_paths(saver: Subject) -> Outcome {
+async fn names_of_channels_and_paths(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let changes: Vec<_> = NAMES.iter().map(|name| Set(name, name.as_bytes())).collect();
@@ -94,7 +94,7 @@ async fn names_of_channels_and_paths(saver: Subject) -> Outcome {
     has_values("the values after a prune", &get(&saver, "t", "", None).await?, &wanted)
 }
 
-async fn names_of_runs_and_holders(saver: Subject) -> Outcome {
+async fn names_of_runs_and_holders(saver: Subject) -> CaseResult {
     for (number, name) in NAMES.into_iter().enumerate() {
         let claim = Claim { holder: name.to_owned(), ..Claim::default() };
         let lease = saver.acquire("t", claim).await?;
@@ -108,7 +108,7 @@ async fn names_of_runs_and_holders(saver: Subject) -> Outcome {
     same("how many are left", &left, &(NAMES.len() - 2))
 }
 
-async fn keys_of_filters(saver: Subject) -> Outcome {
+async fn keys_of_filters(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut made = Vec::new();
     for name in NAMES {
@@ -129,7 +129,7 @@ async fn keys_of_filters(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn values_of_filters(saver: Subject) -> Outcome {
+async fn values_of_filters(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut values: Vec<Value> = NAMES.iter().map(|name| json!(name)).collect();
     values.extend([json!(null), json!(true), json!(0), json!(-1), json!(u64::MAX), json!(0.5), json!([]), json!({})]);
@@ -154,7 +154,7 @@ async fn values_of_filters(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn many_channels(saver: Subject) -> Outcome {
+async fn many_channels(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let names: Vec<String> = (0..2_000).map(|number| format!("channel {number}")).collect();
@@ -170,7 +170,7 @@ async fn many_channels(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn names_that_are_too_long(saver: Subject) -> Outcome {
+async fn names_that_are_too_long(saver: Subject) -> CaseResult {
     // Some databases store a backslash twice.
     let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
     for name in &longest {

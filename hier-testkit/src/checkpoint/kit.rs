@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use uuid::{Timestamp, Uuid};
 
 use super::{ContractViolation, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::checkpoint::{
     Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
 };
 
 /// Fails unless the error says that another writer has taken over the thread.
-pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> CaseResult {
     match result {
         Err(SaverError::Superseded { .. }) => Ok(()),
         other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded`"))),
@@ -189,7 +189,7 @@ pub(super) fn parts(saved: &Saved) -> Result<BTreeMap<String, Vec<Vec<u8>>>, Con
 }
 
 /// Fails unless exactly these channels have these values.
-pub(super) fn has_values(what: &str, saved: &Saved, wanted: &[(&str, &[&[u8]])]) -> Outcome {
+pub(super) fn has_values(what: &str, saved: &Saved, wanted: &[(&str, &[&[u8]])]) -> CaseResult {
     let wanted = wanted.iter().map(|(name, parts)| {
         let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
         ((*name).to_owned(), parts)

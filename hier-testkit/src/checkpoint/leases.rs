@@ -5,29 +5,29 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Also, Checkpointer, Claim, SaverError, WhenRunning};
 
 cases!(super::Case, "leases":
     tokens_grow,
     tokens_grow_over_a_deletion,
-    whoever_was_superseded_stores_nothing,
+    a_superseded_writer_stores_nothing,
     a_superseded_commit_among_others,
-    renewing_tells_who_was_superseded,
-    releasing_what_was_taken_over_does_nothing,
-    reject_says_who_runs_it,
-    reject_is_content_with_a_free_thread,
+    renewing_fails_for_a_superseded_writer,
+    releasing_a_lost_lease_does_nothing,
+    reject_reports_the_holder,
+    reject_claims_a_free_thread,
     wait_gets_the_thread_when_it_is_released,
     wait_gives_up,
     wait_does_not_wait_for_a_free_thread,
-    several_that_wait_get_it_one_after_the_other,
-    whoever_died_is_waited_for_until_the_lease_runs_out,
+    waiting_claims_succeed_one_after_the_other,
+    wait_ends_when_the_lease_of_a_dead_writer_expires,
     leases_of_other_threads_do_not_matter,
     claims_at_once_leave_one_writer,
-    a_last_commit_says_whether_it_releases,
+    a_last_commit_reports_if_it_releases,
     a_last_commit_that_is_refused_releases_nothing,
-    who_waits_gets_what_a_last_commit_releases,
+    a_waiting_claim_gets_the_lease_of_a_last_commit,
 );
 
 fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
@@ -37,7 +37,7 @@ fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_secs(30);
 
-async fn tokens_grow(saver: Subject) -> Outcome {
+async fn tokens_grow(saver: Subject) -> CaseResult {
     let mut last = 0;
     for _ in 0..5 {
         let lease = claim(&saver, "t").await?;
@@ -50,7 +50,7 @@ async fn tokens_grow(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn tokens_grow_over_a_deletion(saver: Subject) -> Outcome {
+async fn tokens_grow_over_a_deletion(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     saver.commit(&old, vec![Branch::root().next(&[])]).await?;
     saver.delete_thread("t").await?;
@@ -61,7 +61,7 @@ async fn tokens_grow_over_a_deletion(saver: Subject) -> Outcome {
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
-async fn whoever_was_superseded_stores_nothing(saver: Subject) -> Outcome {
+async fn a_superseded_writer_stores_nothing(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let old = claim(&saver, "t").await?;
     saver.commit(&old, vec![branch.next(&[Set("x", b"old")])]).await?;
@@ -78,7 +78,7 @@ async fn whoever_was_superseded_stores_nothing(saver: Subject) -> Outcome {
 }
 
 /// A saver may store several calls together. A refused commit must not affect the others.
-async fn a_superseded_commit_among_others(saver: Subject) -> Outcome {
+async fn a_superseded_commit_among_others(saver: Subject) -> CaseResult {
     let stale = claim(&saver, "t").await?;
     let fresh = claim(&saver, "t").await?;
     let other = claim(&saver, "other").await?;
@@ -103,7 +103,7 @@ async fn a_superseded_commit_among_others(saver: Subject) -> Outcome {
     has_values("the other's value", &get(&saver, "other", "", None).await?, &[("x", &[&[9]])])
 }
 
-async fn renewing_tells_who_was_superseded(saver: Subject) -> Outcome {
+async fn renewing_fails_for_a_superseded_writer(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     saver.renew(&old).await?;
     let new = claim(&saver, "t").await?;
@@ -112,7 +112,7 @@ async fn renewing_tells_who_was_superseded(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn releasing_what_was_taken_over_does_nothing(saver: Subject) -> Outcome {
+async fn releasing_a_lost_lease_does_nothing(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     let new = saver.acquire("t", claiming("new", WhenRunning::TakeOver)).await?;
     saver.release(&old).await?;
@@ -126,7 +126,7 @@ async fn releasing_what_was_taken_over_does_nothing(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn reject_says_who_runs_it(saver: Subject) -> Outcome {
+async fn reject_reports_the_holder(saver: Subject) -> CaseResult {
     let lease = saver.acquire("t", claiming("Ada's run", WhenRunning::Reject)).await?;
     match saver.acquire("t", claiming("second", WhenRunning::Reject)).await {
         Err(SaverError::Busy { thread, holder }) => {
@@ -140,7 +140,7 @@ async fn reject_says_who_runs_it(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn reject_is_content_with_a_free_thread(saver: Subject) -> Outcome {
+async fn reject_claims_a_free_thread(saver: Subject) -> CaseResult {
     let first = saver.acquire("t", claiming("first", WhenRunning::Reject)).await?;
     saver.commit(&first, vec![Branch::root().next(&[])]).await?;
     saver.release(&first).await?;
@@ -149,7 +149,7 @@ async fn reject_is_content_with_a_free_thread(saver: Subject) -> Outcome {
     superseded("a commit after the release and a claim", &saver.commit(&first, vec![Branch::root().next(&[])]).await)
 }
 
-async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> Outcome {
+async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let release = async {
@@ -164,7 +164,7 @@ async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn wait_gives_up(saver: Subject) -> Outcome {
+async fn wait_gives_up(saver: Subject) -> CaseResult {
     let first = saver.acquire("t", claiming("first", WhenRunning::TakeOver)).await?;
     match saver.acquire("t", claiming("second", WhenRunning::Wait(SOON))).await {
         Err(SaverError::Busy { holder, .. }) => same("the holder", &holder.as_str(), &"first")?,
@@ -174,14 +174,14 @@ async fn wait_gives_up(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn wait_does_not_wait_for_a_free_thread(saver: Subject) -> Outcome {
+async fn wait_does_not_wait_for_a_free_thread(saver: Subject) -> CaseResult {
     let lease = saver.acquire("t", claiming("first", WhenRunning::Wait(Duration::ZERO))).await?;
     saver.release(&lease).await?;
     saver.acquire("t", claiming("second", WhenRunning::Wait(Duration::ZERO))).await?;
     Ok(())
 }
 
-async fn several_that_wait_get_it_one_after_the_other(saver: Subject) -> Outcome {
+async fn waiting_claims_succeed_one_after_the_other(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let waiting = (0..5).map(|number| {
         let saver = saver.clone();
@@ -201,7 +201,7 @@ async fn several_that_wait_get_it_one_after_the_other(saver: Subject) -> Outcome
     same("how many got it", &tokens.len(), &5)
 }
 
-async fn whoever_died_is_waited_for_until_the_lease_runs_out(saver: Subject) -> Outcome {
+async fn wait_ends_when_the_lease_of_a_dead_writer_expires(saver: Subject) -> CaseResult {
     if !saver.leases_expire() {
         return Ok(());
     }
@@ -211,7 +211,7 @@ async fn whoever_died_is_waited_for_until_the_lease_runs_out(saver: Subject) -> 
     superseded("a commit of the one that was thought dead", &saver.commit(&dead, vec![Branch::root().next(&[])]).await)
 }
 
-async fn leases_of_other_threads_do_not_matter(saver: Subject) -> Outcome {
+async fn leases_of_other_threads_do_not_matter(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("other", claiming("second", WhenRunning::Reject)).await?;
     saver.commit(&first, vec![Branch::root().next(&[])]).await?;
@@ -221,7 +221,7 @@ async fn leases_of_other_threads_do_not_matter(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
+async fn claims_at_once_leave_one_writer(saver: Subject) -> CaseResult {
     let claims = (0..8).map(|_| saver.acquire("t", Claim::default()));
     let leases = join_all(claims).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let last = leases.iter().map(|lease| lease.token).max().unwrap_or_default();
@@ -236,7 +236,7 @@ async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)
 }
 
-async fn a_last_commit_says_whether_it_releases(saver: Subject) -> Outcome {
+async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     for _ in 0..2 {
         let lease = claim(&saver, "t").await?;
@@ -255,7 +255,7 @@ async fn a_last_commit_says_whether_it_releases(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> Outcome {
+async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
     let refused = saver.commit_last(&old, vec![Branch::root().next(&[Set("x", b"stale")])], Also::default()).await;
@@ -279,7 +279,7 @@ async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> Outco
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"y"])])
 }
 
-async fn who_waits_gets_what_a_last_commit_releases(saver: Subject) -> Outcome {
+async fn a_waiting_claim_gets_the_lease_of_a_last_commit(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let last = async {

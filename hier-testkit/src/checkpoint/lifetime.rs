@@ -4,17 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use super::Subject;
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, Outcome, cases, claim, holds, same, superseded};
+use super::kit::{Branch, CaseResult, cases, claim, holds, same, superseded};
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError};
 
 cases!(super::Case, "lifetime":
-    a_thread_whose_time_has_passed_is_swept,
-    a_thread_without_a_time_lives_for_ever,
-    a_thread_that_is_held_is_not_swept,
-    a_thread_whose_time_has_not_passed_is_not_swept,
-    each_claim_sets_the_time_anew,
-    threads_say_when_they_expire,
-    whoever_released_it_is_superseded_after_the_sweep,
+    an_expired_thread_is_swept,
+    a_thread_without_time_to_live_is_kept,
+    a_leased_thread_is_not_swept,
+    an_unexpired_thread_is_not_swept,
+    each_claim_resets_the_time_to_live,
+    threads_report_their_expiry,
+    a_writer_that_released_is_superseded_after_the_sweep,
 );
 
 async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>) -> Result<Lease, SaverError> {
@@ -23,7 +23,7 @@ async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>
 
 const HOUR: Duration = Duration::from_hours(1);
 
-async fn a_thread_whose_time_has_passed_is_swept(saver: Subject) -> Outcome {
+async fn an_expired_thread_is_swept(saver: Subject) -> CaseResult {
     same("an empty saver", &saver.sweep().await?, &0)?;
     for thread in ["t", "other"] {
         let lease = claim_for(&saver, thread, Some(Duration::ZERO)).await?;
@@ -36,7 +36,7 @@ async fn a_thread_whose_time_has_passed_is_swept(saver: Subject) -> Outcome {
     same("how many were swept the second time", &saver.sweep().await?, &0)
 }
 
-async fn a_thread_without_a_time_lives_for_ever(saver: Subject) -> Outcome {
+async fn a_thread_without_time_to_live_is_kept(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
@@ -44,7 +44,7 @@ async fn a_thread_without_a_time_lives_for_ever(saver: Subject) -> Outcome {
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
-async fn a_thread_that_is_held_is_not_swept(saver: Subject) -> Outcome {
+async fn a_leased_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -54,7 +54,7 @@ async fn a_thread_that_is_held_is_not_swept(saver: Subject) -> Outcome {
     same("how many were swept", &saver.sweep().await?, &1)
 }
 
-async fn a_thread_whose_time_has_not_passed_is_not_swept(saver: Subject) -> Outcome {
+async fn an_unexpired_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
     saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
@@ -62,7 +62,7 @@ async fn a_thread_whose_time_has_not_passed_is_not_swept(saver: Subject) -> Outc
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
-async fn each_claim_sets_the_time_anew(saver: Subject) -> Outcome {
+async fn each_claim_resets_the_time_to_live(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
@@ -74,7 +74,7 @@ async fn each_claim_sets_the_time_anew(saver: Subject) -> Outcome {
     same("how many were swept", &saver.sweep().await?, &1)
 }
 
-async fn threads_say_when_they_expire(saver: Subject) -> Outcome {
+async fn threads_report_their_expiry(saver: Subject) -> CaseResult {
     let before = SystemTime::now();
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
     saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
@@ -88,7 +88,7 @@ async fn threads_say_when_they_expire(saver: Subject) -> Outcome {
     same("when it expires", &saver.threads(None).await?.first().and_then(|it| it.expires), &None)
 }
 
-async fn whoever_released_it_is_superseded_after_the_sweep(saver: Subject) -> Outcome {
+async fn a_writer_that_released_is_superseded_after_the_sweep(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;

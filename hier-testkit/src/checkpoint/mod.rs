@@ -78,7 +78,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 /// Runs all cases, each against a new saver.
 pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    Report::of(cases(), async |case| match new_saver().await {
+    Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,
         Err(error) => Err(ContractViolation(format!("no saver to test: {error}"))),
     })

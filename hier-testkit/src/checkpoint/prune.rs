@@ -5,26 +5,26 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, LONG_AGO, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
 
 cases!(super::Case, "prune":
     keeps_the_latest,
-    keeps_so_many,
+    keeps_a_number_of_checkpoints,
     deletes_all,
     keeps_the_latest_of_each_namespace,
     only_these_threads,
     of_no_threads_and_of_unknown_ones,
     only_what_is_old,
-    writes_stay_with_what_stays,
-    cuts_links_to_what_is_gone,
-    calls_go_with_the_checkpoint_they_were_made_from,
-    calls_of_what_stays_stay,
-    what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it,
-    a_run_goes_on_after_it,
+    keeps_the_writes_of_kept_checkpoints,
+    removes_links_to_pruned_checkpoints,
+    subgraph_calls_are_deleted_with_their_checkpoint,
+    keeps_the_subgraph_calls_of_kept_checkpoints,
+    keeps_the_lasting_state_that_checkpoints_refer_to,
+    a_run_continues_after_a_prune,
     a_run_whose_base_is_gone_is_superseded,
-    values_that_nobody_needs_are_gone,
+    deletes_unreferenced_values,
 );
 
 /// Commits this number of checkpoints to a new thread. Returns their ids, newest first.
@@ -44,7 +44,7 @@ fn keep(strategy: Strategy) -> Prune {
     Prune { strategy, ..Prune::default() }
 }
 
-async fn keeps_the_latest(saver: Subject) -> Outcome {
+async fn keeps_the_latest(saver: Subject) -> CaseResult {
     let first = thread_of(&saver, "t", 4).await?;
     let second = thread_of(&saver, "other", 2).await?;
     same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
@@ -54,7 +54,7 @@ async fn keeps_the_latest(saver: Subject) -> Outcome {
     same("how many were pruned the second time", &saver.prune(Prune::default()).await?, &0)
 }
 
-async fn keeps_so_many(saver: Subject) -> Outcome {
+async fn keeps_a_number_of_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 5).await?;
     same("how many were pruned", &saver.prune(keep(Strategy::Keep(3))).await?, &2)?;
     same("what is left", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
@@ -63,7 +63,7 @@ async fn keeps_so_many(saver: Subject) -> Outcome {
     same("what is left", &ids(&saver, "t", "").await?, &Vec::new())
 }
 
-async fn deletes_all(saver: Subject) -> Outcome {
+async fn deletes_all(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
     same("how many were pruned", &saver.prune(keep(Strategy::Delete)).await?, &3)?;
     same("the latest", &saver.get("t", "", None).await?, &None)?;
@@ -72,7 +72,7 @@ async fn deletes_all(saver: Subject) -> Outcome {
     same("what is there after a new start", &ids(&saver, "t", "").await?, &again)
 }
 
-async fn keeps_the_latest_of_each_namespace(saver: Subject) -> Outcome {
+async fn keeps_the_latest_of_each_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut latest = Vec::new();
     for namespace in ["", "a", "a|b", "a:1"] {
@@ -89,7 +89,7 @@ async fn keeps_the_latest_of_each_namespace(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn only_these_threads(saver: Subject) -> Outcome {
+async fn only_these_threads(saver: Subject) -> CaseResult {
     for thread in ["a", "b", "c"] {
         thread_of(&saver, thread, 3).await?;
     }
@@ -101,7 +101,7 @@ async fn only_these_threads(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> Outcome {
+async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
     for threads in [vec![], vec!["unknown".to_owned()], vec!["%".to_owned()]] {
         let prune = Prune { threads: Some(threads), strategy: Strategy::Delete, ..Prune::default() };
@@ -110,7 +110,7 @@ async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> Outcome {
     same("what is left", &ids(&saver, "t", "").await?.len(), &3)
 }
 
-async fn only_what_is_old(saver: Subject) -> Outcome {
+async fn only_what_is_old(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().aged(LONG_AGO);
     for _ in 0..3 {
@@ -130,7 +130,7 @@ async fn only_what_is_old(saver: Subject) -> Outcome {
     has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
 }
 
-async fn writes_stay_with_what_stays(saver: Subject) -> Outcome {
+async fn keeps_the_writes_of_kept_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let mut records = Vec::new();
@@ -148,7 +148,7 @@ async fn writes_stay_with_what_stays(saver: Subject) -> Outcome {
     same("the writes of what was gone", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
 }
 
-async fn cuts_links_to_what_is_gone(saver: Subject) -> Outcome {
+async fn removes_links_to_pruned_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 4).await?;
     saver.prune(keep(Strategy::Keep(2))).await?;
     for (id, parent) in [(made[0], Some(made[1])), (made[1], None)] {
@@ -158,7 +158,7 @@ async fn cuts_links_to_what_is_gone(saver: Subject) -> Outcome {
     same("the last one's parent in the list", &listed.last().and_then(|it| it.checkpoint.parent), &None)
 }
 
-async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
+async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
     for call in ["a:1", "a:2|b", "c:3|d:4"] {
@@ -174,7 +174,7 @@ async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Out
     Ok(())
 }
 
-async fn calls_of_what_stays_stay(saver: Subject) -> Outcome {
+async fn keeps_the_subgraph_calls_of_kept_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
     saver.commit(&lease, vec![root.next(&[])]).await?;
@@ -190,7 +190,7 @@ async fn calls_of_what_stays_stay(saver: Subject) -> Outcome {
 }
 
 /// A subgraph that keeps its state, and one inside it. Another branch has written newer checkpoints to both.
-async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: Subject) -> Outcome {
+async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut outer, mut inner, mut root) = (Branch::within("desk"), Branch::within("desk|till"), Branch::root());
     saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])]).await?;
@@ -219,7 +219,7 @@ fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
     record
 }
 
-async fn a_run_goes_on_after_it(saver: Subject) -> Outcome {
+async fn a_run_continues_after_a_prune(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
@@ -230,7 +230,7 @@ async fn a_run_goes_on_after_it(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])
 }
 
-async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
@@ -240,7 +240,7 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> Outcome {
 }
 
 /// Checkpoints that refer to the values show it: the deleted value is refused, and the other is accepted.
-async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
+async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let first = branch.next(&[Set("x", b"old"), Set("y", b"kept")]);

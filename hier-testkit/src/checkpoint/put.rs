@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::kit::ChannelChange::{Drop, Set};
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
     Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
@@ -25,13 +25,13 @@ cases!(super::Case, "put":
     threads_are_separate,
     the_same_id_replaces,
     a_commit_of_several_records_is_one,
-    a_commit_that_makes_no_sense_stores_nothing,
+    an_invalid_commit_stores_nothing,
     an_empty_commit_is_no_error,
     commits_keep_the_order_of_their_calls,
     commits_of_many_threads_at_once,
 );
 
-async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> Outcome {
+async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> CaseResult {
     same("the latest of an unknown thread", &saver.get("t", "", None).await?, &None)?;
     let lease = claim(&saver, "t").await?;
     same("the latest of a thread that was only claimed", &saver.get("t", "", None).await?, &None)?;
@@ -41,7 +41,7 @@ async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> Outcome {
     same("a nil id", &saver.get("t", "", Some(uuid::Uuid::nil())).await?, &None)
 }
 
-async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
+async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::within("a:1|b").called_from(new_id());
     branch.parents.insert("a:1".to_owned(), new_id());
@@ -76,7 +76,7 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn values_are_any_bytes(saver: Subject) -> Outcome {
+async fn values_are_any_bytes(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let every: Vec<u8> = (0..=255).collect();
     let long = every.repeat(4_000);
@@ -88,7 +88,7 @@ async fn values_are_any_bytes(saver: Subject) -> Outcome {
     has_values("the values", &get(&saver, "t", "", None).await?, &wanted)
 }
 
-async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> Outcome {
+async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let older = branch.next(&[Set("x", b"older")]);
@@ -100,7 +100,7 @@ async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> Outcome {
     has_values("its value", &found, &[("x", &[b"newer"])])
 }
 
-async fn every_checkpoint_stays_readable(saver: Subject) -> Outcome {
+async fn every_checkpoint_stays_readable(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let mut made = Vec::new();
@@ -116,7 +116,7 @@ async fn every_checkpoint_stays_readable(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> Outcome {
+async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
@@ -126,7 +126,7 @@ async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> Out
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y1"])])
 }
 
-async fn a_dropped_channel_does_not_reappear(saver: Subject) -> Outcome {
+async fn a_dropped_channel_does_not_reappear(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
@@ -135,7 +135,7 @@ async fn a_dropped_channel_does_not_reappear(saver: Subject) -> Outcome {
     has_values("the values", &get(&saver, "t", "", None).await?, &[("y", &[b"y1"])])
 }
 
-async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> Outcome {
+async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
@@ -149,7 +149,7 @@ async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> Outcom
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y0"]), ("z", &[b"z0"])])
 }
 
-async fn namespaces_are_separate(saver: Subject) -> Outcome {
+async fn namespaces_are_separate(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut made = Vec::new();
     for namespace in ["", "a", "a:1", "a|b", "A"] {
@@ -168,7 +168,7 @@ async fn namespaces_are_separate(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn threads_are_separate(saver: Subject) -> Outcome {
+async fn threads_are_separate(saver: Subject) -> CaseResult {
     let mut made = Vec::new();
     for thread in ["t", "T", "t ", "", "t/1"] {
         let lease = claim(&saver, thread).await?;
@@ -185,7 +185,7 @@ async fn threads_are_separate(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_same_id_replaces(saver: Subject) -> Outcome {
+async fn the_same_id_replaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"old"), Set("y", b"y")])
@@ -204,7 +204,7 @@ async fn the_same_id_replaces(saver: Subject) -> Outcome {
     same("the list", &ids(&saver, "t", "").await?, &vec![checkpoint.id])
 }
 
-async fn a_commit_of_several_records_is_one(saver: Subject) -> Outcome {
+async fn a_commit_of_several_records_is_one(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut root, mut child) = (Branch::root(), Branch::within("a:1"));
     let mut records = vec![root.next(&[Set("x", b"0")])];
@@ -221,7 +221,7 @@ async fn a_commit_of_several_records_is_one(saver: Subject) -> Outcome {
 
 type Spoil = fn(&mut Checkpoint, &mut Vec<Piece>);
 
-async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome {
+async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let spoils: [Spoil; 3] = [
         |checkpoint, _| checkpoint.versions = [].into(),
@@ -245,14 +245,14 @@ async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome 
     Ok(())
 }
 
-async fn an_empty_commit_is_no_error(saver: Subject) -> Outcome {
+async fn an_empty_commit_is_no_error(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, Vec::new()).await?;
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
 /// The futures are awaited in reverse. The order of their first polls counts.
-async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
+async fn commits_keep_the_order_of_their_calls(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let Record::Checkpoint { namespace, checkpoint, mut pieces } = branch.next(&[Set("x", b"")]) else { return Ok(()) };
@@ -272,7 +272,7 @@ async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
     has_values("the last value", &get(&saver, "t", "", None).await?, &[("x", &[&[49]])])
 }
 
-async fn commits_of_many_threads_at_once(saver: Subject) -> Outcome {
+async fn commits_of_many_threads_at_once(saver: Subject) -> CaseResult {
     let write = |thread: String| {
         let saver = saver.clone();
         async move {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Lease, Prune, Record, SaverError};
 
@@ -11,19 +11,19 @@ cases!(super::Case, "references":
     a_version_that_was_never_stored,
     a_base_that_was_never_stored,
     nothing_of_the_commit_is_stored,
-    what_the_same_commit_brings_first_counts,
-    what_a_later_record_brings_does_not_count,
+    earlier_records_of_the_same_commit_count,
+    later_records_of_the_same_commit_do_not_count,
     values_of_other_channels_namespaces_and_threads_do_not_count,
-    a_run_that_goes_on_from_what_was_pruned,
-    what_outlived_its_checkpoint_counts,
+    a_run_cannot_build_on_pruned_values,
+    values_that_outlived_their_checkpoint_count,
     a_checkpoint_that_is_replaced_keeps_its_values,
     a_lease_that_was_lost_is_found_first,
-    what_a_refused_commit_brought_does_not_count,
-    what_a_deleted_parent_did_not_bring_counts,
+    values_of_a_refused_commit_do_not_count,
+    values_older_than_a_deleted_parent_count,
 );
 
 /// Fails unless the error says that this version of this channel does not exist.
-fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> Outcome {
+fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> CaseResult {
     match result {
         Err(SaverError::Gone { thread, channel, version }) => {
             same(what, &(thread.as_str(), channel.as_str(), *version), &("t", wanted.0, wanted.1))
@@ -33,15 +33,15 @@ fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> Ou
 }
 
 /// Creates a thread with one checkpoint that has a value of `x`.
-async fn begun(saver: &Subject) -> Result<(Lease, Branch), ContractViolation> {
+async fn started_thread(saver: &Subject) -> Result<(Lease, Branch), ContractViolation> {
     let lease = claim(saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"1")])]).await?;
     Ok((lease, branch))
 }
 
-async fn a_version_that_was_never_stored(saver: Subject) -> Outcome {
-    let (lease, branch) = begun(&saver).await?;
+async fn a_version_that_was_never_stored(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     let mut other = branch.clone();
     let _lost = other.next(&[Set("y", b"2")]);
     let missing = other.tip()?.id;
@@ -52,8 +52,8 @@ async fn a_version_that_was_never_stored(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
-async fn a_base_that_was_never_stored(saver: Subject) -> Outcome {
-    let (lease, branch) = begun(&saver).await?;
+async fn a_base_that_was_never_stored(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     let mut other = branch.clone();
     let _lost = other.next(&[Add("x", b"2")]);
     let missing = other.tip()?.id;
@@ -63,8 +63,8 @@ async fn a_base_that_was_never_stored(saver: Subject) -> Outcome {
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])
 }
 
-async fn nothing_of_the_commit_is_stored(saver: Subject) -> Outcome {
-    let (lease, mut branch) = begun(&saver).await?;
+async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
     let first = branch.tip()?.id;
     let mut other = branch.clone();
     let _lost = other.next(&[Set("x", b"2")]);
@@ -85,7 +85,7 @@ fn other_base(branch: &Branch) -> Result<Uuid, ContractViolation> {
     Ok(branch.tip()?.versions[0])
 }
 
-async fn what_the_same_commit_brings_first_counts(saver: Subject) -> Outcome {
+async fn earlier_records_of_the_same_commit_count(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let records = vec![branch.next(&[Set("x", b"1")]), branch.next(&[Add("x", b"2")]), branch.next(&[Set("y", b"3")])];
@@ -94,7 +94,7 @@ async fn what_the_same_commit_brings_first_counts(saver: Subject) -> Outcome {
     has_values("the values", &found, &[("x", &[b"1", b"2"]), ("y", &[b"3"])])
 }
 
-async fn what_a_later_record_brings_does_not_count(saver: Subject) -> Outcome {
+async fn later_records_of_the_same_commit_do_not_count(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let first = branch.next(&[Set("x", b"1")]);
@@ -104,8 +104,8 @@ async fn what_a_later_record_brings_does_not_count(saver: Subject) -> Outcome {
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Subject) -> Outcome {
-    let (lease, branch) = begun(&saver).await?;
+async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     let base = branch.tip()?.id;
     let other = claim(&saver, "other").await?;
     let mut elsewhere = Branch::root();
@@ -124,8 +124,8 @@ async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Sub
 }
 
 /// A replay, or an answer to an earlier question: its base is not the latest checkpoint, and a prune deletes it.
-async fn a_run_that_goes_on_from_what_was_pruned(saver: Subject) -> Outcome {
-    let (lease, mut branch) = begun(&saver).await?;
+async fn a_run_cannot_build_on_pruned_values(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
     let mut stale = branch.clone();
     let old = branch.tip()?.id;
     saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await?;
@@ -138,8 +138,8 @@ async fn a_run_that_goes_on_from_what_was_pruned(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
-async fn what_outlived_its_checkpoint_counts(saver: Subject) -> Outcome {
-    let (lease, mut branch) = begun(&saver).await?;
+async fn values_that_outlived_their_checkpoint_count(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
     let mut other = branch.clone();
     saver.commit(&lease, vec![branch.next(&[Add("x", b"2")])]).await?;
     saver.prune(Prune::default()).await?;
@@ -148,7 +148,7 @@ async fn what_outlived_its_checkpoint_counts(saver: Subject) -> Outcome {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1", b"3"])])
 }
 
-async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> Outcome {
+async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let first = branch.next(&[Set("x", b"1")]);
@@ -158,16 +158,16 @@ async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> Outco
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
-async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> Outcome {
-    let (lease, branch) = begun(&saver).await?;
+async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     claim(&saver, "t").await?;
     let mut other = branch.clone();
     let _lost = other.next(&[Set("x", b"2")]);
     superseded("a commit of the former holder", &saver.commit(&lease, vec![other.next(&[])]).await)
 }
 
-async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome {
-    let (lease, mut branch) = begun(&saver).await?;
+async fn values_of_a_refused_commit_do_not_count(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
     let next = claim(&saver, "t").await?;
     let refused = saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await;
     superseded("a commit of the former holder", &refused)?;
@@ -178,8 +178,8 @@ async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome
 
 /// The parent of the commit was deleted with a run. The values that it refers to were stored by earlier checkpoints,
 /// which exist.
-async fn what_a_deleted_parent_did_not_bring_counts(saver: Subject) -> Outcome {
-    let (lease, branch) = begun(&saver).await?;
+async fn values_older_than_a_deleted_parent_count(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     let mut branch = branch.of_run("deleted");
     saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.delete_for_runs(&["deleted".to_owned()]).await?;

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, Outcome, cases, claim, get, holds, new_id, same, writes};
+use super::kit::{Branch, CaseResult, cases, claim, get, holds, new_id, same, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Record, Saved, slot};
 
@@ -32,7 +32,7 @@ fn flat(saved: &Saved) -> Vec<(String, Uuid, i32, String, Vec<u8>)> {
     all.collect()
 }
 
-async fn writes_come_back_as_they_were(saver: Subject) -> Outcome {
+async fn writes_come_back_as_they_were(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
@@ -43,7 +43,7 @@ async fn writes_come_back_as_they_were(saver: Subject) -> Outcome {
     same("the writes", &get(&saver, "t", "", None).await?.writes, &vec![wanted])
 }
 
-async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> Outcome {
+async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -78,7 +78,7 @@ fn hash(text: &str) -> u128 {
     text.bytes().fold(7, |hash, byte| hash * 31 + u128::from(byte))
 }
 
-async fn a_slot_is_written_once(saver: Subject) -> Outcome {
+async fn a_slot_is_written_once(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -92,7 +92,7 @@ async fn a_slot_is_written_once(saver: Subject) -> Outcome {
     same("the writes", &brief(&get(&saver, "t", "", None).await?), &wanted.map(owned).to_vec())
 }
 
-async fn a_slot_below_zero_is_overwritten(saver: Subject) -> Outcome {
+async fn a_slot_below_zero_is_overwritten(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -120,7 +120,7 @@ fn owned((slot, channel, value): (i32, &str, &str)) -> (i32, String, String) {
     (slot, channel.to_owned(), value.to_owned())
 }
 
-async fn a_task_may_write_again_in_other_slots(saver: Subject) -> Outcome {
+async fn a_task_may_write_again_in_other_slots(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -134,7 +134,7 @@ async fn a_task_may_write_again_in_other_slots(saver: Subject) -> Outcome {
     same("the writes", &brief(&found), &wanted.map(owned).to_vec())
 }
 
-async fn they_belong_to_one_checkpoint(saver: Subject) -> Outcome {
+async fn they_belong_to_one_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let task = new_id();
@@ -153,7 +153,7 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn they_belong_to_one_namespace(saver: Subject) -> Outcome {
+async fn they_belong_to_one_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let Record::Checkpoint { checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
@@ -171,7 +171,7 @@ async fn they_belong_to_one_namespace(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_next_checkpoint_has_none(saver: Subject) -> Outcome {
+async fn the_next_checkpoint_has_none(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;
@@ -180,7 +180,7 @@ async fn the_next_checkpoint_has_none(saver: Subject) -> Outcome {
     holds("the new checkpoint has no writes", get(&saver, "t", "", None).await?.writes.is_empty())
 }
 
-async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> Outcome {
+async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let record = Branch::root().next(&[Set("x", b"0")]);
     let Record::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
@@ -190,7 +190,7 @@ async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> Outcome {
     same("the number of tasks", &get(&saver, "t", "", None).await?.writes.len(), &1)
 }
 
-async fn a_thousand_tasks_of_one_step(saver: Subject) -> Outcome {
+async fn a_thousand_tasks_of_one_step(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[])]).await?;

@@ -224,7 +224,7 @@ where
 }
 
 /// Creates an operator that gives the recorded answers, then those of `otherwise`.
-fn recorded_operator(answers: turn::Answers, otherwise: FakeOperator) -> FakeOperator {
+fn recorded_operator(answers: turn::RecordedAnswers, otherwise: FakeOperator) -> FakeOperator {
     let answers = Mutex::new(answers);
     let recorded = move |question: &Question| -> Option<Value> {
         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);

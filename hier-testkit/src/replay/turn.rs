@@ -75,17 +75,17 @@ pub(super) fn turns<S: Values>(thread: &str, initial: &S, states: Vec<StateSnaps
 }
 
 /// The answers of a turn by node, in the order of its questions.
-pub(super) type Answers = HashMap<String, VecDeque<Value>>;
+pub(super) type RecordedAnswers = HashMap<String, VecDeque<Value>>;
 
 /// Reads the answers at these checkpoints, including those of subgraphs.
 pub(super) async fn answers(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     checkpoints: &[Uuid],
-) -> Result<Answers, SaverError> {
+) -> Result<RecordedAnswers, SaverError> {
     let mut listed = saver.list(ListQuery { thread: Some(thread.to_owned()), ..ListQuery::default() }).await?;
     listed.sort_by_key(|listed| listed.checkpoint.id);
-    let mut answers = Answers::new();
+    let mut answers = RecordedAnswers::new();
     for listed in listed {
         let root =
             if listed.namespace.is_empty() { Some(&listed.checkpoint.id) } else { listed.checkpoint.parents.get("") };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::kit::{Outcome, new, run};
+use super::kit::{CaseResult, load_run, new};
 use super::{ContractViolation, Subject};
 
 /// Counts of node runs.
@@ -136,7 +136,7 @@ impl RunningWorker {
         Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
     }
 
-    pub(super) async fn stop(self) -> Outcome {
+    pub(super) async fn stop(self) -> CaseResult {
         self.stop.cancel();
         self.task.await.map_err(ContractViolation::unexpected)
     }
@@ -161,7 +161,7 @@ pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
 }
 
 /// Waits until the second node has started this number of times.
-pub(super) async fn second_began(counts: &NodeCounts, times: usize) -> Outcome {
+pub(super) async fn second_began(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.second.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
@@ -169,7 +169,7 @@ pub(super) async fn second_began(counts: &NodeCounts, times: usize) -> Outcome {
 }
 
 /// Waits until the second node has received its input this number of times.
-pub(super) async fn second_went_on(counts: &NodeCounts, times: usize) -> Outcome {
+pub(super) async fn second_went_on(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.after.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
@@ -177,7 +177,7 @@ pub(super) async fn second_went_on(counts: &NodeCounts, times: usize) -> Outcome
 }
 
 /// Waits until the first node has started this number of times.
-pub(super) async fn first_began(counts: &NodeCounts, times: usize) -> Outcome {
+pub(super) async fn first_began(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.first.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
@@ -185,8 +185,8 @@ pub(super) async fn first_began(counts: &NodeCounts, times: usize) -> Outcome {
 }
 
 /// Waits until the run's input is stored.
-pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> Outcome {
-    while !run(store, id).await?.entered {
+pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> CaseResult {
+    while !load_run(store, id).await?.entered {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())

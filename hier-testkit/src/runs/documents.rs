@@ -8,11 +8,11 @@ use hier_core::runs::{
 };
 use serde_json::json;
 
-use super::kit::{Outcome, add, cases, claim, holds, new, same, some};
+use super::kit::{CaseResult, add, cases, claim, holds, new, same, some};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "documents":
-    one_is_replaced_by_who_has_seen_it,
+    a_document_is_replaced_only_at_its_known_version,
     kinds_are_apart,
     assistants_have_versions,
     assistants_are_found,
@@ -21,15 +21,15 @@ cases!(super::Case, "documents":
     runs_of_a_cron_that_were_missed_are_one,
     a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
     a_cron_does_not_fire_on_another_thread_with_its_id,
-    the_end_of_a_run_is_kept_until_its_webhook_is_told,
-    runs_without_an_end_or_a_webhook_tell_nobody,
-    one_that_cannot_be_read_holds_up_nobody,
-    many_that_cannot_be_read_hide_nobody,
+    the_end_of_a_run_is_kept_until_its_webhook_is_delivered,
+    runs_without_an_end_or_a_webhook_deliver_nothing,
+    an_unreadable_document_blocks_no_other,
+    many_unreadable_documents_hide_no_other,
     crons_are_due_only_while_they_fire,
     crons_of_users_are_counted,
 );
 
-async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
+async fn a_document_is_replaced_only_at_its_known_version(store: Subject) -> CaseResult {
     let document = |value| Document::new("kind", "a", json!(value));
     same("a new one", &store.put_document(document(1), None).await?, &true)?;
     same("a new one again", &store.put_document(document(2), None).await?, &false)?;
@@ -42,7 +42,7 @@ async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
     same("a change of nothing", &store.put_document(document(5), Some(2)).await?, &false)
 }
 
-async fn kinds_are_apart(store: Subject) -> Outcome {
+async fn kinds_are_apart(store: Subject) -> CaseResult {
     for (kind, id) in [("x", "b"), ("x", "a"), ("y", "a")] {
         store.put_document(Document::new(kind, id, json!(kind)), None).await?;
     }
@@ -52,7 +52,7 @@ async fn kinds_are_apart(store: Subject) -> Outcome {
     same("that of the other", &store.document("y", "a").await?.map(|found| found.value), &Some(json!("y")))
 }
 
-async fn assistants_have_versions(store: Subject) -> Outcome {
+async fn assistants_have_versions(store: Subject) -> CaseResult {
     let assistants = Assistants::of(&*store);
     let made = assistants.create(NewAssistant::new("a", "desk")).await?;
     same("its name and version", &(&*made.name, made.version), &("desk", 1))?;
@@ -73,7 +73,7 @@ async fn assistants_have_versions(store: Subject) -> Outcome {
     same("whether it can be deleted", &assistants.delete("a").await?, &true)
 }
 
-async fn assistants_are_found(store: Subject) -> Outcome {
+async fn assistants_are_found(store: Subject) -> CaseResult {
     let assistants = Assistants::of(&*store);
     for (id, graph) in [("a", "desk"), ("b", "desk"), ("c", "shop")] {
         let mut new = NewAssistant::new(id, graph);
@@ -89,7 +89,7 @@ async fn assistants_are_found(store: Subject) -> Outcome {
     same("by name", &found.iter().map(|found| &*found.id).collect::<Vec<_>>(), &vec!["b"])
 }
 
-async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> Outcome {
+async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> CaseResult {
     let (mine, theirs) = (owned("bob"), owned("alice"));
     store.create_thread(mine.clone()).await?;
     let on_t = |cron: &mut Cron| {
@@ -126,7 +126,7 @@ async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cr
     Ok((some("the cron", due.into_iter().next())?, now + Duration::from_mins(1)))
 }
 
-async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome {
+async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseResult {
     let (cron, next) = due_cron(&store, |cron| drop(cron.metadata.insert("by".to_owned(), json!("cron")))).await?;
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let mut fired = Vec::new();
@@ -157,7 +157,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
     same("all", &crons.search(&CronQuery::default()).await?.len(), &1)
 }
 
-async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -> Outcome {
+async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -> CaseResult {
     store.put_document(Document::new("kind", "a", json!(1)), None).await?;
     let with = |revision, value| {
         let mut run = new("t");
@@ -177,7 +177,7 @@ async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -
 }
 
 /// A store returns a limited number of due documents at a time.
-async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
+async fn many_unreadable_documents_hide_no_other(store: Subject) -> CaseResult {
     let long_ago = SystemTime::now() - Duration::from_hours(1);
     for number in 0..300 {
         let broken = Document::new("cron", format!("broken {number}"), json!(number)).due(Some(long_ago));
@@ -194,7 +194,7 @@ async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
 }
 
 /// Expired crons do not count among the due ones.
-async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
+async fn crons_are_due_only_while_they_fire(store: Subject) -> CaseResult {
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let due = async || store.documents_due("cron", now).await.map(|due| due.len());
     let (cron, next) = due_cron(&store, |_| {}).await?;
@@ -217,7 +217,7 @@ async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
     same("without a next time", &due().await?, &0)
 }
 
-async fn crons_of_users_are_counted(store: Subject) -> Outcome {
+async fn crons_of_users_are_counted(store: Subject) -> CaseResult {
     let crons = Crons::of(&*store);
     for (id, user) in [("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", "")] {
         let mut new = NewCron::new(id, "desk", "* * * * *", None, Request::default());
@@ -233,7 +233,7 @@ async fn crons_of_users_are_counted(store: Subject) -> Outcome {
     same("of another", &counted("bob").await?, &1)
 }
 
-async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
+async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> CaseResult {
     let long_ago = SystemTime::now() - Duration::from_hours(24);
     let (cron, next) = due_cron(&store, |cron| cron.next = Some(long_ago)).await?;
     let run = Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?;
@@ -243,7 +243,7 @@ async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
     same("fired again", &Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?, &None)
 }
 
-async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> Outcome {
+async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> CaseResult {
     add(&store, "t").await?;
     let (cron, next) = due_cron(&store, |cron| {
         cron.thread = Some("t".to_owned());
@@ -268,7 +268,7 @@ fn with_webhook(thread: &str) -> hier_core::runs::NewRun {
     run
 }
 
-async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> Outcome {
+async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject) -> CaseResult {
     let run = store.create_run(with_webhook("t")).await?;
     let webhooks = Webhooks::of(&*store);
     same("before it has ended", &webhooks.all().await?, &Vec::new())?;
@@ -299,7 +299,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
     same("once it is told", &webhooks.all().await?, &Vec::new())
 }
 
-async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome {
+async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> CaseResult {
     let webhooks = Webhooks::of(&*store);
     let (silent, undone, cancelled) = (
         add(&store, "a").await?,
@@ -314,7 +314,7 @@ async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome
     same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
 }
 
-async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
+async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     for kind in ["assistant", "cron", "webhook"] {
         store.put_document(Document::new(kind, "broken", json!(7)), None).await?;
     }

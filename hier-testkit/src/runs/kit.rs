@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{ContractViolation, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 
 /// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_mins(10);
@@ -43,7 +43,7 @@ pub(super) async fn claim(store: &Subject) -> Result<Claimed, ContractViolation>
     some("a run to claim", claim_for(store, LONG).await?)
 }
 
-pub(super) async fn run(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
+pub(super) async fn load_run(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
     some("the run", store.run(id).await?)
 }
 
@@ -51,11 +51,11 @@ pub(super) async fn thread(store: &Subject, id: &str) -> Result<ThreadRow, Contr
     some("the thread", store.thread(id).await?)
 }
 
-pub(super) async fn has_status(store: &Subject, id: Uuid, status: RunStatus) -> Outcome {
-    same("the status of the run", &run(store, id).await?.status, &status)
+pub(super) async fn has_status(store: &Subject, id: Uuid, status: RunStatus) -> CaseResult {
+    same("the status of the run", &load_run(store, id).await?.status, &status)
 }
 
-pub(super) async fn is(store: &Subject, id: &str, status: ThreadStatus) -> Outcome {
+pub(super) async fn is(store: &Subject, id: &str, status: ThreadStatus) -> CaseResult {
     same("the status of the thread", &thread(store, id).await?.status, &status)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn checkpoint(run: Uuid, step: i64) -> Record {
 }
 
 /// Fails unless the error says that another worker has claimed the thread.
-pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> Outcome {
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> CaseResult {
     match result {
         Err(RunsError::Saver(SaverError::Superseded { .. })) => Ok(()),
         other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded`"))),
@@ -95,7 +95,7 @@ pub(super) async fn claim_when_due(store: &Subject) -> Result<Claimed, ContractV
     }
 }
 
-pub(super) async fn ended(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
+pub(super) async fn wait_until_ended(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
     loop {
         match store.run(id).await? {
             Some(run) if run.status.is_live() => tokio::time::sleep(Duration::from_millis(5)).await,

@@ -76,7 +76,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 /// Runs all cases, each against a new store.
 pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    Report::of(cases(), async |case| match new_store().await {
+    Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,
         Err(error) => Err(ContractViolation(format!("no store to test: {error}"))),
     })

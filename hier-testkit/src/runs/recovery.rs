@@ -16,25 +16,28 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::desk::{LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, log, second_began};
-use super::kit::{Outcome, SHORT, add, cases, claim_for, ended, events, has_status, is, new, run, same, some, thread};
+use super::kit::{
+    CaseResult, SHORT, add, cases, claim_for, events, has_status, is, load_run, new, same, some, thread,
+    wait_until_ended,
+};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "recovery":
-    a_worker_that_stops_hands_its_runs_back,
+    a_stopping_worker_requeues_its_runs,
     a_worker_that_dies_is_replaced,
-    an_input_that_was_stored_is_not_given_again,
+    a_stored_input_is_not_applied_again,
     an_input_is_stored_while_the_first_node_works,
-    an_answer_that_was_stored_is_not_asked_for_again,
-    an_answer_at_a_checkpoint_is_not_given_again,
-    an_input_that_came_with_messages_is_not_given_again,
+    a_stored_answer_is_not_requested_again,
+    an_answer_at_a_checkpoint_is_not_applied_again,
+    an_input_with_messages_is_not_applied_again,
     a_poison_run_ends,
-    nobody_needs_to_listen,
-    a_joined_stream_is_the_stream,
+    a_run_ends_without_listeners,
+    a_joined_stream_has_all_events,
     events_of_a_step_come_with_its_checkpoint,
-    a_change_from_outside_is_stored_with_its_index,
+    an_external_change_is_stored_with_its_index_entry,
 );
 
-async fn a_worker_that_stops_hands_its_runs_back(store: Subject) -> Outcome {
+async fn a_stopping_worker_requeues_its_runs(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
@@ -45,7 +48,7 @@ async fn a_worker_that_stops_hands_its_runs_back(store: Subject) -> Outcome {
     is(&store, "t", ThreadStatus::Busy).await?;
     counts.hangs.store(false, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
     same("the attempts that count", &ended.attempts, &1)?;
@@ -53,7 +56,7 @@ async fn a_worker_that_stops_hands_its_runs_back(store: Subject) -> Outcome {
 }
 
 /// Aegra 476: the work that a dead worker had started was never resumed.
-async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
+async fn a_worker_that_dies_is_replaced(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
     let dead = RunningWorker::start(&store, &counts, SHORT)?;
@@ -64,17 +67,17 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> Outcome {
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
     working.stop().await
 }
 
-async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome {
+async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     counts.hangs.store(true, Ordering::SeqCst);
     let dead = RunningWorker::start(&store, &counts, SHORT)?;
@@ -86,14 +89,14 @@ async fn an_input_that_was_stored_is_not_given_again(store: Subject) -> Outcome 
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
     working.stop().await
 }
 
 /// A run's first commit waits briefly for the next one.
-async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> Outcome {
+async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.first_hangs.store(true, Ordering::SeqCst);
     let dead = RunningWorker::start(&store, &counts, SHORT)?;
@@ -105,7 +108,7 @@ async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> Outcom
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     working.stop().await
@@ -128,26 +131,26 @@ async fn killed_while_answering(
     Ok(made.id)
 }
 
-async fn an_answer_that_was_stored_is_not_asked_for_again(store: Subject) -> Outcome {
+async fn a_stored_answer_is_not_requested_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
     let made = killed_while_answering(&store, &counts, answer).await?;
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made).await?;
+    let ended = wait_until_ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
     is(&store, "t", ThreadStatus::Idle).await?;
     working.stop().await
 }
 
-async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome {
+async fn an_answer_at_a_checkpoint_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let asked = some("the checkpoint that asked", store.get("t", "", None).await?)?;
     let mut answer = new("t");
@@ -155,13 +158,13 @@ async fn an_answer_at_a_checkpoint_is_not_given_again(store: Subject) -> Outcome
     answer.request.checkpoint = Some(asked.checkpoint.id);
     let made = killed_while_answering(&store, &counts, answer).await?;
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made).await?;
+    let ended = wait_until_ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
     working.stop().await
 }
 
-async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> Outcome {
+async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let graph = desk(&counts)?.erase(|_| Ok(()));
     store.create_thread(NewThread::new("t")).await?;
@@ -178,7 +181,7 @@ async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> 
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
     same("what waits in the mailbox", &store.mail("t").await?.len(), &0)?;
@@ -186,7 +189,7 @@ async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> 
 }
 
 /// Aegra 473: a run that kills its workers is not restarted forever.
-async fn a_poison_run_ends(store: Subject) -> Outcome {
+async fn a_poison_run_ends(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     for _ in 0..2 {
         some("the run", claim_for(&store, SHORT).await?)?;
@@ -194,7 +197,7 @@ async fn a_poison_run_ends(store: Subject) -> Outcome {
     }
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &ended.status, &RunStatus::Error)?;
     same("why", &ended.error.map(|error| error.error), &Some("AttemptsExceeded".to_owned()))?;
     is(&store, "t", ThreadStatus::Error).await?;
@@ -203,19 +206,19 @@ async fn a_poison_run_ends(store: Subject) -> Outcome {
 }
 
 /// deer-flow 1403: the client had disconnected, and the run waited for a consumer of its events.
-async fn nobody_needs_to_listen(store: Subject) -> Outcome {
+async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
     let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let gone = store.bell().thread("t");
     drop(gone);
-    same("the run", &ended(&store, made.id).await?.status, &RunStatus::Success)?;
+    same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Success)?;
     let told = events(&store, "t", 0).await?;
     same("what it told", &told.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
     working.stop().await
 }
 
 /// LG 7778, JS 2330: clients that joined later missed events.
-async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
+async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
     let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let (mut bell, mut live) = (store.bell().thread("t"), Vec::new());
@@ -228,7 +231,7 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
         let _ = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
     }
     // The end event follows the end of the row.
-    same("the run", &run(&store, made.id).await?.status, &RunStatus::Success)?;
+    same("the run", &load_run(&store, made.id).await?.status, &RunStatus::Success)?;
     same("joined afterwards", &events(&store, "t", 0).await?, &live)?;
     let numbers: Vec<_> = live
         .iter()
@@ -241,7 +244,7 @@ async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
+async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
     let working = RunningWorker::start(&store, &counts, LEASE)?;
@@ -256,15 +259,15 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> Outcome {
     same("the step of the latest checkpoint", &latest.checkpoint.step, &1)?;
     same("how many are found", &store.count_threads(ThreadQuery::default()).await?, &1)?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
-    ended(&store, made.id).await?;
+    wait_until_ended(&store, made.id).await?;
     working.stop().await
 }
 
 /// An external change and its index entry are stored together or not at all. The thread stays readable meanwhile.
-async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outcome {
+async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;

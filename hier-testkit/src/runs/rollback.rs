@@ -16,20 +16,22 @@ use uuid::Uuid;
 use super::desk::{
     LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, second_began, second_went_on,
 };
-use super::kit::{Outcome, add, cases, checkpoint, claim, ended, has_status, holds, new, run, same, some, thread};
+use super::kit::{
+    CaseResult, add, cases, checkpoint, claim, has_status, holds, load_run, new, same, some, thread, wait_until_ended,
+};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "rollback":
-    what_a_run_overwrites_and_takes_is_put_back,
-    what_an_ended_run_took_stays_taken,
-    an_answer_was_never_given,
-    a_run_that_was_handed_back_leaves_nothing,
-    a_run_that_was_handed_back_is_cancelled_with_what_it_left,
+    overwritten_and_taken_data_is_restored,
+    messages_of_an_ended_run_stay_taken,
+    a_rolled_back_answer_leaves_its_question_open,
+    a_requeued_run_leaves_nothing,
+    a_requeued_run_is_cancelled_with_its_data,
     a_cancelled_run_whose_graph_is_gone_is_ended,
     a_failed_thread_stays_failed,
-    a_message_is_back_in_the_mailbox,
-    a_signal_wakes_the_thread_again,
-    a_time_wakes_the_thread_again,
+    a_message_is_back_in_the_inbox,
+    a_signal_resumes_the_thread_again,
+    a_timer_resumes_the_thread_again,
 );
 
 /// Everything of a thread that a run may change.
@@ -64,7 +66,7 @@ async fn stored(store: &Subject, name: &str) -> Result<ThreadContents, ContractV
 }
 
 /// Rolls a run back, and waits until it is gone.
-async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> Outcome {
+async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> CaseResult {
     store.cancel_runs(name, &[id], Cancel::Rollback).await?;
     while store.run(id).await?.is_some() {
         sleep(Duration::from_millis(5)).await;
@@ -112,7 +114,7 @@ fn goes_on(run: Uuid, at: Uuid) -> Settlement {
     goes_on
 }
 
-async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome {
+async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let before = stored(&store, "t").await?;
     let second = add(&store, "t").await?;
@@ -138,7 +140,7 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
     same("the run", &store.run(second.id).await?, &None)
 }
 
-async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
+async fn messages_of_an_ended_run_stay_taken(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
@@ -156,12 +158,12 @@ async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
     same("what is stored", &stored(&store, "t").await?, &after)
 }
 
-async fn an_answer_was_never_given(store: Subject) -> Outcome {
+async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseResult {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let id = &*format!("{durability:?}");
         let counts = Arc::<NodeCounts>::default();
         let working = RunningWorker::start(&store, &counts, LEASE)?;
-        ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
+        wait_until_ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
         let before = stored(&store, id).await?;
         counts.hangs_after.store(true, Ordering::SeqCst);
         let mut answer = new(id);
@@ -174,7 +176,7 @@ async fn an_answer_was_never_given(store: Subject) -> Outcome {
         same("what is stored", &stored(&store, id).await?, &before)?;
         counts.hangs_after.store(false, Ordering::SeqCst);
         answer.request.command = Some(json!({ "resume": "no" }));
-        let answered = ended(&store, store.create_run(answer).await?.id).await?;
+        let answered = wait_until_ended(&store, store.create_run(answer).await?.id).await?;
         same("the other answer", &answered.status, &RunStatus::Success)?;
         let values = some("the values", thread(&store, id).await?.values)?;
         same("it", &(&values["answer"], &values["log"]), &(&json!("no"), &json!(["in", "first", "answered"])))?;
@@ -200,10 +202,10 @@ async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str)
     Ok(made.id)
 }
 
-async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
+async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let before = stored(&store, "t").await?;
     let made = handed_back(&store, &counts).await?;
@@ -215,15 +217,15 @@ async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subject) -> Outcome {
+async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+    same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
     let log = row.values.map(|values| values["log"].clone());
@@ -232,11 +234,11 @@ async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subjec
 }
 
 /// No worker may have the graph any more when its runs are cancelled. The threads must not stay busy forever.
-async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome {
+async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
         let working = RunningWorker::start(&store, &counts, LEASE)?;
-        ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
+        wait_until_ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
         working.stop().await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
@@ -249,7 +251,7 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome
             }
             same("what is stored", &stored(&store, thread_id).await?, &before)?;
         } else {
-            same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+            same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
         }
         holds("the thread is free", thread(&store, thread_id).await?.status != ThreadStatus::Busy)?;
         working.stop().await?;
@@ -257,10 +259,10 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome
     Ok(())
 }
 
-async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
+async fn a_failed_thread_stays_failed(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
     let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
     counts.hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
@@ -277,10 +279,10 @@ async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, C
     graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(ContractViolation::unexpected)
 }
 
-async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
+async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let id = Uuid::new_v4();
     send(&store, id, None).await?;
     let before = stored(&store, "t").await?;
@@ -294,7 +296,7 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
     same("what is stored", &stored(&store, "t").await?, &before)?;
     same("whether it is new, sent again", &send(&store, id, None).await?, &false)?;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
     same("what waits", &store.mail("t").await?.len(), &0)?;
@@ -302,11 +304,11 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
 }
 
 /// Runs a thread until it waits, rolls back the run that is resumed, and checks the next run.
-async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
+async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = RunningWorker::start(store, &counts, LEASE)?;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    ended(store, store.create_run(doing("t", what)).await?.id).await?;
+    wait_until_ended(store, store.create_run(doing("t", what)).await?.id).await?;
     if what == "wait" {
         send(store, Uuid::new_v4(), Some("go")).await?;
     }
@@ -316,19 +318,19 @@ async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
     rolled_back(store, "t", woken.id).await?;
     second_went_on(&counts, 2).await?;
     let last = some("the next run", store.runs(RunQuery::thread("t")).await?.into_iter().next())?;
-    same("how it ended", &ended(store, last.id).await?.status, &RunStatus::Success)?;
+    same("how it ended", &wait_until_ended(store, last.id).await?.status, &RunStatus::Success)?;
     let values = some("the values", thread(store, "t").await?.values)?;
     same("the log", &values["log"], &log)?;
     let after = stored(store, "t").await?;
     same("what waits", &(after.mail.len(), after.is_due), &(0, false))?;
-    holds("the first run is there", run(store, last.id).await.is_ok())?;
+    holds("the first run is there", load_run(store, last.id).await.is_ok())?;
     working.stop().await
 }
 
-async fn a_signal_wakes_the_thread_again(store: Subject) -> Outcome {
+async fn a_signal_resumes_the_thread_again(store: Subject) -> CaseResult {
     woken_again(&store, "wait", json!(["in", "first", "told"])).await
 }
 
-async fn a_time_wakes_the_thread_again(store: Subject) -> Outcome {
+async fn a_timer_resumes_the_thread_again(store: Subject) -> CaseResult {
     woken_again(&store, "sleep", json!(["in", "first", "second"])).await
 }

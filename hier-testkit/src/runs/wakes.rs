@@ -11,24 +11,24 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::desk::{LEASE, LONGER, NodeCounts, RunningWorker, desk, doing, log, second_went_on};
-use super::kit::{Outcome, SHORT, add, cases, ended, holds, is, same, some, thread};
+use super::kit::{CaseResult, SHORT, add, cases, holds, is, same, some, thread, wait_until_ended};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "wakes":
-    a_thread_that_sleeps_goes_on_when_its_time_has_come,
-    of_several_workers_one_goes_on,
-    it_goes_on_also_if_nobody_was_there_at_the_time,
-    a_signal_wakes_who_waits_for_it,
-    a_signal_that_does_not_come_in_time_has_its_default,
-    the_default_of_a_signal_is_taken_once_if_its_worker_dies,
-    a_signal_for_nobody_adds_no_run,
-    a_thread_that_is_busy_is_left_alone,
+    a_sleeping_thread_continues_when_due,
+    one_of_several_workers_continues,
+    a_thread_continues_later_if_no_worker_ran_when_due,
+    a_signal_resumes_the_thread_that_waits_for_it,
+    a_late_signal_is_replaced_by_its_default,
+    a_signals_default_is_applied_once_if_its_worker_dies,
+    an_unexpected_signal_adds_no_run,
+    a_busy_thread_is_not_resumed,
 );
 
 /// Runs a thread until it sleeps or waits. Returns its run.
 async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, ContractViolation> {
     let run = store.create_run(doing(name, what)).await?;
-    let run = ended(store, run.id).await?;
+    let run = wait_until_ended(store, run.id).await?;
     same("how it ended", &run.status, &RunStatus::Success)?;
     Ok(run)
 }
@@ -38,20 +38,20 @@ async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, ContractV
     loop {
         let runs = store.runs(RunQuery::thread(name)).await?;
         if let Some(run) = runs.into_iter().find(|run| run.id != first.id) {
-            return ended(store, run.id).await;
+            return wait_until_ended(store, run.id).await;
         }
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-async fn went_on(store: &Subject, name: &str, first: &Run) -> Outcome {
+async fn went_on(store: &Subject, name: &str, first: &Run) -> CaseResult {
     let run = next(store, name, first).await?;
     same("what it did", &log(&run), &json!(["in", "first", "second"]))?;
     holds("it says that it was woken", run.metadata.get("woken") == Some(&json!(true)))?;
     is(store, name, ThreadStatus::Idle).await
 }
 
-async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> Outcome {
+async fn a_sleeping_thread_continues_when_due(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
@@ -60,7 +60,7 @@ async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> 
     working.stop().await
 }
 
-async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
+async fn one_of_several_workers_continues(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let mut workers = Vec::new();
     for _ in 0..4 {
@@ -77,7 +77,7 @@ async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn it_goes_on_also_if_nobody_was_there_at_the_time(store: Subject) -> Outcome {
+async fn a_thread_continues_later_if_no_worker_ran_when_due(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
@@ -88,7 +88,7 @@ async fn it_goes_on_also_if_nobody_was_there_at_the_time(store: Subject) -> Outc
     working.stop().await
 }
 
-async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
+async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait").await?;
@@ -109,7 +109,7 @@ async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
 }
 
 /// Checks the result of a run that continued with this answer, and that it was the only one.
-async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
+async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> CaseResult {
     same("how it ended", &run.status, &RunStatus::Success)?;
     same("what it did", &log(run), &json!(["in", "first", "told"]))?;
     let values = some("the values", thread(store, "t").await?.values)?;
@@ -119,7 +119,7 @@ async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)
 }
 
-async fn a_signal_that_does_not_come_in_time_has_its_default(store: Subject) -> Outcome {
+async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
@@ -140,7 +140,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default(store: Subject) -> 
 }
 
 /// No worker runs at the time, and the worker that takes the default is killed before it commits.
-async fn the_default_of_a_signal_is_taken_once_if_its_worker_dies(store: Subject) -> Outcome {
+async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
@@ -164,7 +164,7 @@ async fn the_default_of_a_signal_is_taken_once_if_its_worker_dies(store: Subject
     working.stop().await
 }
 
-async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
+async fn an_unexpected_signal_adds_no_run(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     asleep(&store, "t", "wait").await?;
@@ -176,7 +176,7 @@ async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
+async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = RunningWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep longer").await?;
@@ -187,7 +187,7 @@ async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
     let own = store.create_run(own).await?;
     sleep(LONGER).await;
     let working = RunningWorker::start(&store, &counts, LEASE)?;
-    let own = ended(&store, own.id).await?;
+    let own = wait_until_ended(&store, own.id).await?;
     same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
     sleep(Duration::from_millis(100)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;

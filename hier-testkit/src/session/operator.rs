@@ -8,7 +8,7 @@ use hier_core::Question;
 use serde::Serialize;
 use serde_json::Value;
 
-type Rule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
+type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 
 /// A simulated person with rules. The first rule that has an answer gives it. A question without an answer stays open,
 /// and ends the run.
@@ -27,7 +27,7 @@ type Rule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 /// ```
 #[derive(Clone, Default)]
 pub struct FakeOperator {
-    rules: Vec<Rule>,
+    rules: Vec<AnswerRule>,
 }
 
 impl fmt::Debug for FakeOperator {

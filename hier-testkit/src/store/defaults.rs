@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, same, some};
+use super::kit::{CaseResult, cases, holds, same, some};
 use super::lifetime::{SHORT, outlives};
 use hier_core::store::{Op, Search, StoreError, StoreExt, StoreOptions};
 
@@ -19,14 +19,14 @@ cases! { super::Case, "lifetime", options;
     reads_leave_the_time_alone_if_configured,
 }
 
-async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> Outcome {
+async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({})).await?;
     same("an item without a time of its own", &store.get(["a"], "k").await?, &None)?;
     store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
     some("an item with a time of its own", store.get(["a"], "k").await?).map(|_| ())
 }
 
-async fn reads_leave_the_time_alone_if_configured(store: Subject) -> Outcome {
+async fn reads_leave_the_time_alone_if_configured(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), SHORT).await?;
     let mut reads = 0;
     while store.get(["a"], "k").await?.is_some() {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use serde_json::{Map, Value};
 
 use super::{ContractViolation, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::store::{Index, Item, Op, Search, StoreError, StoreExt, StoreOptions};
 
 /// The default configuration.
@@ -15,7 +15,7 @@ pub(super) fn plain() -> Result<StoreOptions, StoreError> {
 }
 
 /// Fails unless the request was refused as invalid.
-pub(super) fn invalid<T: Debug>(what: &str, result: &Result<T, StoreError>) -> Outcome {
+pub(super) fn invalid<T: Debug>(what: &str, result: &Result<T, StoreError>) -> CaseResult {
     match result {
         Err(StoreError::Invalid(_)) => Ok(()),
         other => Err(ContractViolation(format!("{what}: {other:?} instead of `Invalid`"))),

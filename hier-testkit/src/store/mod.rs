@@ -77,7 +77,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 /// Runs all cases, each against a new store.
 pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
-    Report::of(cases(), async |case| {
+    Report::run_cases(cases(), async |case| {
         let store = match case.options() {
             Ok(options) => new_store(options).await,
             Err(error) => Err(error),

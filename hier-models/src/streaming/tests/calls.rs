@@ -9,7 +9,7 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
 }
 
 /// A name, the deltas, and the expected calls.
-type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
+type DeltaCase<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
 
 /// A delta belongs to a call by number and id, otherwise by id, otherwise to the last call.
 #[test]
@@ -24,7 +24,7 @@ fn deltas_join_their_call() {
         }
         call
     };
-    let cases: Vec<Case<'_>> = vec![
+    let cases: Vec<DeltaCase<'_>> = vec![
         (
             "no number",
             vec![piece(None, "a", "pay", "{\"eur\":"), piece(None, "", "", "5}")],

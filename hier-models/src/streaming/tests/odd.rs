@@ -5,7 +5,7 @@ use super::*;
 /// A stream, the text and finish reason of its answer, and its calls.
 type Odd = (&'static str, &'static dyn Dialect, String, (&'static str, FinishReason), Vec<(&'static str, Value)>);
 
-fn said(content: &Value, finish: Option<&str>) -> Value {
+fn text_delta(content: &Value, finish: Option<&str>) -> Value {
     openai_delta(content, finish)
 }
 
@@ -54,7 +54,11 @@ fn early() -> Vec<Odd> {
         (
             "a reason in the middle",
             OPENAI,
-            done(&[said(&text("one "), Some("stop")), said(&text("two"), None), said(&json!({}), Some("stop"))]),
+            done(&[
+                text_delta(&text("one "), Some("stop")),
+                text_delta(&text("two"), None),
+                text_delta(&json!({}), Some("stop")),
+            ]),
             ("one two", FinishReason::Stop),
             vec![],
         ),
@@ -75,7 +79,7 @@ fn early() -> Vec<Odd> {
         (
             "null as text is not a reason",
             OPENAI,
-            done(&[said(&text("hi"), Some("null")), said(&json!({}), Some("stop"))]),
+            done(&[text_delta(&text("hi"), Some("null")), text_delta(&json!({}), Some("stop"))]),
             ("hi", FinishReason::Stop),
             vec![],
         ),
@@ -88,8 +92,8 @@ fn refused() -> Vec<Odd> {
     let text = block(&json!({ "type": "text", "text": "I was about" }));
     let call = block(&json!({ "type": "tool_use", "id": "a", "name": "pay", "input": { "eur": 5 } }));
     let cut = json!("cut off by the provider's filter: {\"eur\":5}");
-    let he = said(&json!({ "content": "He" }), None);
-    let refusal = |text: &str, end| said(&json!({ "refusal": text }), end);
+    let he = text_delta(&json!({ "content": "He" }), None);
+    let refusal = |text: &str, end| text_delta(&json!({ "refusal": text }), end);
     let part = || gemini(&json!([{ "text": "He" }]), None);
     vec![
         ("after a text", ANTHROPIC, anthropic(&[text], "refusal"), ("I was about", filtered()), vec![]),
@@ -98,7 +102,7 @@ fn refused() -> Vec<Odd> {
         (
             "a filter after a text",
             OPENAI,
-            done(&[he.clone(), said(&json!({}), Some("content_filter"))]),
+            done(&[he.clone(), text_delta(&json!({}), Some("content_filter"))]),
             ("He", filtered()),
             vec![],
         ),
@@ -112,7 +116,7 @@ fn refused() -> Vec<Odd> {
         (
             "another provider's word",
             OPENAI,
-            done(&[he, said(&json!({}), Some("sensitive"))]),
+            done(&[he, text_delta(&json!({}), Some("sensitive"))]),
             ("He", filtered()),
             vec![],
         ),
@@ -151,9 +155,9 @@ fn refused() -> Vec<Odd> {
 fn used_up() -> Vec<Odd> {
     let length = || FinishReason::Length;
     let usage = json!({ "choices": [], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });
-    let thought = said(&json!({ "reasoning_content": "hm" }), None);
-    let end = said(&json!({}), Some("length"));
-    let tag = said(&json!({ "content": "<think>hm" }), None);
+    let thought = text_delta(&json!({ "reasoning_content": "hm" }), None);
+    let end = text_delta(&json!({}), Some("length"));
+    let tag = text_delta(&json!({ "content": "<think>hm" }), None);
     let thinking = block(&json!({ "type": "thinking", "thinking": "hm" }));
     let line = json!({
         "message": { "thinking": "hm" }, "done": true, "done_reason": "length", "prompt_eval_count": 5, "eval_count": 9,
@@ -170,7 +174,7 @@ fn used_up() -> Vec<Odd> {
 
 fn tagged() -> Vec<Odd> {
     let line = |text: &str, done: bool| format!("{}\n", json!({ "message": { "content": text }, "done": done }));
-    let text = |text: &str, end| said(&json!({ "content": text }), end);
+    let text = |text: &str, end| text_delta(&json!({ "content": text }), end);
     vec![
         (
             "tags",
@@ -218,13 +222,13 @@ fn unreadable_answers_are_requested_again() {
         events(&[piece])
     };
     let (nothing, text) = (json!([]), json!([{ "text": "I look." }]));
-    let broken = |reason| done(&[said(&json!({ "content": "par" }), Some(reason))]);
+    let broken = |reason| done(&[text_delta(&json!({ "content": "par" }), Some(reason))]);
     let cases: [(&'static dyn Dialect, String, FailureKind, bool); 7] = [
         (GEMINI, malformed(&nothing, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
         (GEMINI, malformed(&text, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
         (GEMINI, malformed(&nothing, "UNEXPECTED_TOOL_CALL"), FailureKind::Unusable, true),
         (GEMINI, malformed(&nothing, "OTHER"), FailureKind::Unusable, false),
-        (OPENAI, done(&[said(&json!({}), Some("tool_calls"))]), FailureKind::Unusable, false),
+        (OPENAI, done(&[text_delta(&json!({}), Some("tool_calls"))]), FailureKind::Unusable, false),
         (OPENAI, broken("error"), FailureKind::Unavailable, false),
         (OPENAI, broken("network_error"), FailureKind::Unavailable, false),
     ];

@@ -7,7 +7,7 @@ use super::super::*;
 use super::sent;
 
 /// A dialect, a part, and its position in the request, or a part of the text that replaces it.
-type Case = (&'static dyn Dialect, Part, Result<Vec<(&'static str, Value)>, &'static str>);
+type MediaCase = (&'static dyn Dialect, Part, Result<Vec<(&'static str, Value)>, &'static str>);
 
 fn with_parts(parts: Vec<Part>) -> ChatRequest {
     let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
@@ -41,7 +41,7 @@ fn client_blocks_are_sent_in_each_dialect() {
     let upload =
         json!({ "type": "file", "mimeType": "application/pdf", "data": "aGk=", "metadata": { "filename": "w2.pdf" } });
     let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "aGk=" } });
-    let cases: Vec<Case> = vec![
+    let cases: Vec<MediaCase> = vec![
         (OPENAI, block(upload.clone()), Ok(vec![("/messages/0/content/0/file/filename", json!("w2.pdf"))])),
         (ANTHROPIC, block(upload), Ok(vec![("/messages/0/content/0/type", json!("document"))])),
         (
@@ -63,7 +63,7 @@ fn client_blocks_are_sent_in_each_dialect() {
 #[test]
 fn images_and_files_for_openai() {
     let data = "data:application/pdf;base64,aGk=";
-    let cases: Vec<Case> = vec![
+    let cases: Vec<MediaCase> = vec![
         (
             OPENAI,
             pdf(),
@@ -98,7 +98,7 @@ fn images_and_files_for_openai() {
 
 #[test]
 fn images_and_files_for_anthropic_gemini_and_ollama() {
-    let cases: Vec<Case> = vec![
+    let cases: Vec<MediaCase> = vec![
         (
             ANTHROPIC,
             pdf(),
@@ -151,7 +151,7 @@ fn images_and_files_for_anthropic_gemini_and_ollama() {
     cases.into_iter().for_each(check);
 }
 
-fn check((wire, part, expected): Case) {
+fn check((wire, part, expected): MediaCase) {
     let body = sent(wire, "m", &with_parts(vec![part.clone()]));
     match expected {
         Ok(places) => {

@@ -7,7 +7,7 @@ use super::super::*;
 use super::sent;
 
 /// A name, a schema, and the dialects that cannot enforce it: `o`penai, `a`nthropic, `g`emini.
-type Case = (&'static str, Value, &'static str);
+type SchemaCase = (&'static str, Value, &'static str);
 
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
@@ -17,7 +17,7 @@ fn field(schema: &Value) -> Value {
     object(&json!({ "a": schema }), &["a"])
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<SchemaCase> {
     let documented = json!({ "oneOf": [
         { "type": "string", "enum": ["a", "b"] }, { "type": "string", "const": "c", "description": "The third." },
     ] });
@@ -68,7 +68,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Returns the schema in the request, if the provider holds the model to it.
-fn held(wire: &dyn Dialect, schema: &Value) -> Option<Value> {
+fn enforced_schema(wire: &dyn Dialect, schema: &Value) -> Option<Value> {
     let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
     let body = sent(wire, "m", &ChatRequest::new([Message::user("hi")]).output(output)).unwrap();
     let found = match wire.info().name {
@@ -127,7 +127,7 @@ fn judge(wire: &str, schema: &Value, place: &str) -> Result<(), String> {
 fn fitted_schemas_are_accepted() {
     for (what, schema, cannot) in cases() {
         for (wire, letter) in [(OPENAI, 'o'), (RESPONSES, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
-            let held = held(wire, &schema);
+            let held = enforced_schema(wire, &schema);
             assert_eq!(held.is_none(), cannot.contains(letter), "{what}, {}: {held:?}", wire.info().name);
             if let Some(held) = held {
                 judge(wire.info().name, &held, "")
@@ -144,7 +144,7 @@ fn fitted_schemas_are_accepted() {
 fn unsupported_constraints_are_described() {
     let described = |wire: &dyn Dialect, which: &str| {
         let (_, schema, _) = cases().into_iter().find(|(what, ..)| *what == which).unwrap();
-        held(wire, &schema).unwrap().pointer("/properties/a").unwrap().clone()
+        enforced_schema(wire, &schema).unwrap().pointer("/properties/a").unwrap().clone()
     };
     assert_eq!(described(ANTHROPIC, "numbers"), json!({ "type": "integer", "description": "(minimum: 0)" }));
     assert_eq!(described(OPENAI, "numbers"), json!({ "type": "integer", "minimum": 0 }));
@@ -195,7 +195,7 @@ fn exploding_schemas_are_not_fitted() {
     ] {
         for (wire, letter) in [(OPENAI, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
             if letters.contains(letter) {
-                assert!(held(wire, &schema).is_none(), "{what}, {}", wire.info().name);
+                assert!(enforced_schema(wire, &schema).is_none(), "{what}, {}", wire.info().name);
             }
         }
         if letters.contains('g') {

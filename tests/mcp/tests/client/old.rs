@@ -55,5 +55,5 @@ async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
     let context = desk(&client, [Message::call("live", json!({}))]);
     let failed = helper.invoke(Message::user("Go."), Config::thread("t"), context).await.unwrap_err().to_string();
     assert!(failed.contains("sent `elicitation/create` in the middle of `live`"), "{failed}");
-    assert!(failed.contains("A durable run cannot answer that"), "{failed}");
+    assert!(failed.contains("A durable run cannot answer it"), "{failed}");
 }
