@@ -29,8 +29,8 @@ use crate::{retry, transport, wire};
 /// # }
 /// ```
 ///
-/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several requests, one
-/// after the other. If a text is longer than the model can read, only its beginning counts.
+/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several
+/// requests, one after the other. If a text is longer than the model can read, only its beginning counts.
 #[derive(Clone)]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);
 
@@ -126,8 +126,9 @@ impl Embeddings {
         self
     }
 
-    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses that many, it is sent
-    /// half as many.
+    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini.
+    ///
+    /// If a server refuses a batch, the client halves it.
     #[must_use]
     pub fn batch_size(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch_size = texts.max(1);

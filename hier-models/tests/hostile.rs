@@ -1,4 +1,4 @@
-//! Servers that send what no server should: elsewhere, too much, nothing, or something else.
+//! Misbehaving servers: redirects, oversized answers, empty answers and wrong formats.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn in_all_dialects(url: &str) -> [Model; 3] {
         .map(|model| model.key(KEY).retry(quick()))
 }
 
-/// The key and the conversation go to the address that was given, and nowhere else.
+/// The key and the conversation are sent only to the configured URL.
 #[tokio::test]
 async fn redirects_are_not_followed() {
     for (number, status) in [301, 302, 303, 307, 308].into_iter().enumerate() {
@@ -46,7 +46,7 @@ async fn redirects_are_not_followed() {
     }
 }
 
-/// A body that does not end is given up: an error's at once, an answer's at its limit.
+/// Reading of an endless body stops: immediately for an error, at the limit for an answer.
 #[tokio::test]
 async fn answers_are_bounded_in_bytes() {
     let wrong = "HTTP/1.1 400 x\r\ncontent-type: application/json\r\n\r\n";
@@ -62,7 +62,7 @@ async fn answers_are_bounded_in_bytes() {
     );
 }
 
-/// Nothing is asked for compressed, so that a small answer stays small.
+/// Requests accept no compression, so that a small answer stays small.
 #[tokio::test]
 async fn compression_is_not_requested() {
     let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
@@ -83,7 +83,7 @@ async fn large_events_are_read_in_linear_time() {
     assert_eq!(answer.text().len(), 8 << 20);
 }
 
-/// An answer in which something else stands than an answer is an error, with what the server said.
+/// An answer without a message is an error with the server's text.
 #[tokio::test]
 async fn invalid_answers_are_reported() {
     let cases = [
@@ -101,7 +101,7 @@ async fn invalid_answers_are_reported() {
         let model = Model::at(&server.url, "m").retry(quick());
         let error = model.chat(ask("hello")).await.unwrap_err();
         assert!(error.to_string().contains(told) && !error.is_transient(), "{body}: {error:?}");
-        // The same where a stream was asked for.
+        // In place of a stream, too.
         let Err(error) = model.stream(ask("hello")).await else { panic!("{body} is no answer") };
         assert!(error.to_string().contains(told), "{body}: {error:?}");
         assert_eq!(server.asked().len(), 2, "{body}: asked once each");
@@ -117,7 +117,7 @@ async fn unstreamed_answer_is_accepted() {
     assert!(matches!(&pieces[1], ChatChunk::Done(answer) if answer.finish == Some(FinishReason::Stop)), "{pieces:?}");
 }
 
-/// Ids that are empty or known already are replaced, and what is sent back later is what providers take.
+/// Empty and duplicate call ids are replaced, and the messages that are sent back later are valid.
 #[tokio::test]
 async fn invalid_calls_keep_the_conversation_valid() {
     let call =
@@ -148,7 +148,7 @@ async fn invalid_calls_keep_the_conversation_valid() {
     }
 }
 
-/// Instructions stand first, each once, wherever they stand in the conversation.
+/// System messages are sent first and without duplicates, wherever they occur in the conversation.
 #[tokio::test]
 async fn instructions_are_first_and_unique() {
     let answers = [
@@ -177,7 +177,7 @@ async fn instructions_are_first_and_unique() {
     assert_eq!(asked[1].body["system"], "Be kind.");
 }
 
-/// Secrets of the address, in every form in which a server may repeat them.
+/// Secrets of the URL, in every form in which a server may repeat them.
 #[tokio::test]
 async fn url_secrets_are_redacted() {
     let said = |text: &str| failed(400, "", text);
@@ -197,7 +197,7 @@ async fn url_secrets_are_redacted() {
     assert!(!error.contains("dXNlcjpQQVNTU0VDUkVU"), "{error}");
 }
 
-/// What a terminal would obey is shown, not obeyed.
+/// Control characters are escaped, since a terminal would interpret them.
 #[tokio::test]
 async fn control_characters_of_a_server_are_escaped() {
     let server = Server::start([failed(400, "", "m \u{1b}[31m red \u{202e} back")]).await;
@@ -205,7 +205,7 @@ async fn control_characters_of_a_server_are_escaped() {
     assert!(error.contains("\\u{1b}[31m") && error.contains("\\u{202e}"), "{error}");
 }
 
-/// A conversation that is too long is told apart from what is refused for good, in the words of each provider.
+/// Errors about the length of a conversation are recognized, in the wording of each provider.
 #[tokio::test]
 async fn too_long_conversations_are_recognized() {
     let said = [

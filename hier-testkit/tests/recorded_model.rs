@@ -1,4 +1,4 @@
-//! Recorded conversations: what is kept, what is found again, and what a miss says.
+//! Recorded conversations: recording, lookup and the errors of misses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use hier_agents::prelude::*;
 use hier_testkit::{RecordedModel, ScriptedModel};
 use serde_json::json;
 
-/// A file that is gone when the test is over.
+/// A file that is deleted after the test.
 struct Tape(PathBuf);
 
 impl Tape {

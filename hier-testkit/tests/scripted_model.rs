@@ -1,4 +1,4 @@
-//! The scripted model: what it answers, and what it remembers.
+//! The scripted model: its answers and its stored requests.
 
 use futures_util::StreamExt;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};

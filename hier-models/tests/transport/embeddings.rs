@@ -1,4 +1,4 @@
-//! Embeddings: what is sent, what is read, and what errors say.
+//! Embeddings: requests, answers and errors.
 
 use hier_core::store::{Embedder, Index, MemoryStore, Op, Search, Store, StoreError, StoreExt, StoreOptions};
 use hier_models::Embeddings;
@@ -56,7 +56,7 @@ async fn queries_are_marked_where_necessary() {
     assert_eq!(server.asked()[0].body["requests"][0]["taskType"], "RETRIEVAL_QUERY");
 }
 
-/// Many texts go in several requests, and their vectors come back in order.
+/// Many texts are sent in several requests, and their vectors are returned in order.
 #[tokio::test]
 async fn many_texts_are_sent_in_parts() {
     let batch = |from: usize, count: usize| {
@@ -95,7 +95,7 @@ async fn invalid_vectors_are_reported() {
     assert!(!format!("{model:?}").contains(KEY) && format!("{model:?}").contains("ollama"), "{model:?}");
 }
 
-/// A store finds by what a real client of a server says is near.
+/// A store searches with the vectors of a real client.
 #[tokio::test]
 async fn a_store_is_searched_by_meaning() {
     let vector = |vector: [f32; 2]| reply(&json!({ "data": [{ "index": 0, "embedding": vector }] }));
@@ -109,7 +109,7 @@ async fn a_store_is_searched_by_meaning() {
     assert_eq!(found[0].key, "car");
 }
 
-/// A server that takes fewer texts at once is sent fewer, and one that is too long is cut.
+/// Batches shrink to the server's limit, and texts that are too long are truncated.
 #[tokio::test]
 async fn batches_shrink_to_the_limits_of_the_server() {
     fn judge(body: &Value) -> Result<Value, String> {
@@ -176,7 +176,8 @@ async fn a_text_that_cannot_be_embedded_is_named() {
     assert_eq!(server.asked().len(), 1);
 }
 
-/// Gemini answers 400 to a wrong key. Neither halves of the texts nor single texts are sent then, and no text is blamed.
+/// Gemini answers 400 to a wrong key. The client then sends neither halves of the batch nor single texts, and
+/// attributes the error to no text.
 #[tokio::test]
 async fn request_errors_are_not_attributed_to_texts() {
     let body = json!({ "error": {

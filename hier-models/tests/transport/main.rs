@@ -1,4 +1,4 @@
-//! What is sent, what is tried again, and what errors say, against a server on the loopback.
+//! Requests, retries and errors, against a server on the loopback.
 
 mod embeddings;
 mod killed;
@@ -84,7 +84,7 @@ async fn truncated_ollama_stream_fails() {
     assert_eq!(answer.message.content().unwrap().text(), "Hello");
 }
 
-/// An Ollama server and its model both receive the schema. Images that it could not fetch are left out.
+/// An Ollama server and its model both receive the schema. Images that it could not fetch are omitted.
 #[tokio::test]
 async fn schemas_and_images_in_other_dialects() {
     let body = json!({ "model": "m", "message": { "role": "assistant", "content": "{\"a\": 1}" }, "done": true });
@@ -229,10 +229,11 @@ async fn answer_of_another_shape_is_refused() {
     assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
 }
 
-/// A dialect: its model at an address, the paths of a whole and of a streamed answer, and the header with the key.
+/// A dialect: its model at a URL, the paths of complete and of streamed answers, and the header with the key.
 type Spoken = (fn(&str) -> Model, [&'static str; 2], String);
 
-/// Where each dialect is spoken, whole and streamed, with the key where it wants it, in front of the address's own query.
+/// Each dialect has its path for complete and for streamed answers, in front of the URL's own query, and its header for
+/// the key.
 #[tokio::test]
 async fn each_dialect_has_its_path_and_its_key() {
     let cases: [Spoken; 5] = [
@@ -258,7 +259,8 @@ async fn each_dialect_has_its_path_and_its_key() {
     }
 }
 
-/// The newest models of Anthropic are told by a header, too, what to do with thoughts of another beginning; others do not know it.
+/// A header tells the newest models of Anthropic how to treat thoughts of another beginning. Other models do not know
+/// it.
 #[tokio::test]
 async fn only_models_that_bind_thoughts_get_the_header() {
     for (name, told) in [("claude-opus-5", false), ("claude-opus-5-5", true)] {

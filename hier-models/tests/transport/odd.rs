@@ -29,7 +29,7 @@ fn whole(text: &str) -> Reply {
     Reply::Whole(200, "", json!({ "choices": [{ "message": message, "finish_reason": "stop" }] }).to_string())
 }
 
-/// All pieces of a stream, and its answer.
+/// Returns all chunks of a stream, and its answer.
 async fn streamed(model: &Model) -> std::result::Result<(Vec<ChatChunk>, ChatResponse), ModelError> {
     let mut stream = model.stream(ask("hello")).await?;
     let mut pieces = Vec::new();
@@ -46,7 +46,7 @@ fn paused(block: &Value) -> Value {
     json!({ "content": [{ "type": "text", "text": "I search. " }, block], "stop_reason": "pause_turn", "usage": { "input_tokens": 5, "output_tokens": 3 } })
 }
 
-/// A pause is not an end: what there is of the answer goes back, and the rest is read.
+/// A pause is not an end: the partial answer is sent back, and the rest is read.
 #[tokio::test]
 async fn paused_answer_continues() {
     let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
@@ -89,7 +89,7 @@ async fn paused_answer_continues() {
     }
 }
 
-/// A model that pauses again and again ends at last, with what there is.
+/// A model that pauses again and again ends with a partial answer.
 #[tokio::test]
 async fn pauses_are_bounded() {
     let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
@@ -136,7 +136,7 @@ async fn thoughts_do_not_prevent_a_retry() {
     assert_eq!(server.asked().len(), 4);
 }
 
-/// A quota that is used up does not come back by waiting.
+/// Waiting does not restore an exhausted quota.
 #[tokio::test]
 async fn exhausted_quota_is_not_retried() {
     let body = json!({ "error": { "message": "You exceeded your quota", "code": "insufficient_quota" } });
@@ -172,7 +172,7 @@ fn with_image() -> ChatRequest {
     ChatRequest::new([Message::user(Content::parts(parts))])
 }
 
-/// A file that a provider refuses is left out, and the model is notified.
+/// A file that a provider refuses is omitted, with a note for the model.
 #[tokio::test]
 async fn refused_file_is_omitted_once() {
     let replies = [
@@ -189,7 +189,7 @@ async fn refused_file_is_omitted_once() {
     let content = &asked[1].body["messages"][0]["content"];
     assert_eq!(content[0], json!({ "type": "text", "text": "What is it?" }));
     assert!(content[1]["text"].as_str().unwrap().contains("Invalid base64 data"), "{content}");
-    // An error about something else is an error, and so is one that stays.
+    // Errors about something else, and repeated ones, are returned.
     assert!(model.chat(with_image()).await.is_err());
     assert_eq!(server.asked().len(), 3);
     let error = model.chat(with_image()).await.unwrap_err();
@@ -247,7 +247,7 @@ graph! {
     Planner<Planning> = Agent { answer: plan }
 }
 
-/// An answer with a map, which Anthropic's schemas cannot say, is given by a tool, and nothing of it is lost.
+/// Anthropic's schemas cannot describe maps, so an answer with a map is given through a tool, without losses.
 #[tokio::test]
 async fn a_map_is_answered_by_a_tool() {
     let plan = json!({ "count": 2, "notes": { "a": "b" } });

@@ -1,4 +1,4 @@
-//! An agent that is for an answer of a type: in the provider's own shape where its models keep to one beside tools, else by a tool.
+//! An agent with a typed answer: with a native schema if the model combines it with tools, otherwise with a tool.
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentEnd, ChatModel, OutputSpec};
@@ -29,7 +29,7 @@ async fn look() -> String {
     "seen".to_owned()
 }
 
-/// A dialect: its model, what it answers as text, and where its request has the schema.
+/// A dialect: its model, its text answer, and the position of the schema in its request.
 struct Case {
     model: fn(&str) -> Model,
     answer: fn(&str) -> Value,
@@ -79,7 +79,7 @@ async fn models_with_native_output_get_schema_and_tools() {
         let sent = body.to_string();
         assert!(sent.contains("\"look\"") && !sent.contains("final_answer"), "{what}: {sent}");
 
-        // Told otherwise, it is offered the tool, and what it says is an answer all the same.
+        // With native output turned off it gets the tool, and its text is still an answer.
         let context = BaseContext::new(model.with_native_output(false));
         let out = Judge::compile().invoke(Message::user("Is it right?"), Config::default(), context).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Answer), "{what}");
@@ -88,7 +88,7 @@ async fn models_with_native_output_get_schema_and_tools() {
     }
 }
 
-/// Servers that take either tools or a schema are offered the tool; whoever knows better says so.
+/// Servers that accept either tools or a schema get the tool, unless the program knows better.
 #[tokio::test]
 async fn other_models_get_an_answer_tool() {
     let older: [Model; 6] = [

@@ -1,4 +1,4 @@
-//! What a model thought goes back to its maker, and to nobody else.
+//! Thoughts of a model are sent back only to its maker.
 
 use futures_util::StreamExt;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, Effort, Message, Messages, ModelError, ModelOptions};
@@ -46,7 +46,7 @@ async fn second_turn_contains_signatures() {
     }
 }
 
-/// The same after the conversation was stored: as a checkpoint, and as JSON.
+/// After the conversation was stored, as a checkpoint and as JSON.
 #[tokio::test]
 async fn stored_messages_keep_signatures() {
     for provider in all() {
@@ -59,7 +59,7 @@ async fn stored_messages_keep_signatures() {
     }
 }
 
-/// These servers do refuse what has lost its signature: a test of the tests above.
+/// These servers refuse missing signatures.
 #[tokio::test]
 async fn missing_signature_is_refused() {
     for provider in all() {
@@ -71,7 +71,8 @@ async fn missing_signature_is_refused() {
     }
 }
 
-/// Another provider takes over in the middle of a turn: it gets the conversation, and nothing that only the first can read.
+/// Another provider takes over in the middle of a turn. It gets the conversation without the parts that only the first
+/// can read.
 #[tokio::test]
 async fn thoughts_are_not_sent_to_other_providers() {
     for from in all() {
@@ -84,7 +85,7 @@ async fn thoughts_are_not_sent_to_other_providers() {
             let what = format!("{} to {}: {body:#}", from.name, to.name);
             assert!(!text.contains(SIGNED) && !text.contains("hm"), "{what}");
             assert!(text.contains("look") && text.contains("seen"), "{what}");
-            // What each wants to know of calls that it did not make.
+            // The marks that each provider requires of foreign calls.
             let told = match to.name {
                 "gemini" => body.pointer("/contents/1/parts/0/thoughtSignature"),
                 "compatible" => body.pointer("/messages/1/tool_calls/0/extra_content/google/thought_signature"),
@@ -97,7 +98,7 @@ async fn thoughts_are_not_sent_to_other_providers() {
     }
 }
 
-/// The same dialect at another address is another maker: its thoughts mean nothing there.
+/// The same dialect at another host is another maker, which cannot read the thoughts.
 #[tokio::test]
 async fn thoughts_are_not_sent_to_other_hosts() {
     for provider in all() {

@@ -1,4 +1,4 @@
-//! Replays: what is found to have changed, and what is left as it was.
+//! Replays: reported changes, and unchanged threads.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     log: Vec<String>,
 }
 
-/// The versions of the program, one after the other. All of them call the graph `case`.
+/// The versions of the program. All of them call the graph `case`.
 mod versions {
     use super::*;
 
@@ -103,7 +103,7 @@ mod versions {
 
 use versions::{Books, Broken, Careless, Curious, First, Greedy, Unsigned};
 
-/// A saver with a thread of two turns: in each, two questions were answered.
+/// Creates a saver with a thread of two turns, each with two answered questions.
 async fn stored() -> MemorySaver {
     let saver = MemorySaver::new();
     let graph = First::compile().checkpointer(saver.clone());
@@ -161,7 +161,7 @@ async fn each_kind_of_change_is_told() {
             if recorded == "finished" && now.contains("Really?")),
         "{report}"
     );
-    // What is asked now and was not then, the operator may answer.
+    // The operator answers questions without a recorded answer.
     let operator = FakeOperator::new().answer(true);
     let report = Replay::new(&Curious::compile(), saver, |_| || ()).operator(operator).run().await.unwrap();
     assert!(matches!(first(&report), [ReplayChange::Channel { .. }]), "{report}");
