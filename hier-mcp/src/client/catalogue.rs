@@ -9,7 +9,7 @@ use hier_agents::ToolSpec;
 use rmcp::model::Tool;
 use tokio::time::Instant;
 
-use super::mcp_client::{McpClient, RemoteTool, ToolCatalogue};
+use super::mcp_client::{McpClient, RemoteTool, RemoteTools};
 use super::tool_schema::AdaptedSchema;
 use crate::error::{McpError, clean, shortened};
 
@@ -41,7 +41,7 @@ pub(crate) fn shown_name(prefix: &str, tool: &str) -> String {
 
 impl McpClient {
     /// Returns the tools of the server, from the cache as long as the server allows.
-    pub(crate) async fn catalogue(&self) -> Result<ToolCatalogue, McpError> {
+    pub(crate) async fn catalogue(&self) -> Result<RemoteTools, McpError> {
         // Concurrent callers wait here, and get the same list.
         let mut held = self.0.catalogue.lock().await;
         let connection = self.connection().await?;
@@ -74,7 +74,7 @@ impl McpClient {
         Ok((tools, shortest.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn build_catalogue(&self, tools: Vec<Tool>, ttl: Option<Duration>) -> Result<ToolCatalogue, McpError> {
+    fn build_catalogue(&self, tools: Vec<Tool>, ttl: Option<Duration>) -> Result<RemoteTools, McpError> {
         let options = &self.0.options;
         let used = |tool: &Tool| options.only.as_ref().is_none_or(|only| only.contains(&*tool.name));
         let (mut specs, mut known) = (Vec::new(), BTreeMap::<String, RemoteTool>::new());
@@ -115,6 +115,6 @@ impl McpClient {
             known.insert(name, RemoteTool { name: tool.name.into_owned(), schema });
         }
         let until = ttl.and_then(|ttl| Instant::now().checked_add(ttl.min(LONGEST_KEPT)));
-        Ok(ToolCatalogue { specs: specs.into(), tools: Arc::new(known), until })
+        Ok(RemoteTools { specs: specs.into(), tools: Arc::new(known), until })
     }
 }

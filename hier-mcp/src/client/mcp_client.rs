@@ -70,7 +70,7 @@ pub(super) struct ClientState {
     pub(super) options: ClientOptions,
     connection: Mutex<Option<Arc<ServerConnection>>>,
     /// The cached tools.
-    pub(super) catalogue: Mutex<Option<ToolCatalogue>>,
+    pub(super) catalogue: Mutex<Option<RemoteTools>>,
 }
 
 impl fmt::Debug for McpClient {
@@ -144,7 +144,7 @@ pub(crate) struct RemoteTool {
 }
 
 #[derive(Clone)]
-pub(crate) struct ToolCatalogue {
+pub(crate) struct RemoteTools {
     pub(crate) specs: Arc<[ToolSpec]>,
     /// The tools by their names for models.
     pub(crate) tools: Arc<BTreeMap<String, RemoteTool>>,

@@ -31,7 +31,7 @@ pub(crate) enum CallOutcome {
 }
 
 /// A call with open questions.
-pub(crate) struct OpenCall {
+pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
 }
@@ -110,13 +110,13 @@ impl GraphCalls {
         by: (&str, &SessionOwner),
         served: &GraphTool,
         state: &str,
-    ) -> Result<OpenCall, String> {
+    ) -> Result<PendingCall, String> {
         let state = self.key.open(&seal_context(by), state, SystemTime::now())?;
         let questions = self.still_open(served, &state.thread).await.map_err(|error| error.to_string())?;
         if ids(&questions) != state.questions {
             return Err("`requestState` was answered already: its questions are closed".to_owned());
         }
-        Ok(OpenCall { thread: state.thread, questions })
+        Ok(PendingCall { thread: state.thread, questions })
     }
 
     /// Returns the input that answers the questions, or `None` if an answer is missing or invalid.

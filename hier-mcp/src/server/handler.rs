@@ -17,7 +17,7 @@ use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::calls::{CallOutcome, GraphCalls, OpenCall, failed};
+use super::calls::{CallOutcome, GraphCalls, PendingCall, failed};
 use super::elicitation;
 use super::graph_tool::GraphTool;
 use super::progress::ProgressSender;
@@ -188,7 +188,7 @@ impl ClientRequestHandler {
         }
         match outcome {
             CallOutcome::Done(result) => Ok(result.into()),
-            CallOutcome::Asks(questions) => self.input_required(&tool, &OpenCall { thread, questions }, context),
+            CallOutcome::Asks(questions) => self.input_required(&tool, &PendingCall { thread, questions }, context),
         }
     }
 
@@ -196,7 +196,7 @@ impl ClientRequestHandler {
     fn input_required(
         &self,
         tool: &str,
-        open: &OpenCall,
+        open: &PendingCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let client = context.client_capabilities();

@@ -113,12 +113,12 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
 }
 
 /// A worker in the background.
-pub(super) struct RunningWorker {
+pub(super) struct BackgroundWorker {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl RunningWorker {
+impl BackgroundWorker {
     pub(super) fn start(store: &Subject, counts: &Arc<NodeCounts>, lease: Duration) -> Result<Self, ContractViolation> {
         Self::start_as("desk", store, counts, lease)
     }

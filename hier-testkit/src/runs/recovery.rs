@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, log, second_began};
+use super::desk::{BackgroundWorker, LEASE, NodeCounts, desk, doing, first_began, has_entered, log, second_began};
 use super::kit::{
     CaseResult, SHORT, add, cases, claim_for, events, has_status, is, load_run, new, same, some, thread,
     wait_until_ended,
@@ -40,14 +40,14 @@ cases!(super::Case, "recovery":
 async fn a_stopping_worker_requeues_its_runs(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     second_began(&counts, 1).await?;
     working.stop().await?;
     has_status(&store, made.id, RunStatus::Pending).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
@@ -59,14 +59,14 @@ async fn a_stopping_worker_requeues_its_runs(store: Subject) -> CaseResult {
 async fn a_worker_that_dies_is_replaced(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = RunningWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
@@ -76,11 +76,11 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> CaseResult {
 
 async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = RunningWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
     let made = store.create_run(answer).await?;
@@ -88,7 +88,7 @@ async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     has_entered(&store, made.id).await?;
     dead.kill().await;
     counts.hangs.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
@@ -99,7 +99,7 @@ async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
 async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = RunningWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
     first_began(&counts, 1).await?;
     has_entered(&store, made.id).await?;
@@ -107,7 +107,7 @@ async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseRe
     same("the step that follows from it", &stored.checkpoint.step, &0)?;
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
@@ -122,7 +122,7 @@ async fn killed_while_answering(
 ) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
     let began = counts.second.load(Ordering::SeqCst);
-    let dead = RunningWorker::start(store, counts, SHORT)?;
+    let dead = BackgroundWorker::start(store, counts, SHORT)?;
     let made = store.create_run(answer).await?;
     second_began(counts, began + 1).await?;
     has_entered(store, made.id).await?;
@@ -133,13 +133,13 @@ async fn killed_while_answering(
 
 async fn a_stored_answer_is_not_requested_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
@@ -149,7 +149,7 @@ async fn a_stored_answer_is_not_requested_again(store: Subject) -> CaseResult {
 
 async fn an_answer_at_a_checkpoint_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     working.stop().await?;
     let asked = some("the checkpoint that asked", store.get("t", "", None).await?)?;
@@ -157,7 +157,7 @@ async fn an_answer_at_a_checkpoint_is_not_applied_again(store: Subject) -> CaseR
     answer.request = Request::command(json!({ "resume": "yes" }));
     answer.request.checkpoint = Some(asked.checkpoint.id);
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
@@ -171,7 +171,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     let saver = store.clone().as_checkpointer();
     graph.send(saver, "t", Uuid::new_v4(), None, &json!("sent")).await.map_err(ContractViolation::unexpected)?;
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = RunningWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
     first_began(&counts, 1).await?;
     // The background commit is stored by then.
@@ -180,7 +180,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     }
     dead.kill().await;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
@@ -196,7 +196,7 @@ async fn a_poison_run_ends(store: Subject) -> CaseResult {
         sleep(SHORT * 2).await;
     }
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &ended.status, &RunStatus::Error)?;
     same("why", &ended.error.map(|error| error.error), &Some("AttemptsExceeded".to_owned()))?;
@@ -207,7 +207,7 @@ async fn a_poison_run_ends(store: Subject) -> CaseResult {
 
 /// deer-flow 1403: the client had disconnected, and the run waited for a consumer of its events.
 async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let gone = store.bell().thread("t");
     drop(gone);
@@ -219,7 +219,7 @@ async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
 
 /// LG 7778, JS 2330: clients that joined later missed events.
 async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
     let (mut bell, mut live) = (store.bell().thread("t"), Vec::new());
     loop {
@@ -247,7 +247,7 @@ async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
 async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
@@ -266,7 +266,7 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult
 /// An external change and its index entry are stored together or not at all. The thread stays readable meanwhile.
 async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));

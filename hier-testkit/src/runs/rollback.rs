@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::desk::{
-    LEASE, NodeCounts, RunningWorker, desk, doing, first_began, has_entered, second_began, second_went_on,
+    BackgroundWorker, LEASE, NodeCounts, desk, doing, first_began, has_entered, second_began, second_went_on,
 };
 use super::kit::{
     CaseResult, add, cases, checkpoint, claim, has_status, holds, load_run, new, same, some, thread, wait_until_ended,
@@ -162,7 +162,7 @@ async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseRe
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let id = &*format!("{durability:?}");
         let counts = Arc::<NodeCounts>::default();
-        let working = RunningWorker::start(&store, &counts, LEASE)?;
+        let working = BackgroundWorker::start(&store, &counts, LEASE)?;
         wait_until_ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
         let before = stored(&store, id).await?;
         counts.hangs_after.store(true, Ordering::SeqCst);
@@ -192,7 +192,7 @@ async fn handed_back(store: &Subject, counts: &Arc<NodeCounts>) -> Result<Uuid, 
 
 async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(store, counts, LEASE)?;
+    let working = BackgroundWorker::start(store, counts, LEASE)?;
     let made = store.create_run(doing(thread, "")).await?;
     second_began(counts, 2).await?;
     has_entered(store, made.id).await?;
@@ -204,13 +204,13 @@ async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str)
 
 async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let before = stored(&store, "t").await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Rollback).await?;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     rolled_back(&store, "t", made).await?;
     same("what is stored", &stored(&store, "t").await?, &before)?;
     same("how often the second node ran", &counts.second.load(Ordering::SeqCst), &2)?;
@@ -219,12 +219,12 @@ async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
 
 async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
@@ -237,14 +237,14 @@ async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult
 async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
-        let working = RunningWorker::start(&store, &counts, LEASE)?;
+        let working = BackgroundWorker::start(&store, &counts, LEASE)?;
         wait_until_ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
         working.stop().await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
         let made = handed_back_on(&store, &counts, thread_id).await?;
         store.cancel_runs(thread_id, &[made], action).await?;
-        let working = RunningWorker::start_as("another", &store, &counts, LEASE)?;
+        let working = BackgroundWorker::start_as("another", &store, &counts, LEASE)?;
         if action == Cancel::Rollback {
             while store.run(made).await?.is_some() {
                 sleep(Duration::from_millis(20)).await;
@@ -261,7 +261,7 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseRes
 
 async fn a_failed_thread_stays_failed(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
     let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
     counts.hangs.store(true, Ordering::SeqCst);
@@ -281,7 +281,7 @@ async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, C
 
 async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let id = Uuid::new_v4();
     send(&store, id, None).await?;
@@ -306,7 +306,7 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
 /// Runs a thread until it waits, rolls back the run that is resumed, and checks the next run.
 async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(store, &counts, LEASE)?;
     counts.hangs_after.store(true, Ordering::SeqCst);
     wait_until_ended(store, store.create_run(doing("t", what)).await?.id).await?;
     if what == "wait" {

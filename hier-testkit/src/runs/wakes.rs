@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{LEASE, LONGER, NodeCounts, RunningWorker, desk, doing, log, second_went_on};
+use super::desk::{BackgroundWorker, LEASE, LONGER, NodeCounts, desk, doing, log, second_went_on};
 use super::kit::{CaseResult, SHORT, add, cases, holds, is, same, some, thread, wait_until_ended};
 use super::{ContractViolation, Subject};
 
@@ -53,7 +53,7 @@ async fn went_on(store: &Subject, name: &str, first: &Run) -> CaseResult {
 
 async fn a_sleeping_thread_continues_when_due(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
@@ -64,7 +64,7 @@ async fn one_of_several_workers_continues(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let mut workers = Vec::new();
     for _ in 0..4 {
-        workers.push(RunningWorker::start(&store, &counts, LEASE)?);
+        workers.push(BackgroundWorker::start(&store, &counts, LEASE)?);
     }
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
@@ -79,18 +79,18 @@ async fn one_of_several_workers_continues(store: Subject) -> CaseResult {
 
 async fn a_thread_continues_later_if_no_worker_ran_when_due(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     went_on(&store, "t", &first).await?;
     working.stop().await
 }
 
 async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait").await?;
     let (graph, id) = (desk(&counts)?.erase(|_| Ok(())), Uuid::new_v4());
     for expected in [true, false] {
@@ -121,7 +121,7 @@ async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> CaseResult {
 
 async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
@@ -129,7 +129,7 @@ async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult 
     // A signal in time is received.
     store.remove_thread("t").await?;
     let idle = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &idle, LEASE)?;
+    let working = BackgroundWorker::start(&store, &idle, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let graph = desk(&idle)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
@@ -142,12 +142,12 @@ async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult 
 /// No worker runs at the time, and the worker that takes the default is killed before it commits.
 async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, SHORT)?;
+    let working = BackgroundWorker::start(&store, &counts, SHORT)?;
     second_went_on(&counts, 1).await?;
     working.kill().await;
     // Too late: the time has passed.
@@ -158,7 +158,7 @@ async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) ->
         .await
         .map_err(ContractViolation::unexpected)?;
     counts.hangs_after.store(false, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await
@@ -166,7 +166,7 @@ async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) ->
 
 async fn an_unexpected_signal_adds_no_run(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     asleep(&store, "t", "wait").await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
@@ -178,7 +178,7 @@ async fn an_unexpected_signal_adds_no_run(store: Subject) -> CaseResult {
 
 async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep longer").await?;
     working.stop().await?;
     // A manually added run that continues when the time has come.
@@ -186,7 +186,7 @@ async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
     own.request.input = json!(null);
     let own = store.create_run(own).await?;
     sleep(LONGER).await;
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let own = wait_until_ended(&store, own.id).await?;
     same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
     sleep(Duration::from_millis(100)).await;

@@ -8,7 +8,7 @@ use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatu
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::desk::{LEASE, NodeCounts, RunningWorker, doing, log, second_began};
+use super::desk::{BackgroundWorker, LEASE, NodeCounts, doing, log, second_began};
 use super::kit::{CaseResult, add, cases, events, holds, is, new, same, some, strategy, thread, wait_until_ended};
 
 cases!(super::Case, "work":
@@ -23,7 +23,7 @@ cases!(super::Case, "work":
 );
 
 async fn a_run_ends_with_its_values(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
@@ -39,7 +39,7 @@ async fn a_run_ends_with_its_values(store: Subject) -> CaseResult {
 }
 
 async fn a_question_is_answered_by_the_next_run(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let asks = wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     same("the run", &asks.status, &RunStatus::Success)?;
     let row = thread(&store, "t").await?;
@@ -59,7 +59,7 @@ async fn a_question_is_answered_by_the_next_run(store: Subject) -> CaseResult {
 }
 
 async fn a_failed_run_reports_its_error(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     for what in ["fail", "panic"] {
         let failed = wait_until_ended(&store, store.create_run(doing(what, what)).await?.id).await?;
         same("the run", &failed.status, &RunStatus::Error)?;
@@ -77,7 +77,7 @@ async fn a_failed_run_reports_its_error(store: Subject) -> CaseResult {
 }
 
 async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> CaseResult {
-    let working = RunningWorker::start(&store, &Arc::default(), LEASE)?;
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let requests = [
         Request::input(json!({ "lgo": [] })),
         Request::input(json!(7)),
@@ -104,7 +104,7 @@ async fn several_workers_do_each_run_once(store: Subject) -> CaseResult {
     for number in 0..40 {
         made.push(add(&store, &format!("t{}", number % 7)).await?.id);
     }
-    let working = [0, 1, 2].map(|_| RunningWorker::start(&store, &counts, LEASE));
+    let working = [0, 1, 2].map(|_| BackgroundWorker::start(&store, &counts, LEASE));
     for id in made {
         same("the run", &wait_until_ended(&store, id).await?.status, &RunStatus::Success)?;
     }
@@ -120,7 +120,7 @@ async fn several_workers_do_each_run_once(store: Subject) -> CaseResult {
 async fn a_run_that_is_cancelled_stops(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     second_began(&counts, 1).await?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
@@ -138,7 +138,7 @@ async fn a_run_that_is_cancelled_stops(store: Subject) -> CaseResult {
 
 async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let before = thread(&store, "t").await?.values;
     counts.hangs.store(true, Ordering::SeqCst);
@@ -157,7 +157,7 @@ async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> Cas
 async fn a_run_that_takes_too_long_ends(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = RunningWorker::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let mut slow = doing("t", "");
     slow.request.timeout_ms = Some(100);
     let slow = wait_until_ended(&store, store.create_run(slow).await?.id).await?;
