@@ -5,7 +5,7 @@
 //! `cargo run --features mcp --example mcp`: a scripted model plays the agent's part, so no key is needed.
 
 use hier::checkpoint::MemorySaver;
-use hier::mcp::{Client, Question, Server};
+use hier::mcp::{McpClient, McpQuestion, McpServer};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn book(state: &Trip, run: &Run) -> hier::Result<TripUpdate> {
 
 struct Office {
     base: BaseContext,
-    travel: Client,
+    travel: McpClient,
 }
 
 impl AsRef<BaseContext> for Office {
@@ -55,11 +55,11 @@ graph! {
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     if std::env::args().any(|arg| arg == "--serve") {
-        return Ok(Server::new().graph("book_trip", BookTrip::compile(), ()).serve_stdio().await?);
+        return Ok(McpServer::new().graph("book_trip", BookTrip::compile(), ()).serve_stdio().await?);
     }
     // The child gets nothing of this process's environment.
     let program = std::env::current_exe()?;
-    let travel = Client::stdio("travel", program.display().to_string()).arg("--serve").build()?;
+    let travel = McpClient::stdio("travel", program.display().to_string()).arg("--serve").build()?;
     let model = ScriptedModel::new([
         Message::call("book_trip", json!({"place": "Rome"})),
         Message::assistant("Your trip is booked."),
@@ -70,7 +70,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     let asked = assistant.invoke(Message::user("Book me a trip to Rome.")).config(thread()).context(office()).await?;
     let Outcome::Interrupted(asked) = asked else { return Err("nobody was asked".into()) };
-    let question: Question = asked.questions[0].parse()?;
+    let question: McpQuestion = asked.questions[0].parse()?;
     println!("{} asks: {}", question.server, question.message);
 
     // Here a person may think for a week: the call is not made again.

@@ -1,50 +1,50 @@
-//! What can go wrong with a server.
+//! Errors of MCP clients and servers.
 
 use std::time::Duration;
 
 use hier_core::NodeError;
 use rmcp::ServiceError;
 
-/// Why a server cannot be used, or a server cannot serve.
+/// An error of an MCP client or server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// The options do not fit together.
-    #[error("the MCP server `{server}` cannot be used like this: {reason}")]
+    /// The options are invalid.
+    #[error("invalid options for the MCP server `{server}`: {reason}")]
     Options {
         /// The server.
         server: String,
-        /// What is wrong with them.
+        /// The problem.
         reason: String,
     },
-    /// There is no connection.
+    /// The connection could not be established.
     #[error("the MCP server `{server}` cannot be reached: {reason}")]
     Connect {
         /// The server.
         server: String,
-        /// Why.
+        /// The problem.
         reason: String,
     },
-    /// The connection ended before the answer came: what was asked may have been done, or not.
+    /// The connection ended before the answer arrived. The server may have executed the request or not.
     #[error(
-        "the MCP server `{server}` ended during `{request}`: it may have been done or not, and is not repeated{said}"
+        "the MCP server `{server}` disconnected during `{request}`: it may have executed the request, which is not repeated{stderr}"
     )]
     Ended {
         /// The server.
         server: String,
-        /// What was asked.
+        /// The request.
         request: String,
-        /// What the server wrote to its standard error at last.
-        said: String,
+        /// The last output on the server's standard error.
+        stderr: String,
     },
-    /// No answer came in time.
+    /// The answer did not arrive in time.
     #[error("the MCP server `{server}` did not answer `{request}` within {} ms", after.as_millis())]
     Timeout {
         /// The server.
         server: String,
-        /// What was asked.
+        /// The request.
         request: String,
-        /// The time that it had.
+        /// The time limit.
         after: Duration,
     },
     /// The server answered with an error.
@@ -52,31 +52,36 @@ pub enum McpError {
     Refused {
         /// The server.
         server: String,
-        /// What was asked.
+        /// The request.
         request: String,
-        /// The code of JSON-RPC.
+        /// The JSON-RPC error code.
         code: i32,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The answer is none that the protocol knows here.
-    #[error("the MCP server `{server}` answered `{request}` with what cannot be used: {reason}")]
+    /// The answer is invalid.
+    #[error("invalid answer of the MCP server `{server}` to `{request}`: {reason}")]
     BadAnswer {
         /// The server.
         server: String,
-        /// What was asked.
+        /// The request.
         request: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// A server of one's own could not serve.
+    /// The server could not be started.
     #[error("the MCP server cannot serve: {0}")]
     Serve(String),
 }
 
 impl McpError {
-    /// What became of a request that has no result.
-    pub(crate) fn of(error: ServiceError, server: &str, request: &str, said: impl FnOnce() -> String) -> Self {
+    /// Converts the error of a request. `stderr` returns the server's last output.
+    pub(crate) fn from_service_error(
+        error: ServiceError,
+        server: &str,
+        request: &str,
+        stderr: impl FnOnce() -> String,
+    ) -> Self {
         let (server, request) = (server.to_owned(), clean(request));
         match error {
             ServiceError::McpError(error) => {
@@ -84,17 +89,17 @@ impl McpError {
             }
             ServiceError::Timeout { timeout } => Self::Timeout { server, request, after: timeout },
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
-                Self::Ended { server, request, said: said() }
+                Self::Ended { server, request, stderr: stderr() }
             }
-            // The connection may be gone, or only this request: it is not known whether it was read.
+            // The connection may be gone, or only this request. Whether the server has read it is unknown.
             ServiceError::TransportSend(error) => {
-                Self::Ended { server, request, said: clean(&format!(" ({}){}", error.error, said())) }
+                Self::Ended { server, request, stderr: clean(&format!(" ({}){}", error.error, stderr())) }
             }
             other => Self::BadAnswer { server, request, reason: clean(&other.to_string()) },
         }
     }
 
-    /// Whether the same may go well later, and nothing can have been done.
+    /// Returns true if a later attempt may succeed and the server has executed nothing.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Connect { .. })
     }
@@ -105,15 +110,16 @@ impl McpError {
     }
 }
 
-/// The longest text of a server that an error repeats, in characters.
+/// The maximum length of a server's text in an error, in characters.
 const LONGEST: usize = 4_000;
 
-/// A text of a server for errors and logs: without control characters, which a terminal would obey, and not too long.
+/// Prepares a server's text for errors and logs: limits its length, and escapes control characters, which a terminal
+/// would interpret.
 pub(crate) fn clean(text: &str) -> String {
     shortened(text, LONGEST)
 }
 
-/// The text without control characters, and with this many characters at the most.
+/// Escapes control characters, and limits the number of characters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(most));
     for (count, letter) in text.chars().enumerate() {

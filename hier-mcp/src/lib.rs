@@ -1,12 +1,12 @@
-//! The Model Context Protocol for hier: the tools of MCP servers in agents ([`Client`]), and graphs as tools of an MCP server
-//! ([`Server`]).
+//! The Model Context Protocol for hier: the tools of MCP servers in agents ([`McpClient`]), and graphs as the tools of
+//! an MCP server ([`McpServer`]).
 //!
-//! Both speak the protocol of 2026-07-28, in which a request stands for itself, and the older ones, which begin with `initialize`.
+//! Both support the stateless protocol of 2026-07-28, and the older protocols, which start with `initialize`.
 
 mod client;
 mod error;
 mod server;
 
-pub use client::{Client, ClientBuilder, Prompt, PromptArgument, Protocol, Question, Resource};
+pub use client::{McpClient, McpClientBuilder, McpPrompt, McpQuestion, McpResource, PromptArgument, Protocol};
 pub use error::McpError;
-pub use server::{SealKey, Server};
+pub use server::{McpServer, SealKey};

@@ -1,26 +1,26 @@
-//! What stands in a model's text: `provider:name`, or a URL with the model's name behind `#`.
+//! Parses the text that names a model: `provider:name`, or a URL with the model's name after `#`.
 
 use crate::error::ParseModelError;
-use crate::secret::shown;
+use crate::secret::redacted_url;
 
-/// Where a model is, in the dialect of one of a list.
-pub(crate) enum Address<'a, D> {
+/// The address of a model. `D` is the dialect, or the embedding API.
+pub(crate) enum ModelAddress<'a, D> {
     Provider(D, &'a str),
-    /// The dialect, if it is said.
+    /// The dialect, if the text names one.
     Url(Option<D>, &'a str, &'a str),
 }
 
-/// Reads a model's text. The dialects are listed by the names that they have there.
+/// Parses a model's text. `dialects` maps their names to the dialects.
 pub(crate) fn parse<'a, D: Copy>(
     text: &'a str,
     dialects: &[(&'static str, D)],
-) -> Result<Address<'a, D>, ParseModelError> {
-    let wrong = |reason: String| ParseModelError { text: shown(text), reason };
+) -> Result<ModelAddress<'a, D>, ParseModelError> {
+    let error = |reason: String| ParseModelError { text: redacted_url(text), reason };
     let find = |name: &str| {
         let known = dialects.iter().find(|(known, _)| *known == name).map(|(_, dialect)| *dialect);
         known.ok_or_else(|| {
             let hint = hier_spec::did_you_mean(name, dialects.iter().map(|(known, _)| *known));
-            wrong(format!("the provider `{name}` is not known{hint}"))
+            error(format!("unknown provider `{name}`{hint}"))
         })
     };
     if let Some((scheme, _)) = text.split_once("://") {
@@ -29,25 +29,25 @@ pub(crate) fn parse<'a, D: Copy>(
             None => (None, text),
         };
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(wrong("an address begins with `http://` or `https://`".to_owned()));
+            return Err(error("a URL must start with `http://` or `https://`".to_owned()));
         }
         let (url, name) = url.split_once('#').unwrap_or((url, "default"));
         if name.is_empty() {
-            return Err(wrong("behind `#` stands the model's name".to_owned()));
+            return Err(error("add the model's name after `#`".to_owned()));
         }
-        return Ok(Address::Url(dialect, url, name));
+        return Ok(ModelAddress::Url(dialect, url, name));
     }
     let Some((provider, name)) = text.split_once(':') else {
-        return Err(wrong("it needs its provider: `openai:gpt-4o`, `anthropic:…`, `ollama:…`, or a URL".to_owned()));
+        return Err(error("no provider: write `openai:gpt-4o`, `anthropic:…`, `ollama:…`, or a URL".to_owned()));
     };
     let dialect = find(provider)?;
     if name.is_empty() {
-        return Err(wrong(format!("behind `{provider}:` stands the model's name")));
+        return Err(error(format!("add the model's name after `{provider}:`")));
     }
-    Ok(Address::Provider(dialect, name))
+    Ok(ModelAddress::Provider(dialect, name))
 }
 
-/// An address with a path behind it, in front of its query. The path may have a query of its own.
+/// Appends a path to a URL, in front of its query. The path may have a query of its own.
 pub(crate) fn join(url: &str, path: &str) -> String {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let (path, more) = path.split_once('?').unwrap_or((path, ""));

@@ -1,9 +1,9 @@
-//! A conversation as any provider takes it: instructions first, each call with an id of its own and a name that fits, and
-//! each call followed by its result.
+//! A conversation in the form that every provider accepts. Instructions come first, each call has a unique id and a
+//! valid name, and each call is followed by its result.
 //!
-//! Providers refuse a conversation in which a tool call has no result, or a result no call, and they refuse it again each
-//! time it is sent: what cannot be sent is therefore mended here, for the provider only. What models thought is sent back
-//! to its maker; to everybody else it means nothing, and is left out.
+//! Providers refuse a conversation in which a tool call has no result or a result has no call, and they refuse it again
+//! on each later request. Such gaps are therefore filled here, in the request only. Thoughts are sent back only to the
+//! provider that made them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,173 +13,169 @@ use serde_json::Value;
 
 use crate::media::sendable;
 
-/// The result that is sent for a call without one.
+/// The result sent for a call without one.
 const OPEN: &str = "No result: this call was not made, or has not ended.";
-/// What a conversation begins with where no user says anything first, for providers that want that.
+/// The first user message for providers that require one, if the conversation starts differently.
 pub(crate) const BEGINNING: &str = "Begin.";
-/// The name that stands for one which no provider takes.
+/// The replacement for a tool name that providers refuse.
 const UNKNOWN: &str = "unknown_tool";
-/// The longest name that providers take, in bytes.
+/// The longest tool name or call id that providers accept, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// The fields of what is kept as it came: a block of Anthropic's, an item of OpenAI's, a part of Gemini's.
+/// The fields in which provider-specific parts are kept: Anthropic's blocks, OpenAI's items, Gemini's parts.
 const OPAQUE: [&str; 3] = ["block", "item", "part"];
 
-/// A conversation, ready to be written down in a dialect.
-pub(crate) struct Conversation<'a> {
-    /// What the model is told to be, each text once.
+pub(crate) struct WireConversation<'a> {
+    /// The system messages, without duplicates.
     pub(crate) system: Vec<String>,
-    pub(crate) turns: Vec<Turn<'a>>,
+    pub(crate) turns: Vec<ConversationTurn<'a>>,
 }
 
-/// What one side says.
-pub(crate) enum Turn<'a> {
+pub(crate) enum ConversationTurn<'a> {
     User(Cow<'a, Content>),
-    Model(Said<'a>),
+    Model(ModelTurn<'a>),
 }
 
-/// What the model said, with the results of what it called.
-pub(crate) struct Said<'a> {
-    /// What it thought before it said or called anything, if it was the model that is asked now.
+/// A message of the model, with the results of its calls.
+pub(crate) struct ModelTurn<'a> {
+    /// The model's thoughts before its text, if the model asked now made them.
     pub(crate) thoughts: Vec<&'a Reasoning>,
-    /// Whether no user has said anything since.
+    /// True if no user message follows.
     pub(crate) current: bool,
-    /// The text; none if it is blank, which providers refuse.
+    /// `None` for blank text, which providers refuse.
     pub(crate) text: Option<String>,
-    pub(crate) calls: Vec<Call<'a>>,
+    pub(crate) calls: Vec<AnsweredCall<'a>>,
 }
 
-/// A part of what the model thought and said.
-pub(crate) enum Word<'a> {
+/// A part of a message of the model, in the order in which it was produced.
+pub(crate) enum Segment<'a> {
     Thought(&'a Reasoning),
-    Said(&'a str),
+    Text(&'a str),
 }
 
-impl Said<'_> {
-    /// Whether the model that is asked now thought before it said or called this.
+impl ModelTurn<'_> {
     pub(crate) fn has_thoughts(&self) -> bool {
         self.all_thoughts().next().is_some()
     }
 
-    /// What it thought and said before its calls, in the order in which it did.
-    pub(crate) fn words(&self) -> Vec<Word<'_>> {
+    /// Returns the thoughts and texts that precede the calls, in their order.
+    pub(crate) fn segments(&self) -> Vec<Segment<'_>> {
         let text = self.text.as_deref().unwrap_or_default();
-        let mut words = Vec::with_capacity(self.thoughts.len() + 1);
-        let mut said = 0;
+        let mut segments = Vec::with_capacity(self.thoughts.len() + 1);
+        let mut start = 0;
         for &thought in &self.thoughts {
-            // Somebody may have changed the text since.
-            if let Some(before) = text.get(said..thought.offset) {
-                words.push(Word::Said(before));
-                said = thought.offset;
+            // The text may have been edited since, so the offset may be invalid.
+            if let Some(before) = text.get(start..thought.offset) {
+                segments.push(Segment::Text(before));
+                start = thought.offset;
             }
-            words.push(Word::Thought(thought));
+            segments.push(Segment::Thought(thought));
         }
-        words.push(Word::Said(&text[said..]));
+        segments.push(Segment::Text(&text[start..]));
         // Providers refuse blank texts.
-        words.retain(|word| !matches!(word, Word::Said(text) if text.trim().is_empty()));
-        words
+        segments.retain(|segment| !matches!(segment, Segment::Text(text) if text.trim().is_empty()));
+        segments
     }
 
-    /// What it thought before it said anything, and before each call.
+    /// Returns the thoughts before the text and before each call.
     pub(crate) fn all_thoughts(&self) -> impl Iterator<Item = &Reasoning> {
         let of_calls = self.calls.iter().flat_map(|call| &call.thoughts);
         self.thoughts.iter().chain(of_calls).copied()
     }
 }
 
-/// A call, with its result.
-pub(crate) struct Call<'a> {
-    /// What led to it, if it was the model that is asked now.
+/// A tool call with its result.
+pub(crate) struct AnsweredCall<'a> {
+    /// The thoughts that led to the call, if the model asked now made them.
     pub(crate) thoughts: Vec<&'a Reasoning>,
-    /// Different from the ids of all other calls of the conversation.
+    /// Unique in the conversation.
     pub(crate) id: String,
     pub(crate) name: &'a str,
-    /// An object, also where the model gave none.
+    /// Always an object.
     pub(crate) args: Cow<'a, Value>,
     pub(crate) result: Cow<'a, Content>,
     pub(crate) failed: bool,
 }
 
-impl<'a> Conversation<'a> {
-    /// The conversation of a request, for this maker of thoughts.
+impl<'a> WireConversation<'a> {
+    /// Builds the conversation of a request. `maker` identifies the model that receives it.
     pub(crate) fn new(request: &'a ChatRequest, maker: &str) -> Self {
         let list: Vec<&Message> = request.messages.iter().collect();
         let mut conversation = Self { system: Vec::new(), turns: Vec::with_capacity(list.len()) };
-        let mut results = Results { list: &list, taken: vec![false; list.len()], ids: HashSet::new() };
+        let mut results = ResultMatcher { list: &list, used: vec![false; list.len()], ids: HashSet::new() };
         for (place, message) in list.iter().enumerate() {
             match &message.body {
-                Body::System { content } => conversation.instruct(content.text()),
-                Body::User { content } => conversation.turns.push(Turn::User(sendable(content))),
+                Body::System { content } => conversation.add_instructions(content.text()),
+                Body::User { content } => conversation.turns.push(ConversationTurn::User(sendable(content))),
                 Body::Assistant { content, calls, reasoning, .. } => {
                     let own: Vec<&Reasoning> = reasoning.iter().filter(|thought| thought.maker == maker).collect();
-                    let calls = calls.iter().map(|call| results.complete(place, call, &own)).collect();
+                    let calls = calls.iter().map(|call| results.pair(place, call, &own)).collect();
                     let thoughts = own.into_iter().filter(|thought| thought.call.is_none()).collect();
-                    conversation.say(content.text(), calls, thoughts);
+                    conversation.add_model_turn(content.text(), calls, thoughts);
                 }
-                Body::Tool { content, .. } if !results.taken[place] => {
-                    let told = format!("The result of a tool call: {}", content.text());
-                    conversation.turns.push(Turn::User(Cow::Owned(Content::Text(told))));
+                Body::Tool { content, .. } if !results.used[place] => {
+                    let text = format!("The result of a tool call: {}", content.text());
+                    conversation.turns.push(ConversationTurn::User(Cow::Owned(Content::Text(text))));
                 }
                 _ => {}
             }
         }
-        let turns = conversation.turns.iter_mut().rev().take_while(|turn| matches!(turn, Turn::Model(_)));
+        let turns = conversation.turns.iter_mut().rev().take_while(|turn| matches!(turn, ConversationTurn::Model(_)));
         for turn in turns {
-            if let Turn::Model(said) = turn {
-                said.current = true;
+            if let ConversationTurn::Model(turn) = turn {
+                turn.current = true;
             }
         }
         conversation
     }
 
-    /// Whether it begins with what a user says, which some providers want.
     pub(crate) fn begins_with_user(&self) -> bool {
-        matches!(self.turns.first(), Some(Turn::User(_)))
+        matches!(self.turns.first(), Some(ConversationTurn::User(_)))
     }
 
-    fn instruct(&mut self, text: String) {
+    fn add_instructions(&mut self, text: String) {
         if !text.trim().is_empty() && !self.system.contains(&text) {
             self.system.push(text);
         }
     }
 
     /// Adds a message of the model. Providers refuse an empty message unless it has a provider-specific part.
-    fn say(&mut self, text: String, calls: Vec<Call<'a>>, thoughts: Vec<&'a Reasoning>) {
+    fn add_model_turn(&mut self, text: String, calls: Vec<AnsweredCall<'a>>, thoughts: Vec<&'a Reasoning>) {
         let text = Some(text).filter(|text| !text.trim().is_empty());
         let has_opaque = || thoughts.iter().any(|thought| OPAQUE.iter().any(|part| thought.data.get(part).is_some()));
         if text.is_some() || !calls.is_empty() || has_opaque() {
-            self.turns.push(Turn::Model(Said { thoughts, current: false, text, calls }));
+            self.turns.push(ConversationTurn::Model(ModelTurn { thoughts, current: false, text, calls }));
         }
     }
 }
 
-/// Finds the results of calls, and ids that nothing else has.
-struct Results<'a, 'l> {
+/// Pairs calls with their results, and gives each call a unique id.
+struct ResultMatcher<'a, 'l> {
     list: &'l [&'a Message],
-    taken: Vec<bool>,
+    used: Vec<bool>,
     ids: HashSet<String>,
 }
 
-impl<'a> Results<'a, '_> {
-    /// The call with the first result behind it that no other call has.
-    fn complete(&mut self, place: usize, call: &'a ToolCall, thoughts: &[&'a Reasoning]) -> Call<'a> {
-        let answers = |at: &usize| !self.taken[*at] && self.list[*at].tool_call_id() == Some(&*call.id);
+impl<'a> ResultMatcher<'a, '_> {
+    /// Pairs a call with the first later result of the same id that belongs to no other call.
+    fn pair(&mut self, place: usize, call: &'a ToolCall, thoughts: &[&'a Reasoning]) -> AnsweredCall<'a> {
+        let answers = |at: &usize| !self.used[*at] && self.list[*at].tool_call_id() == Some(&*call.id);
         let result = (place + 1..self.list.len()).find(answers);
         let (result, failed) = match result.map(|at| (at, &self.list[at].body)) {
             Some((at, Body::Tool { content, status, .. })) => {
-                self.taken[at] = true;
+                self.used[at] = true;
                 (sendable(content), *status == ToolStatus::Error)
             }
             _ => (Cow::Owned(Content::Text(OPEN.to_owned())), false),
         };
-        let id = self.own_id(&call.id);
+        let id = self.unique_id(&call.id);
         let name = if is_name(&call.name) { &*call.name } else { UNKNOWN };
         let args = if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
         let thoughts = thoughts.iter().copied().filter(|thought| thought.call.as_ref() == Some(&call.id)).collect();
-        Call { thoughts, id, name, args, result, failed }
+        AnsweredCall { thoughts, id, name, args, result, failed }
     }
 
-    fn own_id(&mut self, id: &str) -> String {
+    fn unique_id(&mut self, id: &str) -> String {
         let mut own = if is_name(id) { id.to_owned() } else { String::new() };
         let mut number = self.ids.len();
         while own.is_empty() || self.ids.contains(&own) {
@@ -191,7 +187,7 @@ impl<'a> Results<'a, '_> {
     }
 }
 
-/// Whether all providers take this as a name or an id.
+/// Returns true if all providers accept the text as a name or an id.
 fn is_name(text: &str) -> bool {
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'-';
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(fits)

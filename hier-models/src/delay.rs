@@ -1,4 +1,4 @@
-//! The delay before the next attempt, as the headers of an answer ask for it.
+//! Parses the delay before the next attempt that the headers of a response ask for.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,13 +6,13 @@ use reqwest::header::HeaderMap;
 
 /// Suffixes of the `x-ratelimit-reset-*` headers. The empty suffix is the overall limit.
 const LIMITS: [&str; 4] = ["-requests", "-tokens", "-input-tokens", ""];
-/// Numbers from here on are times since 1970, in seconds, and from the second on in milliseconds.
+/// Larger numbers are Unix times in seconds, and from `EPOCH_MILLIS` on in milliseconds.
 const EPOCH_SECONDS: f64 = 1e9;
 const EPOCH_MILLIS: f64 = 1e12;
 
-/// Returns the delay that a server asks for: `retry-after-ms`, `retry-after` (seconds or a date), or the reset of a limit
-/// of which nothing remains.
-pub(crate) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+/// Returns the requested delay: `retry-after-ms`, `retry-after` (seconds or a date), or the reset of an exhausted
+/// limit.
+pub(crate) fn requested_delay(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let millis = || seconds(text("retry-after-ms")?.parse::<f64>().ok()? / 1_000.0);
     let after = || {
@@ -23,25 +23,25 @@ pub(crate) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let reset = |limit: &str| {
         let remaining = text(&format!("x-ratelimit-remaining{limit}")).and_then(|left| left.parse::<f64>().ok());
         let reset = text(&format!("x-ratelimit-reset{limit}"))?;
-        if remaining.is_some_and(|left| left > 0.0) { None } else { moment(reset, now) }
+        if remaining.is_some_and(|left| left > 0.0) { None } else { parse_reset(reset, now) }
     };
     millis().or_else(after).or_else(|| LIMITS.iter().filter_map(|limit| reset(limit)).max())
 }
 
-/// A delay (`7.66`, `6m0s`, `120ms`), or a time since 1970.
-fn moment(text: &str, now: SystemTime) -> Option<Duration> {
+/// Parses a delay (`7.66`, `6m0s`, `120ms`) or a Unix time.
+fn parse_reset(text: &str, now: SystemTime) -> Option<Duration> {
     match text.parse::<f64>() {
         Ok(at) if at >= EPOCH_SECONDS => {
             let at = if at >= EPOCH_MILLIS { at / 1_000.0 } else { at };
             Some(until(UNIX_EPOCH.checked_add(seconds(at)?)?, now))
         }
         Ok(delay) => seconds(delay),
-        Err(_) => units(text),
+        Err(_) => parse_units(text),
     }
 }
 
-/// A delay in units: `1d2h6m0.5s`, `120ms`.
-fn units(text: &str) -> Option<Duration> {
+/// Parses a delay with units: `1d2h6m0.5s`, `120ms`.
+fn parse_units(text: &str) -> Option<Duration> {
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
         let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
@@ -76,13 +76,13 @@ mod tests {
 
     use super::*;
 
-    /// Headers, and the seconds that they ask to wait.
-    type Case<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
+    /// Headers, and the expected delay in seconds.
+    type DelayCase<'a> = (&'a [(&'a str, &'a str)], Option<f64>);
 
     #[test]
-    fn delays_in_all_forms() {
+    fn delay_headers_are_parsed() {
         let now = UNIX_EPOCH + Duration::from_hours(500_000);
-        let cases: &[Case<'_>] = &[
+        let cases: &[DelayCase<'_>] = &[
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", " 0.5 ")], Some(0.5)),
             (&[("retry-after", "Fri, 15 Jan 2027 08:00:05 GMT")], Some(5.0)),
@@ -113,7 +113,7 @@ mod tests {
                 (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
             };
             let map: HeaderMap = headers.iter().map(pair).collect();
-            assert_eq!(of(&map, now).map(|delay| delay.as_secs_f64()), *expected, "{headers:?}");
+            assert_eq!(requested_delay(&map, now).map(|delay| delay.as_secs_f64()), *expected, "{headers:?}");
         }
     }
 }

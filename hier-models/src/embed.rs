@@ -1,23 +1,21 @@
-//! Models that turn texts into vectors, for searching a store by meaning.
+//! Embedding models, which turn texts into vectors for semantic search.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use hier_agents::ModelError;
 use hier_core::async_trait;
-use hier_core::graph::Retry;
 use hier_core::store::{Embedder, StoreError};
 use serde_json::{Value, json};
 
-use crate::address::{self, Address};
-use crate::error::{Failure, ParseModelError};
-use crate::secret::shown;
-use crate::server::{Key, Server};
-use crate::{attempt, transport, wire};
+use crate::address::{self, ModelAddress};
+use crate::error::{ModelFailure, ParseModelError};
+use crate::secret::redacted_url;
+use crate::server::{ApiKey, ModelServer};
+use crate::{retry, transport, wire};
 
-/// A model behind an HTTP server that turns texts into vectors: the embedder of a store. Clones share the same model.
+/// An embedding model behind an HTTP server: the embedder of a store. Clones share the model.
 ///
 /// ```
 /// use hier_core::store::{MemoryStore, StoreOptions};
@@ -31,175 +29,161 @@ use crate::{attempt, transport, wire};
 /// # }
 /// ```
 ///
-/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several requests, one
-/// after the other. If a text is longer than the model can read, only its beginning counts.
+/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several
+/// requests, one after the other. If a text is longer than the model can read, only its beginning counts.
 #[derive(Clone)]
-pub struct Embeddings(Arc<Inner>);
+pub struct Embeddings(Arc<EmbeddingEndpoint>);
 
 #[derive(Clone)]
-struct Inner {
-    api: Api,
-    server: Server,
+struct EmbeddingEndpoint {
+    api: EmbeddingApi,
+    server: ModelServer,
     dimensions: Option<u32>,
-    /// The most texts of a request.
-    batch: usize,
+    /// The maximum number of texts per request.
+    batch_size: usize,
 }
 
-/// What servers are asked for vectors like.
+/// The APIs of embedding models.
 #[derive(Clone, Copy)]
-enum Api {
+enum EmbeddingApi {
     OpenAi,
     Ollama,
     Gemini,
 }
 
-/// All, by their names.
-const ALL: [(&str, Api); 3] = [("openai", Api::OpenAi), ("ollama", Api::Ollama), ("gemini", Api::Gemini)];
+const EMBEDDING_APIS: [(&str, EmbeddingApi); 3] =
+    [("openai", EmbeddingApi::OpenAi), ("ollama", EmbeddingApi::Ollama), ("gemini", EmbeddingApi::Gemini)];
 
-/// What texts are for: some models make a difference.
+/// The use of the texts. Some models embed queries differently.
 #[derive(Clone, Copy)]
-enum Purpose {
+enum EmbeddingPurpose {
     Item,
     Query,
 }
 
 impl Embeddings {
-    /// A model of OpenAI (`text-embedding-3-small`). The key is in `OPENAI_API_KEY`, unless [given](Self::key).
+    /// Creates a handle to a model of OpenAI, such as `text-embedding-3-small`. The key defaults to `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
-        Self::of(Api::OpenAi, name.into())
+        Self::of_provider(EmbeddingApi::OpenAi, name.into())
     }
 
-    /// A model of an Ollama server, which is at `http://localhost:11434` unless [said otherwise](Self::url).
+    /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
-        Self::of(Api::Ollama, name.into())
+        Self::of_provider(EmbeddingApi::Ollama, name.into())
     }
 
-    /// A model of Google's Gemini (`gemini-embedding-001`). The key is in `GEMINI_API_KEY`, unless [given](Self::key).
+    /// Creates a handle to a model of Gemini, such as `gemini-embedding-001`. The key defaults to `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
-        Self::of(Api::Gemini, name.into())
+        Self::of_provider(EmbeddingApi::Gemini, name.into())
     }
 
-    /// A model of a server that speaks like OpenAI's, at this address (`http://localhost:8080/v1`). It is sent no key
-    /// unless one is [given](Self::key).
+    /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. No key is sent
+    /// unless [`key`](Self::key) sets one.
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
-        Self::make(Api::OpenAi, name.into(), url.into(), Key::None)
+        Self::make(EmbeddingApi::OpenAi, name.into(), url.into(), ApiKey::None)
     }
 
-    /// The model that a text names: `openai:text-embedding-3-small`, `gemini:…`, `ollama:nomic-embed-text`, or the URL of a
-    /// server that speaks like OpenAI's, with the model's name behind `#`; with the dialect before it
-    /// (`ollama+http://…`) if it speaks otherwise.
+    /// Parses `provider:name` or `URL#name`.
+    ///
+    /// The providers are `openai`, `gemini` and `ollama`, as in `openai:text-embedding-3-small`. A URL names an
+    /// OpenAI-compatible server. If the server has another API, put the provider in front: `ollama+http://…`. A URL is
+    /// sent no key unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
-        Ok(match address::parse(text, &ALL)? {
-            Address::Provider(api, name) => Self::of(api, name.to_owned()),
-            Address::Url(api, url, name) => {
-                Self::make(api.unwrap_or(Api::OpenAi), name.to_owned(), url.to_owned(), Key::None)
+        Ok(match address::parse(text, &EMBEDDING_APIS)? {
+            ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),
+            ModelAddress::Url(api, url, name) => {
+                Self::make(api.unwrap_or(EmbeddingApi::OpenAi), name.to_owned(), url.to_owned(), ApiKey::None)
             }
         })
     }
 
-    fn of(api: Api, name: String) -> Self {
+    fn of_provider(api: EmbeddingApi, name: String) -> Self {
         let wire = api.wire();
-        Self::make(api, name, wire.url().to_owned(), Key::in_variable(wire.key_variable()))
+        Self::make(api, name, wire.info().url.to_owned(), ApiKey::in_variable(wire.info().key_variable))
     }
 
-    fn make(api: Api, name: String, url: String, key: Key) -> Self {
-        Self(Arc::new(Inner { api, server: Server::new(name, url, key), dimensions: None, batch: api.most() }))
+    fn make(api: EmbeddingApi, name: String, url: String, key: ApiKey) -> Self {
+        Self(Arc::new(EmbeddingEndpoint {
+            api,
+            server: ModelServer::new(name, url, key),
+            dimensions: None,
+            batch_size: api.batch_size(),
+        }))
     }
 
-    fn with(mut self, set: impl FnOnce(&mut Server)) -> Self {
+    fn with(mut self, set: impl FnOnce(&mut ModelServer)) -> Self {
         Arc::make_mut(&mut self.0).server.set(set);
         self
     }
 
-    /// The same model with this key. White space around it is dropped.
-    #[must_use]
-    pub fn key(self, key: impl Into<String>) -> Self {
-        self.with(|server| server.key = Key::new(&key.into()))
-    }
+    crate::server::server_settings!();
 
-    /// The same model at another address. It is spoken to in the same way; a server that redirects is an error.
-    #[must_use]
-    pub fn url(self, url: impl Into<String>) -> Self {
-        self.with(|server| server.url = url.into())
-    }
-
-    /// The same model, tried this often (3 times unless said), only where another attempt may help.
-    #[must_use]
-    pub fn retry(self, retry: impl Into<Retry>) -> Self {
-        self.with(|server| server.retry = retry.into())
-    }
-
-    /// The same model, whose answers may take this long each (10 minutes unless said).
-    #[must_use]
-    pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|server| server.timeout = timeout)
-    }
-
-    /// The same model, with vectors of this length: for models that can shorten theirs. A store that has vectors of another
-    /// length does not find by the new ones.
+    /// Sets the length of the vectors, for models that can shorten theirs. A search ignores stored vectors of another
+    /// length.
     #[must_use]
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         Arc::make_mut(&mut self.0).dimensions = Some(dimensions);
         self
     }
 
-    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses that many, it is sent
-    /// half as many.
+    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini.
+    ///
+    /// If a server refuses a batch, the client halves it.
     #[must_use]
-    pub fn batch(mut self, texts: usize) -> Self {
-        Arc::make_mut(&mut self.0).batch = texts.max(1);
+    pub fn batch_size(mut self, texts: usize) -> Self {
+        Arc::make_mut(&mut self.0).batch_size = texts.max(1);
         self
     }
 
-    async fn vectors(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, StoreError> {
+    async fn vectors(&self, texts: &[String], purpose: EmbeddingPurpose) -> Result<Vec<Vec<f32>>, StoreError> {
         let blank = texts.iter().position(|text| text.trim().is_empty());
         if let Some(place) = blank {
-            let reason = "it is blank: leave it out".to_owned();
+            let reason = "it is blank: remove it".to_owned();
             return Err(StoreError::EmbeddingOf { place, reason });
         }
-        let (mut vectors, mut most) = (Vec::with_capacity(texts.len()), self.0.batch);
-        // True once the server has taken a text: what it refuses then, it refuses because of the texts.
+        let (mut vectors, mut batch_size) = (Vec::with_capacity(texts.len()), self.0.batch_size);
+        // True once the server has accepted a text. Later refusals then concern the texts.
         let mut takes_texts = false;
         while vectors.len() < texts.len() {
             let place = vectors.len();
             let rest = &texts[place..];
-            let part = &rest[..fitting(rest, most)];
-            match self.attempt(part, purpose).await {
+            let part = &rest[..count_fitting(rest, batch_size)];
+            match self.request_vectors(part, purpose).await {
                 Ok(more) => {
                     takes_texts = true;
                     vectors.extend(more);
                 }
-                Err(refusal) if !refusal.is_of_texts => return Err(StoreError::Embedding(refusal.error.to_string())),
+                Err(refusal) if !refusal.is_of_texts => return Err(refusal.into_store_error()),
                 Err(refusal) if !takes_texts && !matches!(refusal.error, ModelError::TooLong { .. }) => {
-                    // Some servers answer 400 to everything that is wrong, such as a key.
-                    if self.attempt(&[HARMLESS.to_owned()], purpose).await.is_err() {
-                        return Err(StoreError::Embedding(refusal.error.to_string()));
+                    // Some servers answer 400 to every problem, including a wrong key.
+                    if self.request_vectors(&[HARMLESS.to_owned()], purpose).await.is_err() {
+                        return Err(refusal.into_store_error());
                     }
                     takes_texts = true;
                 }
-                Err(_) if part.len() > 1 => most = part.len() / 2,
-                Err(refusal) => vectors.push(self.cut(&part[0], purpose, place, refusal.error).await?),
+                Err(_) if part.len() > 1 => batch_size = part.len() / 2,
+                Err(refusal) => vectors.push(self.embed_beginning(&part[0], purpose, place, refusal.error).await?),
             }
         }
         Ok(vectors)
     }
 
-    /// The vector of the beginning of a text that is too long: as much of it as the model reads.
-    async fn cut(
+    /// Embeds the beginning of a text that is too long: as much of it as the model can read.
+    async fn embed_beginning(
         &self,
         text: &str,
-        purpose: Purpose,
+        purpose: EmbeddingPurpose,
         place: usize,
         mut error: ModelError,
     ) -> Result<Vec<f32>, StoreError> {
         let mut length = text.len();
         while length > SHORTEST && matches!(error, ModelError::TooLong { .. }) {
-            length = floor(text, length / 2);
-            match self.attempt(&[text[..length].to_owned()], purpose).await {
+            length = text.floor_char_boundary(length / 2);
+            match self.request_vectors(&[text[..length].to_owned()], purpose).await {
                 Ok(mut vectors) => {
                     let (model, place, bytes) = (&self.0.server.name, place + 1, text.len());
-                    tracing::warn!(model, place, bytes, length, "a text was cut to be embedded");
-                    return vectors.pop().ok_or_else(|| StoreError::Embedding("there is no vector".to_owned()));
+                    tracing::warn!(model, place, bytes, length, "truncated a text that is too long to embed");
+                    return vectors.pop().ok_or_else(|| StoreError::Embedding("the answer has no vector".to_owned()));
                 }
                 Err(refusal) => error = refusal.error,
             }
@@ -207,71 +191,69 @@ impl Embeddings {
         Err(StoreError::EmbeddingOf { place, reason: error.to_string() })
     }
 
-    async fn attempt(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, Refusal> {
+    async fn request_vectors(&self, texts: &[String], purpose: EmbeddingPurpose) -> Result<Vec<Vec<f32>>, Refusal> {
         let is_of_texts = AtomicBool::new(false);
-        let ask = || async {
-            let vectors = self.0.ask(texts, purpose).await;
+        let request = || async {
+            let vectors = self.0.request_once(texts, purpose).await;
             let status = vectors.as_ref().err().and_then(|failure| failure.status);
             let is_size = status.is_some_and(|status| [400, 413, 422].contains(&status.as_u16()));
             is_of_texts.store(is_size, Ordering::Relaxed);
             vectors
         };
-        let vectors = attempt::attempts(&self.0.server, ask).await;
+        let vectors = retry::with_retries(&self.0.server, request).await;
         vectors.map_err(|error| Refusal { error, is_of_texts: is_of_texts.into_inner() })
     }
 }
 
-/// The most bytes of the texts of a request. A token has a byte at least, and OpenAI takes 300,000 tokens.
+/// The maximum size of the texts of a request, in bytes. A token has at least one byte, and OpenAI accepts 300,000
+/// tokens.
 const LARGEST: usize = 300_000;
-/// A text that every server takes. If it is refused, the request is at fault and not its texts.
+/// A text that every server accepts. If it is refused, the cause is the request and not its texts.
 const HARMLESS: &str = "text";
-/// A text of this many bytes is not cut any further.
+/// Texts of this many bytes are not truncated further.
 const SHORTEST: usize = 64;
 
-/// Returns how many of these texts fit into one request, at most `most`.
-fn fitting(texts: &[String], most: usize) -> usize {
+/// Returns how many of these texts fit into one request, at most `batch_size`.
+fn count_fitting(texts: &[String], batch_size: usize) -> usize {
     let mut bytes = 0_usize;
     let fits = |text: &&String| {
         bytes = bytes.saturating_add(text.len());
         bytes <= LARGEST
     };
-    texts.iter().take(most).take_while(fits).count().max(1)
-}
-
-/// The greatest place up to this one at which a letter begins.
-fn floor(text: &str, mut place: usize) -> usize {
-    while !text.is_char_boundary(place) {
-        place -= 1;
-    }
-    place
+    texts.iter().take(batch_size).take_while(fits).count().max(1)
 }
 
 struct Refusal {
     error: ModelError,
-    /// The server may have refused the texts: their number, or one of them.
+    /// True if the server may have refused the texts: their number, or one of them.
     is_of_texts: bool,
 }
 
-impl Inner {
-    /// Asks, once.
-    async fn ask(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, Failure> {
+impl Refusal {
+    fn into_store_error(self) -> StoreError {
+        StoreError::Embedding(self.error.to_string())
+    }
+}
+
+impl EmbeddingEndpoint {
+    async fn request_once(&self, texts: &[String], purpose: EmbeddingPurpose) -> Result<Vec<Vec<f32>>, ModelFailure> {
         let Self { api, server, dimensions, .. } = self;
         let body = api.body(&server.name, texts, *dimensions, purpose);
         let answer = server.send(&api.path(&server.name), |key| api.wire().headers(&server.name, key), &body).await?;
-        let answer = transport::json(answer, server.timeout).await?;
-        wire::no_error(&answer)?;
-        let vectors = api.read(&answer).ok_or_else(|| Failure::bad_answer("it has no vectors where they stand"))?;
+        let answer = transport::read_json(answer, server.timeout).await?;
+        wire::check_no_error(&answer)?;
+        let vectors = api.read(&answer).ok_or_else(|| ModelFailure::bad_answer("no vectors found in the answer"))?;
         if vectors.len() != texts.len() {
-            let reason = format!("it has {} vectors for {} texts", vectors.len(), texts.len());
-            return Err(Failure::bad_answer(reason));
+            let reason = format!("the answer has {} vectors for {} texts", vectors.len(), texts.len());
+            return Err(ModelFailure::bad_answer(reason));
         }
         Ok(vectors)
     }
 }
 
-impl Api {
-    /// The dialect of the same provider: where it is, its key and its headers.
-    fn wire(self) -> &'static dyn wire::Wire {
+impl EmbeddingApi {
+    /// The chat dialect of the same provider, which knows its URL, key and headers.
+    fn wire(self) -> &'static dyn wire::Dialect {
         match self {
             Self::OpenAi => wire::OPENAI,
             Self::Ollama => wire::OLLAMA,
@@ -279,8 +261,8 @@ impl Api {
         }
     }
 
-    /// The most texts of a request: what providers take, and what leaves the answer small.
-    fn most(self) -> usize {
+    /// The default number of texts per request: what providers accept, and what keeps answers small.
+    fn batch_size(self) -> usize {
         match self {
             Self::OpenAi | Self::Ollama => 256,
             Self::Gemini => 100,
@@ -295,19 +277,19 @@ impl Api {
         }
     }
 
-    fn body(self, model: &str, texts: &[String], dimensions: Option<u32>, purpose: Purpose) -> Value {
-        let (mut body, length) = match self {
-            Self::OpenAi => (json!({ "model": model, "input": texts, "encoding_format": "float" }), "dimensions"),
-            Self::Ollama => (json!({ "model": model, "input": texts }), "dimensions"),
+    fn body(self, model: &str, texts: &[String], dimensions: Option<u32>, purpose: EmbeddingPurpose) -> Value {
+        let mut body = match self {
+            Self::OpenAi => json!({ "model": model, "input": texts, "encoding_format": "float" }),
+            Self::Ollama => json!({ "model": model, "input": texts }),
             Self::Gemini => return gemini(model, texts, dimensions, purpose),
         };
         if let Some(dimensions) = dimensions {
-            body[length] = json!(dimensions);
+            body["dimensions"] = json!(dimensions);
         }
         body
     }
 
-    /// The vectors of an answer, in the order of the texts.
+    /// Returns the vectors of an answer, in the order of the texts.
     fn read(self, answer: &Value) -> Option<Vec<Vec<f32>>> {
         let list = |field: &str| answer.get(field)?.as_array();
         let vector = |value: &Value| serde_json::from_value::<Vec<f32>>(value.clone()).ok();
@@ -328,10 +310,10 @@ impl Api {
     }
 }
 
-fn gemini(model: &str, texts: &[String], dimensions: Option<u32>, purpose: Purpose) -> Value {
+fn gemini(model: &str, texts: &[String], dimensions: Option<u32>, purpose: EmbeddingPurpose) -> Value {
     let purpose = match purpose {
-        Purpose::Item => "RETRIEVAL_DOCUMENT",
-        Purpose::Query => "RETRIEVAL_QUERY",
+        EmbeddingPurpose::Item => "RETRIEVAL_DOCUMENT",
+        EmbeddingPurpose::Query => "RETRIEVAL_QUERY",
     };
     let request = |text: &String| {
         let content = json!({ "parts": [{ "text": text }] });
@@ -347,22 +329,22 @@ fn gemini(model: &str, texts: &[String], dimensions: Option<u32>, purpose: Purpo
 #[async_trait]
 impl Embedder for Embeddings {
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
-        self.vectors(&texts, Purpose::Item).await
+        self.vectors(&texts, EmbeddingPurpose::Item).await
     }
 
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
-        let mut vectors = self.vectors(&[text], Purpose::Query).await?;
-        vectors.pop().ok_or_else(|| StoreError::Embedding("there is no vector for the query".to_owned()))
+        let mut vectors = self.vectors(&[text], EmbeddingPurpose::Query).await?;
+        vectors.pop().ok_or_else(|| StoreError::Embedding("the answer has no vector for the query".to_owned()))
     }
 }
 
 impl fmt::Debug for Embeddings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { api, server, .. } = &*self.0;
+        let EmbeddingEndpoint { api, server, .. } = &*self.0;
         f.debug_struct("Embeddings")
-            .field("provider", &api.wire().provider())
+            .field("provider", &api.wire().info().provider)
             .field("name", &server.name)
-            .field("url", &shown(&server.url))
+            .field("url", &redacted_url(&server.url))
             .finish_non_exhaustive()
     }
 }

@@ -1,95 +1,98 @@
-//! A chat model of a server: how it is asked, and its answer read.
+//! A chat model of a server: sends requests and reads answers.
 
 use std::borrow::Cow;
 
 use hier_agents::{ChatRequest, ChatResponse, Message, ModelError};
 use reqwest::Response;
 
-use crate::attempt::Attempts;
-use crate::draft::Draft;
-use crate::error::Failure;
-use crate::refused;
-use crate::server::Server;
+use crate::draft::AnswerDraft;
+use crate::error::ModelFailure;
+use crate::refused_files;
+use crate::retry::AttemptCounter;
+use crate::server::ModelServer;
 use crate::transport;
-use crate::wire::{self, Asked, Wire};
+use crate::wire::{self, Dialect, WireRequest};
 
-/// A chat model of a server, with the dialect in which it is spoken to.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
-    pub(crate) wire: &'static dyn Wire,
-    pub(crate) server: Server,
+pub(crate) struct ChatEndpoint {
+    pub(crate) wire: &'static dyn Dialect,
+    pub(crate) server: ModelServer,
 }
 
-impl Endpoint {
-    /// Who makes this model's thoughts.
+impl ChatEndpoint {
+    /// The maker of this model's thoughts.
     pub(crate) fn maker(&self) -> String {
         wire::maker(self.wire, &self.server.url)
     }
 
-    /// Sends a request. If the server refuses a file in it, sends it once more without the file.
-    pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, Failure> {
+    /// Sends a request. If the server refuses a file in it, sends the request once more without the file.
+    pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, ModelFailure> {
         let (model, maker) = (&*self.server.name, self.maker());
-        let mut body = wire::request(self.wire, &Asked { model, maker: &maker, request, streamed })?;
-        let path = self.wire.endpoint(model, streamed);
+        let mut body = wire::request(self.wire, &WireRequest { model, maker: &maker, request, streamed })?;
+        let path = self.wire.path(model, streamed);
         let headers = |key: Option<&str>| self.wire.headers(model, key);
         let failure = match self.server.send(&path, headers, &body).await {
-            Err(failure) if refused::is_about_a_file(&failure) => failure,
+            Err(failure) if refused_files::is_about_a_file(&failure) => failure,
             sent => return sent,
         };
-        let count = refused::leave_out(&mut body, &failure.reason);
+        let count = refused_files::replace_files(&mut body, &failure.reason);
         if count == 0 {
             return Err(failure);
         }
-        // Without the error: a provider may repeat what it was sent, and no layer has redacted it here.
-        tracing::warn!(model, count, "a model refused files and is asked once more without them");
+        // Logs no error text: a provider may quote the request, which no layer has redacted here.
+        tracing::warn!(model, count, "a model refused files: retrying without them");
         self.server.send(&path, headers, &body).await
     }
 
-    /// Reads a whole answer.
-    pub(crate) async fn read(&self, request: &ChatRequest, answer: Response) -> Result<ChatResponse, Failure> {
-        let mut draft = Draft::new(request, self.maker(), false);
+    /// Reads a complete answer, and continues it if the provider pauses.
+    pub(crate) async fn read_answer(
+        &self,
+        request: &ChatRequest,
+        answer: Response,
+    ) -> Result<ChatResponse, ModelFailure> {
+        let mut draft = AnswerDraft::new(request, self.maker(), false);
         let mut answer = answer;
         loop {
-            let whole = transport::json(answer, self.server.timeout).await?;
-            self.wire.whole(&mut draft, &whole)?;
+            let whole = transport::read_json(answer, self.server.timeout).await?;
+            self.wire.read_answer(&mut draft, &whole)?;
             if !draft.is_paused() {
-                return draft.answer(request);
+                return draft.into_answer(request);
             }
-            answer = self.send(&Self::continued(request, draft.go_on()), false).await?;
+            answer = self.send(&Self::with_message(request, draft.resume()), false).await?;
         }
     }
 
-    /// The request that goes on with an answer of which there is this.
-    pub(crate) fn continued(request: &ChatRequest, so_far: Message) -> ChatRequest {
-        let mut continued = request.clone();
-        continued.messages = request.messages.iter().cloned().chain([so_far]).collect();
-        continued
+    /// Appends a message to the request, such as the partial answer to continue.
+    pub(crate) fn with_message(request: &ChatRequest, so_far: Message) -> ChatRequest {
+        let mut with_message = request.clone();
+        with_message.messages = request.messages.iter().cloned().chain([so_far]).collect();
+        with_message
     }
 
-    /// The request with a message for the model about its last attempt.
-    pub(crate) fn hinted<'a>(request: &'a ChatRequest, hint: Option<&str>) -> Cow<'a, ChatRequest> {
+    /// Adds a message for the model about its last attempt.
+    pub(crate) fn with_hint<'a>(request: &'a ChatRequest, hint: Option<&str>) -> Cow<'a, ChatRequest> {
         match hint {
             None => Cow::Borrowed(request),
-            Some(hint) => Cow::Owned(Self::continued(request, Message::user(hint))),
+            Some(hint) => Cow::Owned(Self::with_message(request, Message::user(hint))),
         }
     }
 
-    /// Answers, with as many attempts as the server's settings allow.
+    /// Answers a request, with the configured number of attempts.
     pub(crate) async fn answer(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let mut attempts = Attempts::new(&self.server);
+        let mut attempts = AttemptCounter::new(&self.server);
         let mut hint = None;
         loop {
-            let failure = match self.answer_once(&Self::hinted(request, hint.as_deref())).await {
+            let failure = match self.answer_once(&Self::with_hint(request, hint.as_deref())).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
             hint.clone_from(&failure.hint);
-            attempts.after(&self.server, failure).await?;
+            attempts.wait_or_fail(&self.server, failure).await?;
         }
     }
 
-    async fn answer_once(&self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
+    async fn answer_once(&self, request: &ChatRequest) -> Result<ChatResponse, ModelFailure> {
         let answer = self.send(request, false).await?;
-        self.read(request, answer).await
+        self.read_answer(request, answer).await
     }
 }

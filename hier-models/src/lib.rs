@@ -1,4 +1,4 @@
-//! Models for agents of hier: OpenAI, Anthropic, Gemini, Ollama, and every server that speaks like one of them.
+//! Chat and embedding models of OpenAI, Anthropic, Gemini, Ollama and compatible servers.
 //!
 //! ```no_run
 //! use hier_agents::{ChatModel, ChatRequest, Message};
@@ -13,12 +13,11 @@
 //! # }
 //! ```
 //!
-//! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It tries again what may pass (a busy or
-//! unreachable server), reports the rest as [`ModelError`](hier_agents::ModelError), and keeps its key to itself:
-//! neither `Debug` nor an error nor a log line has it.
+//! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It retries temporary failures, such as a busy
+//! or unreachable server, and reports all others as [`ModelError`](hier_agents::ModelError). Its key never appears in
+//! `Debug` output, errors or logs.
 
 mod address;
-mod attempt;
 mod conversation;
 mod delay;
 mod draft;
@@ -27,10 +26,11 @@ mod endpoint;
 mod error;
 mod media;
 mod model;
-mod pieces;
-mod refused;
+mod refused_files;
+mod retry;
 mod secret;
 mod server;
+mod streaming;
 mod transport;
 mod wire;
 

@@ -1,45 +1,43 @@
-//! Texts, images and files of what is said, as providers take them.
+//! Texts, images and files of messages.
 
 use std::borrow::Cow;
 
 use hier_agents::{Content, Part};
 
-/// A part of what is said.
-pub(crate) enum Piece<'a> {
+/// A part of a message.
+pub(crate) enum ContentPart<'a> {
     Text(&'a str),
     Media(Media<'a>),
 }
 
-/// An image or a file.
 pub(crate) struct Media<'a> {
     pub(crate) is_image: bool,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     pub(crate) mime: &'a str,
     pub(crate) name: Option<&'a str>,
-    /// Where it is: its address, also if that has the bytes themselves.
+    /// The URL. For inline content this is the `data:` URL.
     pub(crate) url: &'a str,
-    /// Its bytes, if the address has them.
+    /// The bytes of a `data:` URL.
     pub(crate) base64: Option<&'a str>,
 }
 
 impl<'a> Media<'a> {
     fn new(is_image: bool, url: &'a str, name: Option<&'a str>, media_type: Option<&'a str>) -> Self {
         let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-        let told = data.map_or("", |(told, _)| told);
-        // Parameters of a media type (`text/plain;charset=utf-8`) are not a part of it.
-        let told = told.split(';').next().unwrap_or_default();
-        let media_type = media_type.unwrap_or(told);
+        let stated = data.map_or("", |(stated, _)| stated);
+        // Parameters (`text/plain;charset=utf-8`) are not part of the media type.
+        let stated = stated.split(';').next().unwrap_or_default();
+        let media_type = media_type.unwrap_or(stated);
         Self { is_image, mime: media_type, name, url, base64: data.map(|(_, base64)| base64) }
     }
 
-    /// The text that stands in its place for a provider that does not take it.
-    pub(crate) fn left_out(&self, why: &str) -> String {
-        // Without the name, which is the user's.
-        tracing::warn!(media_type = self.mime, why, "a file of a conversation was left out of a request");
-        format!("[{} is left out: {why}]", self.kind())
+    /// Returns the text that replaces the file for a provider that does not accept it.
+    pub(crate) fn omission_note(&self, why: &str) -> String {
+        // Without the file name, which the user chose.
+        tracing::warn!(media_type = self.mime, why, "omitted a file of the conversation from a request");
+        format!("[{} is omitted: {why}]", self.kind())
     }
 
-    /// What it is, for errors.
     pub(crate) fn kind(&self) -> String {
         let kind = if self.is_image { "an image" } else { "a file" };
         match (self.name, self.mime) {
@@ -50,7 +48,7 @@ impl<'a> Media<'a> {
     }
 }
 
-/// Content whose blocks are texts, images and files. In place of a block that is none of these stands a note for the model.
+/// Returns content of texts, images and files only. A note for the model replaces any other block.
 pub(crate) fn sendable(content: &Content) -> Cow<'_, Content> {
     let Content::Parts(parts) = content else { return Cow::Borrowed(content) };
     if !parts.iter().any(|part| matches!(part, Part::Block(_))) {
@@ -67,31 +65,29 @@ pub(crate) fn sendable(content: &Content) -> Cow<'_, Content> {
     Cow::Owned(Content::parts(parts.iter().map(part)))
 }
 
-/// The parts of what is said.
-pub(crate) fn pieces(content: &Content) -> Vec<Piece<'_>> {
+pub(crate) fn content_parts(content: &Content) -> Vec<ContentPart<'_>> {
     let parts = match content {
-        Content::Text(text) => return vec![Piece::Text(text)],
+        Content::Text(text) => return vec![ContentPart::Text(text)],
         Content::Parts(parts) => parts,
     };
-    parts.iter().filter_map(piece).collect()
+    parts.iter().filter_map(content_part).collect()
 }
 
-fn piece(part: &Part) -> Option<Piece<'_>> {
+fn content_part(part: &Part) -> Option<ContentPart<'_>> {
     match part {
-        Part::Text { text } => Some(Piece::Text(text)),
-        Part::Image { url } => Some(Piece::Media(Media::new(true, url, None, None))),
+        Part::Text { text } => Some(ContentPart::Text(text)),
+        Part::Image { url } => Some(ContentPart::Media(Media::new(true, url, None, None))),
         Part::File { url, name, media_type } => {
-            Some(Piece::Media(Media::new(false, url, name.as_deref(), media_type.as_deref())))
+            Some(ContentPart::Media(Media::new(false, url, name.as_deref(), media_type.as_deref())))
         }
         _ => None,
     }
 }
 
-/// The images and files of what is said.
-pub(crate) fn media(content: &Content) -> Vec<Media<'_>> {
-    let media = |piece| match piece {
-        Piece::Media(media) => Some(media),
-        Piece::Text(_) => None,
+pub(crate) fn media_parts(content: &Content) -> Vec<Media<'_>> {
+    let media = |part| match part {
+        ContentPart::Media(media) => Some(media),
+        ContentPart::Text(_) => None,
     };
-    pieces(content).into_iter().filter_map(media).collect()
+    content_parts(content).into_iter().filter_map(media).collect()
 }

@@ -1,4 +1,4 @@
-//! A model behind an HTTP server.
+//! The chat model.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use hier_agents::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, OutputSpec};
 use hier_core::async_trait;
-use hier_core::graph::Retry;
 
-use crate::address::{self, Address};
-use crate::endpoint::Endpoint;
+use crate::address::{self, ModelAddress};
+use crate::endpoint::ChatEndpoint;
 use crate::error::ParseModelError;
-use crate::pieces;
-use crate::secret::shown;
-use crate::server::{Key, Server};
-use crate::wire::{self, Wire};
+use crate::secret::redacted_url;
+use crate::server::{ApiKey, ModelServer};
+use crate::streaming;
+use crate::wire::{self, Dialect};
 
-/// A model behind an HTTP server. A clone is another handle to the same.
+/// A chat model behind an HTTP server. Clones share the model.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,117 +26,103 @@ use crate::wire::{self, Wire};
 /// assert_eq!(model.name(), "smollm2");
 /// ```
 #[derive(Clone)]
-pub struct Model(Arc<Endpoint>);
+pub struct Model(Arc<ChatEndpoint>);
 
 impl Model {
-    /// A model of OpenAI. The key is in `OPENAI_API_KEY`, unless [given](Self::key).
+    /// Creates a handle to a model of OpenAI. The key defaults to `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
-        Self::of(wire::OPENAI, name.into())
+        Self::of_provider(wire::OPENAI, name.into())
     }
 
-    /// A model of Anthropic. The key is in `ANTHROPIC_API_KEY`, unless [given](Self::key).
+    /// Creates a handle to a model of Anthropic. The key defaults to `ANTHROPIC_API_KEY`.
     pub fn anthropic(name: impl Into<String>) -> Self {
-        Self::of(wire::ANTHROPIC, name.into())
+        Self::of_provider(wire::ANTHROPIC, name.into())
     }
 
-    /// A model of an Ollama server, which is at `http://localhost:11434` unless [said otherwise](Self::url).
+    /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
-        Self::of(wire::OLLAMA, name.into())
+        Self::of_provider(wire::OLLAMA, name.into())
     }
 
-    /// A model of a server that speaks like OpenAI's, at this address (`http://localhost:8080/v1`): llama.cpp, vLLM, LM
-    /// Studio and many providers. It is sent no key unless one is [given](Self::key).
+    /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`.
+    ///
+    /// llama.cpp, vLLM, LM Studio and many providers offer this API. No key is sent unless [`key`](Self::key) sets one.
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
-        Self::make(wire::OPENAI, name.into(), url.into(), Key::None)
+        Self::make(wire::OPENAI, name.into(), url.into(), ApiKey::None)
     }
 
-    /// A model of Google's Gemini. The key is in `GEMINI_API_KEY`, unless [given](Self::key).
+    /// Creates a handle to a model of Google's Gemini. The key defaults to `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
-        Self::of(wire::GEMINI, name.into())
+        Self::of_provider(wire::GEMINI, name.into())
     }
 
-    /// A model of OpenAI, asked by way of its responses, which keep what a model thought between its calls. The key is in
-    /// `OPENAI_API_KEY`, unless [given](Self::key). Nothing is stored there.
+    /// Creates a handle to a model of OpenAI that uses the responses API. The key defaults to `OPENAI_API_KEY`.
+    ///
+    /// This API keeps the model's thoughts between its calls. They are sent back encrypted, and OpenAI stores nothing.
     pub fn responses(name: impl Into<String>) -> Self {
-        Self::of(wire::RESPONSES, name.into())
+        Self::of_provider(wire::RESPONSES, name.into())
     }
 
-    /// The model that a text names: `openai:gpt-4o`, `responses:gpt-5`, `anthropic:claude-sonnet-4-5`, `gemini:…`,
-    /// `ollama:qwen3`, or the URL of a server that speaks like OpenAI's, with the model's name behind `#`
-    /// (`http://localhost:8080/v1#smollm2`; without it, `default`). A server that speaks otherwise has the dialect before
-    /// it: `responses+https://…`, `anthropic+http://…`. A URL is sent no key unless one is [given](Self::key).
+    /// Parses `provider:name` or `URL#name`.
+    ///
+    /// The providers are `openai`, `responses`, `anthropic`, `gemini` and `ollama`, as in
+    /// `anthropic:claude-sonnet-4-5`. A URL names an OpenAI-compatible server, as in
+    /// `http://localhost:8080/v1#smollm2`. The name after `#` defaults to `default`. If the server has another API, put
+    /// the provider in front: `responses+https://…`. A URL is sent no key unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
-        let dialects = wire::ALL.map(|wire| (wire.name(), wire));
+        let dialects = wire::ALL.map(|wire| (wire.info().name, wire));
         Ok(match address::parse(text, &dialects)? {
-            Address::Provider(wire, name) => Self::of(wire, name.to_owned()),
-            Address::Url(wire, url, name) => {
-                Self::make(wire.unwrap_or(wire::OPENAI), name.to_owned(), url.to_owned(), Key::None)
+            ModelAddress::Provider(wire, name) => Self::of_provider(wire, name.to_owned()),
+            ModelAddress::Url(wire, url, name) => {
+                Self::make(wire.unwrap_or(wire::OPENAI), name.to_owned(), url.to_owned(), ApiKey::None)
             }
         })
     }
 
-    fn of(wire: &'static dyn Wire, name: String) -> Self {
-        let model = Self::make(wire, name, wire.url().to_owned(), Key::in_variable(wire.key_variable()));
+    fn of_provider(wire: &'static dyn Dialect, name: String) -> Self {
+        let info = wire.info();
+        let model = Self::make(wire, name, info.url.to_owned(), ApiKey::in_variable(info.key_variable));
         model.with(|server| server.is_provider = true)
     }
 
-    fn make(wire: &'static dyn Wire, name: String, url: String, key: Key) -> Self {
-        Self(Arc::new(Endpoint { wire, server: Server::new(name, url, key) }))
+    fn make(wire: &'static dyn Dialect, name: String, url: String, key: ApiKey) -> Self {
+        Self(Arc::new(ChatEndpoint { wire, server: ModelServer::new(name, url, key) }))
     }
 
-    fn with(mut self, set: impl FnOnce(&mut Server)) -> Self {
+    fn with(mut self, set: impl FnOnce(&mut ModelServer)) -> Self {
         Arc::make_mut(&mut self.0).server.set(set);
         self
     }
 
-    /// The same model with this key. White space around it is dropped.
-    #[must_use]
-    pub fn key(self, key: impl Into<String>) -> Self {
-        self.with(|server| server.key = Key::new(&key.into()))
-    }
+    crate::server::server_settings!();
 
-    /// The same model at another address: that of a proxy, for instance. It is spoken to in the same way. The key and the
-    /// conversation go to this address only: a server that redirects is an error.
-    #[must_use]
-    pub fn url(self, url: impl Into<String>) -> Self {
-        self.with(|server| server.url = url.into())
-    }
-
-    /// The same model, tried this often (3 times unless said): only where another attempt may help, which is when the
-    /// server cannot be reached, is too busy (429), or fails itself (5xx).
-    #[must_use]
-    pub fn retry(self, retry: impl Into<Retry>) -> Self {
-        self.with(|server| server.retry = retry.into())
-    }
-
-    /// The same model, of which it is known how many tokens it reads and writes at once
-    /// ([`ChatModel::context_tokens`]). Those of OpenAI, Anthropic and Gemini say it themselves; of a server of one's own it is set
-    /// there (`--ctx-size`, `num_ctx`).
+    /// Sets the context size in tokens ([`ChatModel::context_tokens`]).
+    ///
+    /// Defaults to the known sizes of the models of OpenAI, Anthropic and Gemini. For your own server, use the server's
+    /// setting, such as `--ctx-size` or `num_ctx`.
     #[must_use]
     pub fn with_context_tokens(self, tokens: u64) -> Self {
         self.with(|server| server.context_tokens = Some(tokens))
     }
 
-    /// Sets whether the model obeys the schema of an answer even when it may call tools. Defaults to true for OpenAI from `gpt-4o` on,
-    /// for Anthropic from 4.5 on, and for Gemini from 3 on. Defaults to false for Ollama and custom [addresses](Self::at), since such
-    /// servers accept either tools or a schema. If it is false, an agent with `answer:` offers the model a tool for the answer.
+    /// Sets whether the model obeys the schema of an answer even when it may call tools.
+    ///
+    /// Defaults to true for OpenAI from `gpt-4o` on, for Anthropic from 4.5 on, and for Gemini from 3 on. Defaults to
+    /// false for Ollama and for [URLs](Self::at), since such servers accept either tools or a schema. If it is false,
+    /// an agent with `answer:` offers the model a tool for the answer.
     #[must_use]
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
     }
 
-    /// Sets the time limit of a complete answer, including its stream. Defaults to 10 minutes.
+    /// Sets the time after which a silent stream is aborted. Defaults to 2 minutes.
+    ///
+    /// Only data counts, not comments or pings. If a stream stalls before it has sent text or a call, the request is
+    /// retried as often as [`retry`](Self::retry) allows. A model that thinks longer without streaming its thoughts
+    /// needs a longer limit.
     #[must_use]
-    pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|server| server.timeout = timeout)
-    }
-
-    /// Sets the time after which a silent stream is aborted. Defaults to 2 minutes. Only data counts, not comments or pings. If a stream
-    /// stalls before it has sent text or a call, the request is retried as often as [`retry`](Self::retry) allows. A model that thinks
-    /// for longer without sending its thoughts needs a longer limit.
-    #[must_use]
-    pub fn idle(self, idle: Duration) -> Self {
-        self.with(|server| server.idle = idle)
+    pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
+        self.with(|server| server.idle_timeout = idle_timeout)
     }
 }
 
@@ -148,17 +133,17 @@ impl ChatModel for Model {
     }
 
     fn provider(&self) -> &str {
-        self.0.wire.provider()
+        self.0.wire.info().provider
     }
 
     fn native_output(&self, shape: &OutputSpec) -> bool {
-        let Endpoint { wire, server } = &*self.0;
-        let keeps = server.native_output.unwrap_or_else(|| server.is_provider && wire.keeps_to_schemas(&server.name));
-        keeps && wire.takes(&shape.schema)
+        let ChatEndpoint { wire, server } = &*self.0;
+        let keeps = server.native_output.unwrap_or_else(|| server.is_provider && wire.obeys_schemas(&server.name));
+        keeps && wire.accepts_schema(&shape.schema)
     }
 
     fn context_tokens(&self) -> Option<u64> {
-        let Endpoint { wire, server } = &*self.0;
+        let ChatEndpoint { wire, server } = &*self.0;
         let known = || wire.context_tokens(&server.name).filter(|_| server.is_provider);
         server.context_tokens.or_else(known)
     }
@@ -168,16 +153,16 @@ impl ChatModel for Model {
     }
 
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        pieces::open(self.0.clone(), request).await
+        streaming::open_stream(self.0.clone(), request).await
     }
 }
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model")
-            .field("provider", &self.0.wire.provider())
+            .field("provider", &self.0.wire.info().provider)
             .field("name", &self.0.server.name)
-            .field("url", &shown(&self.0.server.url))
+            .field("url", &redacted_url(&self.0.server.url))
             .finish_non_exhaustive()
     }
 }

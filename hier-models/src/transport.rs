@@ -1,5 +1,5 @@
-//! The way to a server and back: one request, bounded in bytes and time. Never follows a redirect, which would take the
-//! key and the conversation elsewhere.
+//! HTTP requests, bounded in bytes and time. Redirects are not followed, since they would send the key and the
+//! conversation elsewhere.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,37 +10,36 @@ use reqwest::{Client, Response};
 use serde_json::Value;
 
 use crate::delay;
-use crate::error::Failure;
-use crate::secret::shown;
+use crate::error::ModelFailure;
+use crate::secret::redacted_url;
 
-/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The largest answer, in bytes: the longest that a model writes, many times over.
+/// The maximum size of an answer, in bytes. No model writes that much.
 const LARGEST: usize = 64 << 20;
-/// What is read of an answer that says what went wrong, in bytes.
+/// The maximum size of an error body that is read, in bytes.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// A client. It asks for no compression, so that a small answer cannot become a large one.
-pub(crate) fn client(timeout: Duration) -> Result<Client, reqwest::Error> {
+/// Builds a client. It accepts no compression, so that a small answer cannot expand into a large one.
+pub(crate) fn build_client(timeout: Duration) -> Result<Client, reqwest::Error> {
     let agent = concat!("hier/", env!("CARGO_PKG_VERSION"));
     let client = Client::builder().user_agent(agent).referer(false).redirect(Policy::none());
     client.connect_timeout(CONNECT).timeout(timeout).build()
 }
 
-/// Where a request goes, and with what.
-pub(crate) struct Destination {
+/// The target of a request.
+pub(crate) struct RequestTarget {
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,
-    /// How long the answer may take; told in errors.
+    /// The time limit of the answer, for error texts.
     pub(crate) timeout: Duration,
 }
 
-/// Sends a request, and gives the answer if its status is a success.
-pub(crate) async fn send(client: &Client, to: &Destination, body: &Value) -> Result<Response, Failure> {
+/// Sends a request, and returns the response if its status is a success.
+pub(crate) async fn post_json(client: &Client, to: &RequestTarget, body: &Value) -> Result<Response, ModelFailure> {
     let request = client.post(&to.url).json(body).headers(to.headers.clone());
     let failed = |error: reqwest::Error| {
-        let mut failure = Failure::transport(&error.without_url(), to.timeout);
-        failure.reason = format!("{} ({})", failure.reason, shown(&to.url));
+        let mut failure = ModelFailure::from_transport(&error.without_url(), to.timeout);
+        failure.reason = format!("{} ({})", failure.reason, redacted_url(&to.url));
         failure
     };
     let answer = request.send().await.map_err(failed)?;
@@ -50,55 +49,53 @@ pub(crate) async fn send(client: &Client, to: &Destination, body: &Value) -> Res
     }
     if status.is_redirection() {
         let place = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok()).unwrap_or("another address");
-        let reason = format!("HTTP status {status}: the server has moved to {place}: give that address");
-        return Err(Failure::refused(reason));
+        let reason = format!("HTTP status {status}: the server has moved to {place}: use that URL");
+        return Err(ModelFailure::refused(reason));
     }
-    let wait = delay::of(answer.headers(), SystemTime::now());
-    Err(Failure::status(status, &beginning(answer).await, wait))
+    let wait = delay::requested_delay(answer.headers(), SystemTime::now());
+    Err(ModelFailure::from_status(status, &read_error_body(answer).await, wait))
 }
 
-/// The media type of an answer, without its parameters.
 pub(crate) fn media_type(answer: &Response) -> String {
     let header = answer.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The pieces of a body. An error ends it: of the transport, or where it is too large.
-pub(crate) fn pieces(
+/// Returns the chunks of a body. Fails if the body is too large.
+pub(crate) fn body_chunks(
     answer: Response,
     timeout: Duration,
-) -> impl Stream<Item = Result<bytes::Bytes, Failure>> + Send + 'static {
+) -> impl Stream<Item = Result<bytes::Bytes, ModelFailure>> + Send + 'static {
     let mut read = 0_usize;
-    answer.bytes_stream().map(move |piece| {
-        let piece = piece.map_err(|error| Failure::transport(&error.without_url(), timeout))?;
-        read = read.saturating_add(piece.len());
+    answer.bytes_stream().map(move |chunk| {
+        let chunk = chunk.map_err(|error| ModelFailure::from_transport(&error.without_url(), timeout))?;
+        read = read.saturating_add(chunk.len());
         if read > LARGEST {
-            return Err(Failure::bad_answer(format!("it is longer than {} MB", LARGEST >> 20)));
+            return Err(ModelFailure::bad_answer(format!("the answer is longer than {} MB", LARGEST >> 20)));
         }
-        Ok(piece)
+        Ok(chunk)
     })
 }
 
-/// A whole body, as JSON.
-pub(crate) async fn json(answer: Response, timeout: Duration) -> Result<Value, Failure> {
+pub(crate) async fn read_json(answer: Response, timeout: Duration) -> Result<Value, ModelFailure> {
     let media_type = media_type(&answer);
-    let mut pieces = std::pin::pin!(pieces(answer, timeout));
+    let mut chunks = std::pin::pin!(body_chunks(answer, timeout));
     let mut body = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        body.extend_from_slice(&piece?);
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk?);
     }
     serde_json::from_slice(&body).map_err(|error| {
-        let media_type = if media_type.is_empty() { "no type".to_owned() } else { format!("`{media_type}`") };
-        Failure::bad_answer(format!("it is of {media_type} and no JSON: {error}"))
+        let media_type = if media_type.is_empty() { "no type".to_owned() } else { format!("the type `{media_type}`") };
+        ModelFailure::bad_answer(format!("the answer has {media_type} and is not JSON: {error}"))
     })
 }
 
-/// The beginning of a body, as text: as much as an error may repeat.
-async fn beginning(answer: Response) -> String {
-    let mut pieces = std::pin::pin!(answer.bytes_stream());
+/// Reads as much of an error body as an error may repeat.
+async fn read_error_body(answer: Response) -> String {
+    let mut chunks = std::pin::pin!(answer.bytes_stream());
     let mut body = Vec::new();
-    while let Some(Ok(piece)) = pieces.next().await {
-        body.extend_from_slice(&piece[..piece.len().min(LARGEST_ERROR - body.len())]);
+    while let Some(Ok(chunk)) = chunks.next().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(LARGEST_ERROR - body.len())]);
         if body.len() >= LARGEST_ERROR {
             break;
         }

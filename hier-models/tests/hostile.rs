@@ -1,4 +1,4 @@
-//! Servers that send what no server should: elsewhere, too much, nothing, or something else.
+//! Misbehaving servers: redirects, oversized answers, empty answers and wrong formats.
 
 mod support;
 
@@ -25,9 +25,9 @@ fn in_all_dialects(url: &str) -> [Model; 3] {
         .map(|model| model.key(KEY).retry(quick()))
 }
 
-/// The key and the conversation go to the address that was given, and nowhere else.
+/// The key and the conversation are sent only to the configured URL.
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirects_are_not_followed() {
     for (number, status) in [301, 302, 303, 307, 308].into_iter().enumerate() {
         let other = Server::start([]).await;
         let head = format!(
@@ -46,9 +46,9 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// A body that does not end is given up: an error's at once, an answer's at its limit.
+/// Reading of an endless body stops: immediately for an error, at the limit for an answer.
 #[tokio::test]
-async fn what_a_server_sends_is_bounded() {
+async fn answers_are_bounded_in_bytes() {
     let wrong = "HTTP/1.1 400 x\r\ncontent-type: application/json\r\n\r\n";
     let right = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\n\r\n";
     let server = Server::start([Reply::Endless(wrong, 1 << 30), Reply::Endless(right, 1 << 30)]).await;
@@ -62,16 +62,16 @@ async fn what_a_server_sends_is_bounded() {
     );
 }
 
-/// Nothing is asked for compressed, so that a small answer stays small.
+/// Requests accept no compression, so that a small answer stays small.
 #[tokio::test]
-async fn no_compression_is_asked_for() {
+async fn compression_is_not_requested() {
     let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
     Model::at(&server.url, "m").chat(ask("hello")).await.unwrap();
     assert!(!server.asked()[0].head.to_ascii_lowercase().contains("accept-encoding"), "{}", server.asked()[0].head);
 }
 
 #[tokio::test]
-async fn one_large_event_costs_as_much_as_it_is_long() {
+async fn large_events_are_read_in_linear_time() {
     let text = "x".repeat(8 << 20);
     let event = json!({ "choices": [{ "delta": { "content": text }, "finish_reason": "stop" }] });
     let body = format!("data: {event}\n\ndata: [DONE]\n\n");
@@ -83,9 +83,9 @@ async fn one_large_event_costs_as_much_as_it_is_long() {
     assert_eq!(answer.text().len(), 8 << 20);
 }
 
-/// An answer in which something else stands than an answer is an error, with what the server said.
+/// An answer without a message is an error with the server's text.
 #[tokio::test]
-async fn what_is_no_answer_is_told() {
+async fn invalid_answers_are_reported() {
     let cases = [
         (json!({ "error": { "message": "No credits left", "code": 402 } }), "No credits left"),
         (json!({ "error": "out of memory" }), "out of memory"),
@@ -101,7 +101,7 @@ async fn what_is_no_answer_is_told() {
         let model = Model::at(&server.url, "m").retry(quick());
         let error = model.chat(ask("hello")).await.unwrap_err();
         assert!(error.to_string().contains(told) && !error.is_transient(), "{body}: {error:?}");
-        // The same where a stream was asked for.
+        // In place of a stream, too.
         let Err(error) = model.stream(ask("hello")).await else { panic!("{body} is no answer") };
         assert!(error.to_string().contains(told), "{body}: {error:?}");
         assert_eq!(server.asked().len(), 2, "{body}: asked once each");
@@ -109,7 +109,7 @@ async fn what_is_no_answer_is_told() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_to_a_request_for_a_stream_is_taken() {
+async fn unstreamed_answer_is_accepted() {
     let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
     let stream = Model::at(&server.url, "m").retry(quick()).stream(ask("hello")).await.unwrap();
     let pieces: Vec<_> = stream.map(Result::unwrap).collect().await;
@@ -117,9 +117,9 @@ async fn a_whole_answer_to_a_request_for_a_stream_is_taken() {
     assert!(matches!(&pieces[1], ChatChunk::Done(answer) if answer.finish == Some(FinishReason::Stop)), "{pieces:?}");
 }
 
-/// Ids that are empty or known already are replaced, and what is sent back later is what providers take.
+/// Empty and duplicate call ids are replaced, and the messages that are sent back later are valid.
 #[tokio::test]
-async fn odd_calls_do_not_spoil_the_conversation() {
+async fn invalid_calls_keep_the_conversation_valid() {
     let call =
         |id: &str, name: &str| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } });
     let odd = json!({ "content": null, "tool_calls": [call("", "multi_tool_use.parallel"), call("same", "look"), call("same", "look"), call("old", "look")] });
@@ -148,9 +148,9 @@ async fn odd_calls_do_not_spoil_the_conversation() {
     }
 }
 
-/// Instructions stand first, each once, wherever they stand in the conversation.
+/// System messages are sent first and without duplicates, wherever they occur in the conversation.
 #[tokio::test]
-async fn instructions_stand_first_and_once() {
+async fn instructions_are_first_and_unique() {
     let answers = [
         choice(&json!({ "content": "ok" }), "stop"),
         Reply::Whole(
@@ -177,9 +177,9 @@ async fn instructions_stand_first_and_once() {
     assert_eq!(asked[1].body["system"], "Be kind.");
 }
 
-/// Secrets of the address, in every form in which a server may repeat them.
+/// Secrets of the URL, in every form in which a server may repeat them.
 #[tokio::test]
-async fn secrets_of_the_address_are_not_told() {
+async fn url_secrets_are_redacted() {
     let said = |text: &str| failed(400, "", text);
     let server = Server::start([
         said("the key QUERY SECRET is not known"),
@@ -197,7 +197,7 @@ async fn secrets_of_the_address_are_not_told() {
     assert!(!error.contains("dXNlcjpQQVNTU0VDUkVU"), "{error}");
 }
 
-/// What a terminal would obey is shown, not obeyed.
+/// Control characters are escaped, since a terminal would interpret them.
 #[tokio::test]
 async fn control_characters_of_a_server_are_escaped() {
     let server = Server::start([failed(400, "", "m \u{1b}[31m red \u{202e} back")]).await;
@@ -205,9 +205,9 @@ async fn control_characters_of_a_server_are_escaped() {
     assert!(error.contains("\\u{1b}[31m") && error.contains("\\u{202e}"), "{error}");
 }
 
-/// A conversation that is too long is told apart from what is refused for good, in the words of each provider.
+/// Errors about the length of a conversation are recognized, in the wording of each provider.
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_told_apart() {
+async fn too_long_conversations_are_recognized() {
     let said = [
         json!({ "error": { "message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded" } }),
         json!({ "error": { "message": "Your input exceeds the limit", "code": "context_length_exceeded" } }),
@@ -231,7 +231,7 @@ async fn a_conversation_that_is_too_long_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_sent_is_said_to_be_it() {
+async fn invalid_key_is_reported() {
     let server = Server::start([choice(&json!({ "content": "hi" }), "stop")]).await;
     let error = Model::at(&server.url, "m").key("sk-1\nsk-2").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::Refused { .. }) && error.to_string().contains("key"), "{error:?}");
@@ -240,7 +240,7 @@ async fn a_key_that_cannot_be_sent_is_said_to_be_it() {
 }
 
 #[tokio::test]
-async fn a_limit_of_time_is_named() {
+async fn timeout_error_names_its_limit() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let error = Model::at(url, "m").retry(1).timeout(Duration::from_millis(50)).chat(ask("hello")).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What is told of keys. A program of its own: `tracing` remembers for all threads whether anybody listens.
+//! Redaction of keys. A separate program, because `tracing` caches for all threads if there is a subscriber.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Server, ask, failed, quick};
 
 const KEY: &str = "sk-very-secret-1234";
 
-/// Keeps what is logged.
+/// Collects log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -26,7 +26,7 @@ impl io::Write for Log {
 }
 
 #[tokio::test]
-async fn the_key_is_told_to_nobody_but_the_server() {
+async fn key_is_sent_only_to_the_server() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

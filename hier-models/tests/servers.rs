@@ -1,5 +1,5 @@
-//! Against other people's servers, which `scripts/peers.sh llm` installs and starts: one that answers what is written down, in
-//! five dialects, and llama.cpp with a small real model.
+//! Tests against real servers, which `scripts/peers.sh llm` installs and starts: a mock server with five dialects, and
+//! llama.cpp with a small model.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use hier_core::store::Embedder;
 use hier_models::{Embeddings, Model};
 use serde_json::json;
 
-/// Says so past the capture of the test runner, which shows what failed tests print, and this one passes.
+/// Prints past the output capture of the test runner, which hides the output of passing tests.
 fn skipped<T>(variable: &str) -> Option<T> {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let text = format!(
@@ -21,7 +21,7 @@ fn skipped<T>(variable: &str) -> Option<T> {
     None
 }
 
-/// The models of the server that answers what is written down, one a dialect. None, said loudly, if it does not run.
+/// Returns the models of the mock server, one per dialect. Returns `None` with a notice if it does not run.
 fn mocked() -> Option<[Model; 6]> {
     let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
         return skipped("HIER_TEST_AIMOCK");
@@ -37,7 +37,7 @@ fn mocked() -> Option<[Model; 6]> {
     Some(models.map(|model| model.key(&*key)))
 }
 
-/// llama.cpp with a small model. None, said loudly, if it does not run.
+/// Returns llama.cpp's small model. Returns `None` with a notice if it does not run.
 fn small() -> Option<Model> {
     let Ok(url) = std::env::var("HIER_TEST_LLAMA") else {
         return skipped("HIER_TEST_LLAMA");
@@ -49,7 +49,7 @@ fn ask(text: &str) -> ChatRequest {
     ChatRequest::new([Message::user(text)])
 }
 
-/// The pieces of a streamed answer, and the answer.
+/// Returns the chunks of a streamed answer, and the answer.
 async fn streamed(model: &Model, request: ChatRequest) -> (Vec<String>, ChatResponse) {
     let mut stream = model.stream(request).await.unwrap();
     let (mut pieces, mut done) = (Vec::new(), None);
@@ -69,7 +69,7 @@ async fn every_dialect_chats() {
     for model in mocked().into_iter().flatten() {
         let answer = model.chat(ask("Say hello.")).await.unwrap_or_else(|error| panic!("{model:?}: {error}"));
         assert_eq!(answer.text(), "Hello from the mock, in more than one chunk of text.", "{model:?}");
-        // In the dialect of Ollama this server counts nothing.
+        // This server does not count tokens in Ollama's dialect.
         let counted = answer.message.usage().is_some_and(|usage| usage.output_tokens > 0);
         assert_eq!(counted, model.provider() != "ollama", "{model:?}: {answer:?}");
     }
@@ -85,7 +85,7 @@ async fn every_dialect_streams() {
     }
 }
 
-/// Calls two tools, and hands back their results.
+/// Calls two tools, and returns their results.
 async fn converse(model: &Model, stream: bool) {
     let tool = ToolSpec {
         name: "lookup_rate".to_owned(),
@@ -133,9 +133,9 @@ async fn every_dialect_streams_calls_of_tools() {
     }
 }
 
-/// What a model thinks comes in pieces, before the text.
+/// Thoughts are streamed in pieces, before the text.
 #[tokio::test]
-async fn models_that_think_tell_what() {
+async fn thinking_models_stream_their_thoughts() {
     let Some([_, anthropic, _, gemini, responses, _]) = mocked() else { return };
     for model in [anthropic, gemini, responses] {
         let request = ask("Think first.").options(ModelOptions::new().reasoning(Effort::Low));
@@ -188,7 +188,7 @@ async fn every_dialect_answers_in_a_shape() {
 }
 
 #[tokio::test]
-async fn every_dialect_tells_what_was_refused() {
+async fn every_dialect_reports_refusals() {
     for model in mocked().into_iter().flatten() {
         let error = model.chat(ask("Be wrong.")).await.unwrap_err();
         assert!(error.to_string().contains("the model does not like that"), "{model:?}: {error}");

@@ -25,7 +25,7 @@ async fn a_file_keeps_the_contract() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_keeps_the_contract() {
-    let report = suite::run(Sqlite::in_memory).await;
+    let report = suite::run_suite(Sqlite::in_memory).await;
     assert!(report.passed(), "{report}");
 }
 

@@ -1,4 +1,4 @@
-//! Shared parts of the suites that test the contracts of savers and stores.
+//! Shared parts of the suites for savers and stores.
 
 use std::fmt::{self, Debug};
 use std::panic::AssertUnwindSafe;
@@ -8,40 +8,41 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 
-/// How long a case may take before it counts as hanging.
+/// The time limit of a case.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// A violation of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub(crate) String);
+pub struct ContractViolation(pub(crate) String);
 
-impl fmt::Display for Failure {
+impl fmt::Display for ContractViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ContractViolation {}
 
-impl Failure {
+impl ContractViolation {
     pub(crate) fn unexpected(error: impl fmt::Display) -> Self {
         Self(format!("an error where none was expected: {error}"))
     }
 }
 
-/// One rule of a contract, tested against a `T`: `dyn Checkpointer`, `dyn Store`, … `O` is how that is configured.
+/// A test of one rule of a contract, run against a `T` such as `dyn Checkpointer`. `O` is the configuration of the
+/// subject.
 pub struct Case<T: ?Sized + 'static, O = ()> {
-    /// The part of the contract: `put`, `search`, `queue`, …
+    /// The part of the contract, such as `put`, `search` or `queue`.
     pub group: &'static str,
-    /// The rule, as a name of a function.
+    /// The rule, as the name of the test function.
     pub name: &'static str,
     pub(crate) config: O,
-    pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, Outcome>,
+    pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
 }
 
 impl<T: ?Sized, O> Case<T, O> {
-    /// Tests it. A panic is a failure, and so is taking longer than a minute.
-    pub(crate) async fn on(&self, subject: Arc<T>) -> Outcome {
+    /// Runs the case. A panic and a run of more than a minute are violations.
+    pub(crate) async fn on(&self, subject: Arc<T>) -> CaseResult {
         within_limits((self.test)(subject)).await
     }
 }
@@ -60,14 +61,13 @@ impl<T: ?Sized, O> Debug for Case<T, O> {
     }
 }
 
-/// `group::name`.
 impl<T: ?Sized, O> fmt::Display for Case<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}::{}", self.group, self.name)
     }
 }
 
-/// The cases of a group, of a suite's type, by the names of their functions.
+/// Defines the cases of a group. Their names are those of the functions.
 macro_rules! cases {
     ($case:ty, $group:literal: $($name:ident),+ $(,)?) => {
         cases!($case, $group, (); $($name),+);
@@ -83,43 +83,42 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// The result of a case.
-pub(crate) type Outcome = Result<(), Failure>;
+pub(crate) type CaseResult = Result<(), ContractViolation>;
 
-/// Lets a case run. A panic is a failure, and so is taking longer than a minute.
-pub(crate) async fn within_limits(case: impl Future<Output = Outcome>) -> Outcome {
+/// Runs a case. A panic and a run of more than a minute are violations.
+pub(crate) async fn within_limits(case: impl Future<Output = CaseResult>) -> CaseResult {
     match tokio::time::timeout(LIMIT, AssertUnwindSafe(case).catch_unwind()).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(Failure("it panicked".to_owned())),
-        Err(_) => Err(Failure(format!("still not done after {LIMIT:?}"))),
+        Ok(Err(_)) => Err(ContractViolation("it panicked".to_owned())),
+        Err(_) => Err(ContractViolation(format!("still not done after {LIMIT:?}"))),
     }
 }
 
-/// Fails if the two differ.
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> Outcome {
-    if found == wanted { Ok(()) } else { Err(Failure(format!("{what}: {found:?} instead of {wanted:?}"))) }
+/// Fails if the values differ.
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, wanted: &T) -> CaseResult {
+    if found == wanted { Ok(()) } else { Err(ContractViolation(format!("{what}: {found:?} instead of {wanted:?}"))) }
 }
 
-/// Fails if this does not hold.
-pub(crate) fn holds(what: &str, it: bool) -> Outcome {
-    if it { Ok(()) } else { Err(Failure(format!("it does not hold that {what}"))) }
+/// Fails if the condition is false. `what` states the rule.
+pub(crate) fn holds(what: &str, it: bool) -> CaseResult {
+    if it { Ok(()) } else { Err(ContractViolation(format!("violated rule: {what}"))) }
 }
 
-/// What should be there.
-pub(crate) fn some<T>(what: &str, it: Option<T>) -> Result<T, Failure> {
-    it.ok_or_else(|| Failure(format!("{what} is missing")))
+/// Fails if the value is missing.
+pub(crate) fn some<T>(what: &str, it: Option<T>) -> Result<T, ContractViolation> {
+    it.ok_or_else(|| ContractViolation(format!("{what} is missing")))
 }
 
 /// The results of a suite's cases.
 #[derive(Clone, Debug)]
 pub struct Report<C> {
     /// The result of each case.
-    pub results: Vec<(C, Result<(), Failure>)>,
+    pub results: Vec<(C, Result<(), ContractViolation>)>,
 }
 
 impl<C> Report<C> {
-    /// Runs these cases one after the other.
-    pub(crate) async fn of(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> Outcome) -> Self {
+    /// Runs the cases one after the other.
+    pub(crate) async fn run_cases(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> CaseResult) -> Self {
         let mut report = Self::default();
         for case in cases {
             let result = run(&case).await;
@@ -128,7 +127,7 @@ impl<C> Report<C> {
         report
     }
 
-    /// Whether every case passed, and there were some.
+    /// Returns true if there are cases and all of them passed.
     pub fn passed(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
     }
@@ -140,7 +139,7 @@ impl<C> Default for Report<C> {
     }
 }
 
-/// A line for each failure, and one with the count.
+/// One line for each violation, and one with the count.
 impl<C: fmt::Display> fmt::Display for Report<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (case, result) in &self.results {

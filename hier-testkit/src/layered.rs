@@ -1,4 +1,4 @@
-//! Savers and stores of runs around others, for tests that look at what is stored, delay it, or let it fail.
+//! Adapters around savers and run stores, for tests that observe, delay or fail calls.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use hier_core::checkpoint::{Also, Checkpointer, Conversations, Lease, Record, Sa
 use hier_core::runs::{Bell, Claimed, NewRun, Run, RunBackend, RunClaim, RunStore, RunsError, run_calls};
 use uuid::Uuid;
 
-/// A saver as graphs take it, made of a [`SaverLayer`]; a store of runs as workers take it, if it is a [`RunsLayer`].
+/// Turns a [`SaverLayer`] into a [`Checkpointer`], and a [`RunsLayer`] into a [`RunStore`].
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 
@@ -20,7 +20,8 @@ impl<T> Deref for Layered<T> {
     }
 }
 
-/// Writes down a trait whose methods pass the call on unless they are written, and how [`Layered`] is the trait around which it stands.
+/// Defines a layer trait, whose methods forward to the inner object by default, and implements the outer trait for
+/// [`Layered`].
 macro_rules! layer {
     (
         $(#[$doc:meta])*
@@ -56,7 +57,8 @@ macro_rules! layer {
 
 saver_calls! {
     layer! {
-        /// A [`Checkpointer`] around another, wrapped in [`Layered`]: each method passes the call on unless it is written.
+        /// A [`Checkpointer`] around another one. Methods forward to [`saver`](Self::saver) unless they are overridden.
+        /// Wrap it in [`Layered`].
         ///
         /// ```
         /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,20 +86,20 @@ saver_calls! {
         /// }
         ///
         /// let saver = Layered(Counting::default());
-        /// // As a graph takes it: `compile().checkpointer(saver)`.
+        /// // Pass it to a graph: `compile().checkpointer(saver)`.
         /// # let _: &dyn Checkpointer = &saver;
         /// assert_eq!(saver.commits.load(Ordering::Relaxed), 0);
         /// ```
         pub trait SaverLayer: [Send + Sync + 'static], around Checkpointer {
-            /// The saver that the calls are passed on to.
+            /// Returns the inner saver.
             fn saver(&self) -> &dyn Checkpointer;
 
-            /// Whether leases run out by themselves; as those of the saver inside unless written.
+            /// Returns true if leases expire by themselves. Defaults to the inner saver's answer.
             fn leases_expire(&self) -> bool {
                 self.saver().leases_expire()
             }
 
-            /// What has nothing beside its records is a [`commit`](Self::commit); the rest is passed on.
+            /// Commits records with side effects. Without side effects it calls [`commit`](Self::commit).
             async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
                 if also.is_empty() {
                     return self.commit(lease, records).await;
@@ -105,12 +107,12 @@ saver_calls! {
                 self.saver().commit_also(lease, records, also).await
             }
 
-            /// A [`commit_also`](Self::commit_also), which releases nothing.
+            /// Calls [`commit_also`](Self::commit_also), and does not release the lease.
             async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
                 self.commit_also(lease, records, also).await.map(|()| false)
             }
 
-            /// A [`get`](Self::get), which leaves nothing out: nothing is kept in memory from run to run.
+            /// Calls [`get`](Self::get), which returns all values: layers have no conversation cache.
             async fn get_changed(
                 &self,
                 thread: &str,
@@ -154,12 +156,12 @@ saver_calls! {
 
 run_calls! {
     layer! {
-        /// A [`RunStore`] around another, wrapped in [`Layered`], as [`SaverLayer`] is of savers.
+        /// A [`RunStore`] around another one, like [`SaverLayer`] for savers.
         pub trait RunsLayer: [SaverLayer], around RunStore {
-            /// The store that the calls are passed on to.
+            /// Returns the inner store.
             fn runs_store(&self) -> &dyn RunStore;
 
-            /// One at a time, by [`claim_run`](Self::claim_run), so that what is written there sees each.
+            /// Claims at most one run, with [`claim_run`](Self::claim_run), so that an override sees each run.
             async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
                 if most == 0 {
                     return Ok(Vec::new());
@@ -167,7 +169,7 @@ run_calls! {
                 Ok(self.claim_run(claim).await?.into_iter().collect())
             }
 
-            /// By [`create_run`](Self::create_run), so that what is written there sees it; it is left to be claimed.
+            /// Adds a run with [`create_run`](Self::create_run), so that an override sees it, and leaves it unclaimed.
             async fn create_claimed(&self, run: NewRun, _claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
                 Ok((self.create_run(run).await?, None))
             }

@@ -1,10 +1,10 @@
-//! For tests with hier: what a program that ships does not need.
+//! Tools for tests with hier, for use as a dev-dependency.
 //!
-//! * [`checkpoint`], [`store`] and [`runs`]: the contracts of savers, stores and stores of runs as suites, for those who write one.
-//! * [`ScriptedModel`] and [`RecordedModel`]: models that say what a script or a recording says, without a network.
-//! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of what it did.
-//! * [`Replay`] runs what a saver has stored again, with the code of today, and says what has changed.
-//! * [`SaverLayer`] and [`RunsLayer`]: savers and stores around others, of which only what a test wants to see is written.
+//! * [`checkpoint`], [`store`] and [`runs`]: test suites for authors of savers, stores and run stores.
+//! * [`ScriptedModel`] and [`RecordedModel`]: models that answer from a script or a recording, without a network.
+//! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of the run.
+//! * [`Replay`] runs stored threads again with the current code, and reports the differences.
+//! * [`SaverLayer`] and [`RunsLayer`]: savers and run stores around others, which override single methods.
 
 #[cfg(feature = "suites")]
 pub mod checkpoint;
@@ -21,9 +21,9 @@ mod session;
 pub mod store;
 
 #[cfg(feature = "suites")]
-pub use contract::{Failure, Report};
+pub use contract::{ContractViolation, Report};
 #[cfg(feature = "suites")]
 pub use layered::{Layered, RunsLayer, SaverLayer};
 pub use model::{RecordedModel, ScriptedModel};
-pub use replay::{Change, Replay, ReplayReport, ReplayedTurn, StoredTurn};
+pub use replay::{Replay, ReplayChange, ReplayReport, ReplayedTurn, StoredTurn};
 pub use session::{Clock, FakeOperator, Session, Trace, TracedAnswer, TracedCall, TracedTask};

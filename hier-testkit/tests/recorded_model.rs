@@ -1,4 +1,4 @@
-//! Recorded conversations: what is kept, what is found again, and what a miss says.
+//! Recorded conversations: recording, lookup and the errors of misses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hier_core::message::ToolCall;
 use hier_testkit::{RecordedModel, ScriptedModel};
 use serde_json::json;
 
-/// A file that is gone when the test is over.
+/// A file that is deleted after the test.
 struct Tape(PathBuf);
 
 impl Tape {
@@ -99,7 +99,7 @@ async fn a_recording_can_be_completed() {
     let model = script(&[Message::assistant("2")]);
     let second = RecordedModel::complete(model.clone(), &tape.0).unwrap();
     assert_eq!(second.chat(ask(&["a"])).await.unwrap().text(), "1");
-    assert_eq!(model.asked(), 0, "what is recorded is not asked again");
+    assert_eq!(model.call_count(), 0, "what is recorded is not asked again");
     assert_eq!(second.chat(ask(&["b"])).await.unwrap().text(), "2");
     assert_eq!(RecordedModel::replay(&tape.0).unwrap().len(), 2);
 }

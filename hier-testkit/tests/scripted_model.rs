@@ -1,4 +1,4 @@
-//! The scripted model: what it answers, and what it remembers.
+//! The scripted model: its answers and its stored requests.
 
 use futures_util::StreamExt;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, Reasoning};
@@ -34,7 +34,7 @@ async fn a_function_answers_and_may_fail() {
     });
     assert_eq!(model.chat(ask("ping")).await.unwrap().message, Message::assistant("pong"));
     assert!(matches!(model.chat(ask("pang")).await, Err(ModelError::Refused { .. })));
-    assert_eq!((model.asked(), model.remaining()), (2, None));
+    assert_eq!((model.call_count(), model.remaining()), (2, None));
 }
 
 #[tokio::test]
@@ -78,5 +78,5 @@ async fn without_requests_nothing_is_kept() {
     for _ in 0..3 {
         model.chat(ask("?")).await.unwrap();
     }
-    assert_eq!((model.asked(), model.requests().len()), (3, 0));
+    assert_eq!((model.call_count(), model.requests().len()), (3, 0));
 }

@@ -48,7 +48,7 @@ pub const TABLE: &[Order] = &[
     order("hier_testkit::replay", "report turn compare self"),
     order(
         "hier_models",
-        "secret error delay address transport server attempt media draft conversation wire refused endpoint pieces model embed",
+        "secret error delay address transport server retry media draft conversation wire refused_files endpoint streaming model embed",
     ),
     order(
         "hier_server",
@@ -56,10 +56,10 @@ pub const TABLE: &[Order] = &[
          openapi router background studio layers cross_origin database running serving server",
     ),
     order("hier_mcp", "error client server"),
-    order("hier_mcp::server", "seal asked served sessions calls progress handler"),
+    order("hier_mcp::server", "seal elicitation graph_tool sessions calls progress handler"),
     order(
         "hier_mcp::client",
-        "schema shape question options answer handler child link connection builder content catalogue library call",
+        "schema tool_schema question options answer handler child connection mcp_client builder content catalogue resources call",
     ),
     order("hier_server::wire", "message places question run object row state"),
     order("hier_server::stream", "sse assembler chunk runnables translate"),

@@ -115,7 +115,7 @@ async fn each_turn_is_another_process() {
 
     let first = [(asked.questions[0].id.clone(), Approval::Approve)];
     let (out, model) = live(&file, Command::answers(first), &[]).await;
-    assert!(matches!(out, Outcome::Interrupted(_)) && model.asked() == 0);
+    assert!(matches!(out, Outcome::Interrupted(_)) && model.call_count() == 0);
 
     let second = [(asked.questions[1].id.clone(), Approval::Reject { reason: "no".to_owned() })];
     let misfit = Message::call("final_answer", json!({"accepted": 1}));
@@ -131,6 +131,6 @@ async fn each_turn_is_another_process() {
 
     let text = Message::assistant(json!({"accepted": false}).to_string());
     let (out, model) = live(&file, Message::user("Claim 19"), &[text]).await;
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 1));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 1));
     assert_eq!(out.state().verdict, Some(Verdict { accepted: false }));
 }

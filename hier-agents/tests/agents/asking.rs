@@ -94,7 +94,7 @@ async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
 async fn what_never_fits_is_an_error_with_what_was_said() {
     let model = ScriptedModel::reacting(|_| says("I would rather not."));
     let error = planned(&model).await.unwrap_err().to_string();
-    assert_eq!(model.asked(), 3);
+    assert_eq!(model.call_count(), 3);
     assert!(
         error.contains("node `plan` of graph `planner`") && error.contains("it said `I would rather not.`"),
         "{error}"
@@ -123,7 +123,7 @@ async fn a_budget_that_is_used_up_is_an_error() {
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(2));
     let error = Planner::compile().invoke(Trip::update().wish("x")).context(context).await.unwrap_err().to_string();
     assert!(error.contains("the budget of the whole run is used up (model calls: 2)"), "{error}");
-    assert_eq!(model.asked(), 2);
+    assert_eq!(model.call_count(), 2);
     let error = Planner::compile().invoke(Trip::update()).context(BaseContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("there is no model to ask"), "{error}");
 }

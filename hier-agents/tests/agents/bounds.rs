@@ -66,7 +66,7 @@ async fn no_agent_of_the_tree_exceeds_the_budget() {
     let budget = Arc::new(Budget::new().model_calls(7));
     let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
     let end = run(context).await.unwrap();
-    assert_eq!(model.asked(), 7);
+    assert_eq!(model.call_count(), 7);
     let Spent { model_calls, steps, .. } = budget.spent();
     assert_eq!(model_calls, 7);
     assert!(steps > 14, "{steps}");
@@ -103,7 +103,7 @@ fn reports(end: &Filing) -> Vec<String> {
 async fn a_subagent_cannot_use_up_what_its_supervisor_needs_to_report() {
     let model = endless_clerks(&["clerk"]);
     let end = run(BaseContext::new(model.clone()).budget(Budget::new().model_calls(6))).await.unwrap();
-    assert_eq!(model.asked(), 6);
+    assert_eq!(model.call_count(), 6);
     assert_eq!(end.base.current_agent_report, "as far as it went");
     let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
     assert_eq!(reports(&end)[0], told);
@@ -120,7 +120,7 @@ async fn subagents_side_by_side_have_equal_shares() {
     assert_eq!(reports(end)[..3], [told, told, told]);
     assert_eq!(end.base.current_agent_report, "as far as it went");
     assert_eq!(budget.spent().model_calls, 14, "one for the desk, four for each clerk, one for the desk");
-    assert_eq!(model.asked(), 14);
+    assert_eq!(model.call_count(), 14);
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_subagent_that_shares_the_state_shares_the_budget() {
     let model = endless_clerks(&["clerk"]);
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(6));
     let out = Shared::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
-    assert_eq!(model.asked(), 6);
+    assert_eq!(model.call_count(), 6);
     let report = &out.state().base.current_agent_report;
     assert!(report.contains("the budget of the whole run is used up (model calls: 6)"), "{report}");
 }
@@ -153,7 +153,7 @@ async fn a_subagent_leaves_its_supervisor_tokens_to_report_with() {
     let model = ScriptedModel::new(script);
     let context = BaseContext::new(model.clone()).budget(Budget::new().tokens(1_000));
     let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
-    assert_eq!((model.asked(), &*out.state().base.current_agent_report), (92, "in time"));
+    assert_eq!((model.call_count(), &*out.state().base.current_agent_report), (92, "in time"));
 }
 
 /// Providers refuse a number that is greater than what their models can answer with.
@@ -170,7 +170,7 @@ async fn the_length_of_an_answer_is_bounded_only_where_little_is_left() {
 async fn an_agent_that_does_not_report_is_ended() {
     let model = endless();
     let out = Clerk::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!(model.asked(), 55, "five more than its iterations");
+    assert_eq!(model.call_count(), 55, "five more than its iterations");
     let report = &out.state().base.current_agent_report;
     assert_eq!(report, "[FORCED EXIT] Agent exhausted iteration budget (max_iterations=50, iterations_used=55).");
     let last = out.state().base.messages.last().unwrap();
@@ -252,7 +252,7 @@ async fn tools_beside_a_subagent_take_nothing_of_its_budget() {
     let out = Mixed::compile().invoke(Message::user("go")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     // One before, ten of eleven by the clerk, one after.
-    assert_eq!(model.asked(), 12);
+    assert_eq!(model.call_count(), 12);
 }
 
 graph! {

@@ -46,7 +46,7 @@ async fn a_text_ends_it_and_the_prompt_is_sent_but_not_stored() {
     assert_eq!(roles(state), ["user", "assistant"]);
     assert_eq!(state.messages.last().unwrap().text(), "Hello!");
     assert_eq!((&*state.current_agent_report, state.is_finished), ("Hello!", true));
-    assert_eq!(model.asked(), 1);
+    assert_eq!(model.call_count(), 1);
     assert_eq!(prompt(&model, 0), ["You answer customers.", "Good morning"]);
     assert_eq!(offered(&model, 0), ["weather"]);
 }
@@ -72,7 +72,7 @@ async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
     let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
     assert!(!out.state().is_finished);
-    assert_eq!(model.asked(), 3);
+    assert_eq!(model.call_count(), 3);
     assert_eq!(roles(out.state()), ["user", "assistant", "tool", "assistant", "tool", "assistant", "tool"]);
     assert!(prompt(&model, 2)[0].ends_with("No calls of tools are made any more."), "{:?}", prompt(&model, 2));
     let last = out.state().messages.last().unwrap().text();
@@ -96,7 +96,7 @@ async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
     let model = ScriptedModel::new([Message::assistant(""), Message::assistant("Here I am.")]);
     let context = BaseContext::new(model.clone());
     let out = Chat::compile().invoke(Message::user("Hello?")).context(context).await.unwrap();
-    assert_eq!((model.asked(), roles(out.state())), (2, vec!["user", "assistant"]));
+    assert_eq!((model.call_count(), roles(out.state())), (2, vec!["user", "assistant"]));
 
     let model = ScriptedModel::reacting(|_| Message::assistant(" "));
     let context = BaseContext::new(model.clone());
@@ -106,7 +106,7 @@ async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
         failed.to_string(),
         "the agent `chat` has no answer: 3 answers could not be used, at last because the model answered with nothing"
     );
-    assert_eq!(model.asked(), 3);
+    assert_eq!(model.call_count(), 3);
 }
 
 /// A model whose provider withholds each answer.
@@ -171,7 +171,7 @@ async fn each_agent_has_its_model_and_options() {
     let input = Filing::update().messages(Message::user("go")).risk(7);
     let out = Support::compile().invoke(input).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
-    assert_eq!((base.asked(), smart.asked(), cheap.asked()), (0, 2, 1));
+    assert_eq!((base.call_count(), smart.call_count(), cheap.call_count()), (0, 2, 1));
     let request = &smart.requests()[0];
     assert_eq!(request.options, ModelOptions::new().temperature(0.2).reasoning(Effort::Low));
     assert_eq!(prompt(&smart, 1), ["You are careful at risk 7.", "go", "", "found"]);

@@ -24,7 +24,7 @@ impl Ending {
         std::sync::Arc::new(Self(Mutex::new(answers.into_iter()), AtomicU32::new(0)))
     }
 
-    fn asked(&self) -> u32 {
+    fn call_count(&self) -> u32 {
         self.1.load(Ordering::Relaxed)
     }
 }
@@ -95,7 +95,7 @@ async fn what_was_withheld_is_not_part_of_the_conversation() {
     }
     let model = Ending::new(vec![filtered(Message::assistant("I was about"))]);
     let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Filtered)), 1));
+    assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Filtered)), 1));
     assert!(!texts(out.state()).contains(&"I was about".to_owned()));
 }
 
@@ -107,7 +107,7 @@ async fn reasoning_that_takes_all_tokens_is_a_limit_and_is_paid_for() {
         let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
         let input = Filing::update().messages(Message::user("?"));
         let out = compiled.invoke(input).context(context).await.unwrap();
-        assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Length)), 1), "{root}");
+        assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Length)), 1), "{root}");
         assert_eq!((budget.spent().tokens, budget.spent().model_calls), (100, 1), "{root}");
     }
 }
@@ -120,7 +120,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
             let model = Ending::new(answers);
             let input = Filing::update().messages(Message::user("?"));
             let out = compiled.invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
-            (out.ending().cloned(), model.asked(), texts(out.state()))
+            (out.ending().cloned(), model.call_count(), texts(out.state()))
         };
         let (end, asked, said) = run((0..9).map(|_| cut(fragment())).collect()).await;
         assert_eq!((end, asked), (Some(limit(AgentLimit::Length)), 3), "{root}");
@@ -140,7 +140,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
 async fn equal_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
+    assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
     let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have; if you \
@@ -151,7 +151,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
 
     let model = ScriptedModel::reacting(|_| order(1));
     let out = Desk::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
+    assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(out.state().base.current_agent_report.contains("it repeated a call"), "{:?}", out.state().base);
 }
 
@@ -162,18 +162,18 @@ async fn a_model_that_heeds_the_warning_goes_on() {
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     // Of the fourth answer the new call is made, and the old one refused; with the fifth alone it would end.
-    assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
+    assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(texts(out.state()).contains(&"order 2 is lost".to_owned()));
     let model =
         ScriptedModel::new([same(), same(), same(), same(), order(2), same(), Message::assistant("It is lost.")]);
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 7));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Text), 7));
     // Another turn begins anew.
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     for _ in 0..3 {
         let model = ScriptedModel::new([same(), same(), Message::assistant("It is lost.")]);
         let out = chat.invoke(Message::user("?")).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
-        assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 3));
+        assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Text), 3));
     }
 }
 

@@ -49,10 +49,10 @@ async fn a_turn_asks_once_and_nothing_is_left_of_the_last() {
     };
     let first = turn("one").await;
     assert_eq!(first.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(2))));
-    assert_eq!(model.asked(), 2);
+    assert_eq!(model.call_count(), 2);
 
     let second = turn("two").await;
-    assert_eq!((second.ending(), model.asked()), (Some(&AgentEnd::Text), 3));
+    assert_eq!((second.ending(), model.call_count()), (Some(&AgentEnd::Text), 3));
     let state = second.state();
     assert_eq!((&*state.current_agent_report, state.is_finished, state.iteration_number), ("Two.", true, 1));
     assert!(!prompt(&model, 2)[0].contains("last time"), "{:?}", prompt(&model, 2));
@@ -62,7 +62,7 @@ async fn a_turn_asks_once_and_nothing_is_left_of_the_last() {
     assert!(!third.state().is_finished && third.state().is_cancelled);
 
     let fourth = turn("four").await;
-    assert_eq!((fourth.ending(), model.asked()), (Some(&AgentEnd::Text), 5));
+    assert_eq!((fourth.ending(), model.call_count()), (Some(&AgentEnd::Text), 5));
     assert!(!fourth.state().is_cancelled);
     let sent = prompt(&model, 4);
     assert_eq!(sent.iter().filter(|text| *text == "You answer.").count(), 1);
@@ -84,7 +84,7 @@ async fn some_of_parallel_calls_wait_for_approval() {
     let answers =
         [(asked.questions[0].id.clone(), json!(Approval::Approve)), (asked.questions[1].id.clone(), json!(reject))];
     let out = chat.invoke(Command::answers(answers)).thread("t").context(context()).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Text), 2));
     let sent = prompt(&model, 1);
     assert_eq!(sent[3..], ["paid 1", "seen", "Error: the operator did not approve this call: too much"]);
 }
@@ -171,7 +171,7 @@ async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
     let context = BaseContext::new(model.clone());
     let out = Pair::compile().invoke(Message::user("go")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Iterations(3))));
-    assert_eq!(model.asked(), 5);
+    assert_eq!(model.call_count(), 5);
 }
 
 graph! {
@@ -281,7 +281,7 @@ async fn an_input_by_update_state_begins_a_turn() {
     let input = BaseState::update().messages(Message::user("two"));
     once.update_state("t", StateUpdate::input(input)).await.unwrap();
     let second = once.invoke(()).thread("t").context(context()).await.unwrap();
-    assert_eq!((second.ending(), model.asked()), (Some(&AgentEnd::Text), 2));
+    assert_eq!((second.ending(), model.call_count()), (Some(&AgentEnd::Text), 2));
     let state = second.state();
     assert_eq!((&*state.current_agent_report, state.iteration_number, entered(&second)), ("Two.", 1, 2));
 }

@@ -89,7 +89,7 @@ async fn misfits_go_back_with_their_paths_and_then_it_fails() {
         call("final_answer", fits()),
     ]);
     let out = run(&model).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 3));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 3));
     assert!(prompt(&model, 1).last().unwrap().contains("`parts[1].eur`: invalid type"), "{:?}", prompt(&model, 1));
     let second = prompt(&model, 2);
     let second = second.last().unwrap();
@@ -101,7 +101,7 @@ async fn misfits_go_back_with_their_paths_and_then_it_fails() {
     let model = ScriptedModel::reacting(|_| call("final_answer", json!({"accepted": "maybe", "parts": []})));
     let error = run(&model).await.unwrap_err();
     let failed = AgentFailed::of(&error).unwrap();
-    assert_eq!((model.asked(), &*failed.agent), (3, "judge"));
+    assert_eq!((model.call_count(), &*failed.agent), (3, "judge"));
     assert!(failed.reason.contains("`accepted`: invalid type"), "{failed}");
     assert!(failed.said.contains("maybe"), "{failed}");
     assert!(error.to_string().contains("the model said: {\"accepted\":\"maybe\""), "{error}");
@@ -126,7 +126,7 @@ async fn text_is_taken_if_it_fits_and_else_told() {
 async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
     let model = ScriptedModel::new([call("look", json!({})), Message::assistant(fits().to_string())]).native_output();
     let out = run(&model).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 2));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 2));
     assert_eq!(offered(&model, 0), ["look"]);
     let output = model.requests()[0].output.clone().unwrap();
     assert_eq!((&*output.name, &output.schema["required"]), ("verdict", &json!(["accepted", "parts"])));
@@ -141,7 +141,7 @@ async fn several_answers_and_answers_among_calls() {
         calls([("final_answer", json!({})), ("final_answer", fits()), ("final_answer", fits())]),
     ]);
     let out = run(&model).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 3));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 3));
     let first = prompt(&model, 1);
     assert!(first[3].starts_with("Error: not taken: an answer is given alone") && first[4] == "seen", "{first:?}");
     let second = prompt(&model, 2);
@@ -200,7 +200,7 @@ async fn misfits_are_shown_where_they_were_said() {
     let judge = AgentBuilder::<Claim>::new("judge").tool(look::TOOL).answer(&Claim::channels().verdict).attempts(9);
     let context = BaseContext::new(model.clone());
     let out = judge.compile().unwrap().invoke(Message::user("Claim 17")).context(context).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 5));
+    assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 5));
     let second = prompt(&model, 2);
     assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
     assert!(second[2].starts_with("the answer is no JSON") && second[4].contains("`parts` is missing"), "{second:?}");

@@ -14,27 +14,27 @@ use serde_json::json;
 
 #[tokio::test]
 async fn memory_keeps_the_contract() {
-    let report = suite::run(async || Ok(MemorySaver::new())).await;
+    let report = suite::run_suite(async || Ok(MemorySaver::new())).await;
     assert!(report.passed(), "{report}");
 }
 
 /// Graphs hold savers behind an `Arc`.
 #[tokio::test]
 async fn behind_an_arc_it_is_the_same() {
-    let report = suite::run(async || Ok(Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer>)).await;
+    let report = suite::run_suite(async || Ok(Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer>)).await;
     assert!(report.passed(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_in_memory_keep_the_contract() {
-    let report = hier_testkit::runs::run(async || Ok(MemoryRuns::new())).await;
+    let report = hier_testkit::runs::run_suite(async || Ok(MemoryRuns::new())).await;
     assert!(report.passed(), "{report}");
 }
 
 /// It is a saver too.
 #[tokio::test]
 async fn runs_in_memory_keep_the_contract_of_savers() {
-    let report = suite::run(async || Ok(MemoryRuns::new())).await;
+    let report = suite::run_suite(async || Ok(MemoryRuns::new())).await;
     assert!(report.passed(), "{report}");
 }
 

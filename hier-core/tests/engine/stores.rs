@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_store_in_memory_keeps_the_contract() {
-    let report = suite::run(async |options| Ok(MemoryStore::new(options))).await;
+    let report = suite::run_suite(async |options| Ok(MemoryStore::new(options))).await;
     assert!(report.passed(), "{report}");
     assert!(report.results.len() > 50, "{report}");
 }
@@ -39,7 +39,7 @@ impl Store for Forgetful {
 #[tokio::test]
 async fn a_store_that_forgets_is_found_out() {
     let new = async |options| Ok(Forgetful(MemoryStore::new(options), 0.into()));
-    let report = suite::run(new).await;
+    let report = suite::run_suite(new).await;
     assert!(!report.passed());
     let failed = report.results.iter().filter(|(_, result)| result.is_err()).count();
     assert!(failed > 10, "{report}");

@@ -1,52 +1,58 @@
-//! Answers what a server asks: at once, or between the rounds of a call.
+//! Answers to the server's requests, immediately or between the rounds of a call.
 
 use hier_agents::{ChatRequest, Content, FinishReason, Message, ModelOptions, Part};
 use hier_core::{NodeError, Run};
 use serde_json::{Value, json};
 
 use super::options::Options;
-use super::question::{Asked, Question};
+use super::question::{McpQuestion, RequestedInput};
 
-/// The folders, as the server takes them.
 pub(crate) fn roots(roots: &[String]) -> Value {
     let roots: Vec<Value> = roots.iter().map(|uri| json!({"uri": uri})).collect();
     json!({ "roots": roots })
 }
 
-/// Answers while the server waits.
-pub(crate) async fn now(options: &Options, server: &str, tool: Option<&str>, asked: Asked) -> Result<Value, NodeError> {
-    match asked {
-        Asked::Roots => Ok(roots(&options.roots)),
-        Asked::Model(params) => sample(options, server, &params).await,
-        Asked::Person { message, url, schema } => {
+/// Answers a request while the server waits.
+pub(crate) async fn answer_now(
+    options: &ClientOptions,
+    server: &str,
+    tool: Option<&str>,
+    request: RequestedInput,
+) -> Result<Value, NodeError> {
+    match request {
+        RequestedInput::Roots => Ok(roots(&options.roots)),
+        RequestedInput::Model(params) => sample(options, server, &params).await,
+        RequestedInput::Person { message, url, schema } => {
             let Some(answer) = &options.answer else {
                 return Ok(json!({"action": "decline"}));
             };
-            let question = Question::new(server, tool, message, url, schema);
+            let question = McpQuestion::new(server, tool, message, url, schema);
             let given = answer(question.clone()).await?;
-            question.check(&given).map_err(|why| NodeError::permanent(format!("{given} does not answer it: {why}")))?;
+            question.check(&given).map_err(|why| NodeError::permanent(format!("invalid answer {given}: {why}")))?;
             Ok(question.result(given))
         }
     }
 }
 
-/// Answers in the rounds of a call: a person by an interrupt of the run, a model in a step of it.
-pub(crate) async fn in_run(
-    options: &Options,
+/// Answers a request between the rounds of a call: a person with an interrupt of the run, a model with a step of it.
+pub(crate) async fn answer_in_run(
+    options: &ClientOptions,
     server: &str,
     (tool, step): (&str, &str),
-    asked: Asked,
+    request: RequestedInput,
     run: &Run,
 ) -> Result<Value, NodeError> {
-    match asked {
-        Asked::Roots => Ok(roots(&options.roots)),
-        Asked::Model(params) => run.step_for(step, &params, async |params| sample(options, server, params).await).await,
-        // Nobody could answer it later.
-        asked @ Asked::Person { .. } if !run.is_durable() && options.answer.is_some() => {
-            now(options, server, Some(tool), asked).await
+    match request {
+        RequestedInput::Roots => Ok(roots(&options.roots)),
+        RequestedInput::Model(params) => {
+            run.step_for(step, &params, async |params| sample(options, server, params).await).await
         }
-        Asked::Person { message, url, schema } => {
-            let question = Question::new(server, Some(tool), message, url, schema);
+        // Without a checkpointer the question cannot be answered later.
+        request @ RequestedInput::Person { .. } if !run.is_durable() && options.answer.is_some() => {
+            answer_now(options, server, Some(tool), request).await
+        }
+        RequestedInput::Person { message, url, schema } => {
+            let question = McpQuestion::new(server, Some(tool), message, url, schema);
             let asking = run.interrupt::<Value>(&question).with_schema(question.schema.clone());
             let answer = asking.check(|answer| question.check(answer)).await?;
             Ok(question.result(answer))
@@ -54,16 +60,16 @@ pub(crate) async fn in_run(
     }
 }
 
-/// Asks the model that the client has for such requests.
-async fn sample(options: &Options, server: &str, params: &Value) -> Result<Value, NodeError> {
+/// Sends a request to the client's sampling model.
+async fn sample(options: &ClientOptions, server: &str, params: &Value) -> Result<Value, NodeError> {
     let Some(model) = &options.sampling else {
         return Err(NodeError::permanent(format!(
-            "the MCP server `{server}` asks for a model, and the client has none for it: give it one with `.sampling(…)`"
+            "the MCP server `{server}` requests a model: set one with `.sampling(…)`"
         )));
     };
     if params.get("tools").is_some() {
         return Err(NodeError::permanent(format!(
-            "the MCP server `{server}` asks for a model with tools, which it was not offered"
+            "the MCP server `{server}` requests a model with tools, which this client does not support"
         )));
     }
     let mut messages: Vec<Message> = params["systemPrompt"].as_str().map(Message::system).into_iter().collect();
@@ -80,7 +86,7 @@ async fn sample(options: &Options, server: &str, params: &Value) -> Result<Value
         asked = asked.temperature(temperature);
     }
     let response = model.chat(ChatRequest::new(messages).options(asked)).await.map_err(|error| {
-        NodeError::permanent(format!("the model that the MCP server `{server}` asked for failed: {error}"))
+        NodeError::permanent(format!("the model requested by the MCP server `{server}` failed: {error}"))
     })?;
     let stop = if response.finish == Some(FinishReason::Length) { "maxTokens" } else { "endTurn" };
     let name = response.model.clone().unwrap_or_else(|| model.name().to_owned());
@@ -88,7 +94,6 @@ async fn sample(options: &Options, server: &str, params: &Value) -> Result<Value
     Ok(json!({"role": "assistant", "content": text, "model": name, "stopReason": stop}))
 }
 
-/// What a message of a request for a model says.
 fn content(content: &Value) -> Content {
     let blocks = match content {
         Value::Array(blocks) => blocks.as_slice(),

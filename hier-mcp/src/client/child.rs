@@ -1,4 +1,4 @@
-//! Programs that are servers, and end with their clients.
+//! Servers as child processes.
 
 use std::process::Stdio;
 
@@ -8,34 +8,35 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::{TokioChildProcess, Transport};
 use tokio::process::{ChildStderr, Command};
 
-use super::options::Place;
+use super::options::ServerLocation;
 
-/// The connection to a child process. Closing it gives the process time to end by itself. If it is dropped without that, for example when
-/// the runtime ends with the program, it kills the process and its children at once, because nothing could wait for their end.
+/// The connection to a child process.
+///
+/// Closing it lets the process end by itself. Dropping it without closing kills the process and its children, because
+/// nothing could wait for their end.
 pub(super) struct ChildTransport {
-    group: Group,
+    group: ChildGroup,
     child: TokioChildProcess,
 }
 
-/// The process group of a program that runs.
-struct Group(Option<u32>);
+struct ChildGroup(Option<u32>);
 
-impl Drop for Group {
+impl Drop for ChildGroup {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self.0.and_then(|id| i32::try_from(id).ok()) {
             use nix::sys::signal::{Signal, killpg};
-            // It may have ended already.
+            // The processes may have ended already.
             let _ = killpg(nix::unistd::Pid::from_raw(group), Signal::SIGKILL);
         }
     }
 }
 
 impl ChildTransport {
-    /// Starts the program, in an environment of its own. Its standard error is returned, too.
-    pub(super) fn start(place: &Place) -> std::io::Result<(Self, Option<ChildStderr>)> {
-        let Place::Child { program, args, env, passed, dir } = place else {
-            return Err(std::io::Error::other("it is not a program"));
+    /// Starts the program with its own environment. Returns its standard error, too.
+    pub(super) fn start(location: &ServerLocation) -> std::io::Result<(Self, Option<ChildStderr>)> {
+        let ServerLocation::Child { program, args, env, passed, dir } = location else {
+            return Err(std::io::Error::other("the server is not a program"));
         };
         let mut command = Command::new(program);
         command.args(args).env_clear();
@@ -50,11 +51,11 @@ impl ChildTransport {
         }
         let mut command = CommandWrap::from(command);
         command.wrap(KillOnDrop);
-        // Its children end with it.
+        // The children of the program end with it.
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         let (child, errors) = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;
-        Ok((Self { group: Group(child.id()), child }, errors))
+        Ok((Self { group: ChildGroup(child.id()), child }, errors))
     }
 }
 

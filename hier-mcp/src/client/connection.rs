@@ -1,147 +1,241 @@
-//! A client, and its connection.
+//! A connection to a server.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use hier_agents::ToolSpec;
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{ProtocolVersion, SubscriptionFilter};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::time::timeout;
 
-use super::link::Link;
-use super::options::{Options, Place};
-use super::shape::Shape;
-use crate::error::McpError;
+use super::child::ChildTransport;
+use super::handler::ServerRequestHandler;
+use super::options::{ClientOptions, Protocol, ServerLocation};
+use crate::error::{McpError, clean};
 
-/// A server whose tools agents can call: a [`Toolset`](hier_agents::Toolset). Clones share the connection.
-///
-/// It connects when it is used first, and again when the connection was lost; the program that it started ends with the last clone.
-/// A call that the connection was lost in is not repeated: nobody knows whether it was done.
-///
-/// Tools are listed by `tools/list`, as often as the server's `ttlMs` and its notifications ask for. What a tool returns is cut to
-/// [`max_text`](super::ClientBuilder::max_text); an error of a tool is told to the model.
-///
-/// # Questions of the server
-///
-/// A server that speaks the protocol of 2026-07-28 answers a call with questions (`InputRequiredResult`). Each becomes an interrupt with its
-/// JSON schema, one after the other ([`Question`](hier_core::Question)); what the server gave to go on with (`requestState`) is stored with the task. Once all
-/// are answered, the call goes on with its next round, in whatever process and however much later; the first is never repeated.
-/// Requests for a model are answered by [`sampling`](super::ClientBuilder::sampling), those for folders by [`roots`](super::ClientBuilder::roots).
-///
-/// An older server asks in the middle of a call, which then waits: [`answer`](super::ClientBuilder::answer) does that, where the run is not
-/// durable. In a durable run such a question is refused, and the call fails with an error that says so.
-///
-/// ```no_run
-/// use hier_agents::prelude::*;
-/// use hier_mcp::Client;
-///
-/// struct Desk {
-///     base: BaseContext,
-///     crm: Client,
-/// }
-/// # impl AsRef<BaseContext> for Desk {
-/// #     fn as_ref(&self) -> &BaseContext {
-/// #         &self.base
-/// #     }
-/// # }
-///
-/// graph! {
-///     Support<BaseState, Desk> = Agent { tools: [|desk| &desk.crm] }
-/// }
-///
-/// # fn main() -> Result<(), hier_mcp::McpError> {
-/// let crm = Client::stdio("crm", "/usr/local/bin/crm-server")
-///     .env("CRM_TOKEN", "…")
-///     .prefix("crm_")
-///     .approve(["refund"])
-///     .build()?;
-/// # let _ = crm;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct Client(pub(super) Arc<Shared>);
+/// The size of the program's standard error output that is kept for errors, in bytes.
+const TAIL: usize = 2 * 1024;
 
-pub(super) struct Shared {
-    pub(super) name: String,
-    place: Place,
-    pub(super) options: Options,
-    link: Mutex<Option<Arc<Link>>>,
-    /// The tools that were listed last.
-    pub(super) catalogue: Mutex<Option<Catalogue>>,
+/// An open connection. Dropping it closes it, and ends the program.
+pub(crate) struct ServerConnection {
+    service: RunningService<RoleClient, ServerRequestHandler>,
+    tail: Arc<StderrTail>,
+    /// True if the server has reported a change of its tools.
+    pub(crate) stale: Arc<AtomicBool>,
+    /// True if the server reports changes of its tools.
+    reports_changes: Arc<AtomicBool>,
+    listener: Option<tokio::task::AbortHandle>,
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("name", &self.0.name).finish_non_exhaustive()
-    }
-}
-
-impl Client {
-    pub(super) fn of(name: String, place: Place, options: Options) -> Self {
-        let (link, catalogue) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { name, place, options, link, catalogue }))
-    }
-
-    /// Connects, unless it is connected: to find out early whether the server is there.
-    pub async fn connect(&self) -> Result<(), McpError> {
-        self.link().await.map(|_| ())
-    }
-
-    /// Ends the connection, and the program. Used again, it connects again. Calls that are being made fail.
-    pub async fn close(&self) {
-        *self.0.link.lock().await = None;
-    }
-
-    /// The live connection. Cancel safety: dropped, nothing has changed but that a program may have been started and ended.
-    pub(super) async fn link(&self) -> Result<Arc<Link>, McpError> {
-        let mut held = self.0.link.lock().await;
-        if let Some(link) = held.as_ref().filter(|link| link.is_open()) {
-            return Ok(link.clone());
+impl Drop for ServerConnection {
+    fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.abort();
         }
-        // The old one ends before there is another.
-        *held = None;
-        let link = Arc::new(Link::open(&self.0.name, &self.0.place, &self.0.options).await?);
-        *held = Some(link.clone());
-        Ok(link)
     }
+}
 
-    /// Asks something that may be asked twice: once more, if the connection was lost.
-    pub(super) async fn ask<T, F>(&self, request: &str, ask: impl Fn(Arc<Link>) -> F) -> Result<T, McpError>
-    where
-        F: Future<Output = Result<T, rmcp::ServiceError>>,
-    {
-        let mut again = true;
-        loop {
-            let link = self.link().await?;
-            let (server, patience) = (self.0.name.clone(), self.0.options.timeout);
-            let answer = timeout(patience, ask(link.clone())).await;
-            let Ok(answer) = answer else {
-                return Err(McpError::Timeout { server, request: request.to_owned(), after: patience });
-            };
-            match answer {
-                Ok(answer) => return Ok(answer),
-                Err(_) if again && !link.is_open() => again = false,
-                Err(error) => return Err(McpError::of(error, &server, request, || link.said())),
+impl ServerConnection {
+    pub(crate) async fn open(name: &str, location: &ServerLocation, options: &ClientOptions) -> Result<Self, McpError> {
+        let failed = |reason: String| McpError::Connect { server: name.to_owned(), reason: clean(&reason) };
+        let tail = Arc::new(StderrTail::default());
+        let stale = Arc::new(AtomicBool::new(false));
+        let handler = ServerRequestHandler::new(options.clone(), name, stale.clone());
+        let lifecycle = lifecycle(options.protocol);
+        let opened = async {
+            match location {
+                ServerLocation::Child { .. } => {
+                    let (transport, errors) =
+                        ChildTransport::start(location).map_err(|error| failed(error.to_string()))?;
+                    let reading = errors.map(|errors| tokio::spawn(read_tail(errors, tail.clone(), name.to_owned())));
+                    match handler.serve_with_lifecycle(transport, lifecycle).await {
+                        Ok(service) => Ok(service),
+                        Err(error) => {
+                            // The program has ended, and its standard error says why.
+                            if let Some(reading) = reading {
+                                let _ = timeout(LAST_LINES, reading).await;
+                            }
+                            Err(failed(describe_error(&error, &tail)))
+                        }
+                    }
+                }
+                ServerLocation::Http { url, bearer, headers } => {
+                    let transport = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
+                    handler
+                        .serve_with_lifecycle(transport, lifecycle)
+                        .await
+                        .map_err(|error| failed(describe_error(&error, &tail)))
+                }
             }
+        };
+        let late =
+            || failed(format!("it did not start within {} ms{}", options.timeout.as_millis(), tail.last_output()));
+        let service = timeout(options.timeout, opened).await.map_err(|_| late())??;
+        let mut connection = Self { service, tail, stale, reports_changes: Arc::default(), listener: None };
+        connection.subscribe(options.timeout);
+        Ok(connection)
+    }
+
+    /// Subscribes to changes of the tools, if the server reports them.
+    fn subscribe(&mut self, patience: Duration) {
+        let Some(info) = self.service.peer().peer_info() else { return };
+        let tools = info.capabilities.tools.as_ref();
+        if tools.and_then(|tools| tools.list_changed) != Some(true) {
+            return;
         }
+        if info.protocol_version.has_initialize() {
+            self.reports_changes.store(true, Ordering::Relaxed);
+            return;
+        }
+        let (peer, stale, reports_changes) =
+            (self.service.peer().clone(), self.stale.clone(), self.reports_changes.clone());
+        let listening = tokio::spawn(async move {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let Ok(Ok(mut heard)) = timeout(patience, peer.listen(filter)).await else { return };
+            // Earlier changes are unknown.
+            stale.store(true, Ordering::Relaxed);
+            reports_changes.store(true, Ordering::Relaxed);
+            while let Ok(Some(_)) = heard.next().await {
+                stale.store(true, Ordering::Relaxed);
+            }
+            reports_changes.store(false, Ordering::Relaxed);
+        });
+        self.listener = Some(listening.abort_handle());
+    }
+
+    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
+    }
+
+    pub(crate) fn handler(&self) -> &ServerRequestHandler {
+        self.service.service()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Returns true if the server reports changes of its tools.
+    pub(crate) fn reports_changes(&self) -> bool {
+        self.reports_changes.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the server's protocol allows requests in the middle of a call.
+    pub(crate) fn is_old(&self) -> bool {
+        self.service.peer().peer_info().is_some_and(|info| info.protocol_version.has_initialize())
+    }
+
+    /// Returns the program's last standard error output, as the end of a sentence.
+    pub(crate) fn last_output(&self) -> String {
+        self.tail.last_output()
     }
 }
 
-/// A tool of a server.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// The server's name for it.
-    pub(crate) name: String,
-    pub(crate) shape: Shape,
+fn lifecycle(protocol: Protocol) -> ClientLifecycleMode {
+    let new = vec![ProtocolVersion::V_2026_07_28];
+    match protocol {
+        Protocol::Auto => ClientLifecycleMode::Auto {
+            preferred_versions: new,
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
+        Protocol::Stateless => ClientLifecycleMode::Discover { preferred_versions: new },
+        Protocol::Initialize => ClientLifecycleMode::Initialize,
+    }
 }
 
-/// What a server has.
-#[derive(Clone)]
-pub(crate) struct Catalogue {
-    pub(crate) specs: Arc<[ToolSpec]>,
-    /// The tools, by the names that models call.
-    pub(crate) tools: Arc<BTreeMap<String, Known>>,
-    /// Until when the server lets it be kept.
-    pub(super) until: Option<Instant>,
+fn describe_error(error: &ClientInitializeError, tail: &StderrTail) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    format!("{text}{}", tail.last_output())
+}
+
+/// Creates the HTTP transport, with limits and without redirects to other hosts.
+fn http(
+    url: &str,
+    bearer: Option<&str>,
+    headers: &[(String, String)],
+    options: &ClientOptions,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    let mut given = HashMap::new();
+    for (name, value) in headers {
+        let header = HeaderName::from_str(name).map_err(|error| format!("the header `{name}`: {error}"))?;
+        // The value may be a secret.
+        let mut value = HeaderValue::from_str(value).map_err(|_| format!("invalid value of the header `{name}`"))?;
+        value.set_sensitive(true);
+        given.insert(header, value);
+    }
+    let client = reqwest::Client::builder()
+        .connect_timeout(options.timeout)
+        .pool_max_idle_per_host(0)
+        .redirect(reqwest::redirect::Policy::custom(|attempt| {
+            let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+            let first = attempt.previous().first();
+            let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
+            if keeps && same && attempt.previous().len() <= 5 { attempt.follow() } else { attempt.stop() }
+        }))
+        .build()
+        .map_err(|error| error.to_string())?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(given)
+        .max_sse_event_size(options.max_message)
+        .max_json_response_size(options.max_message)
+        .reinit_on_expired_session(false);
+    if let Some(bearer) = bearer {
+        config = config.auth_header(bearer);
+    }
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// The maximum wait for the last output of a program that has ended.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// The end of a program's standard error output.
+#[derive(Default)]
+struct StderrTail(Mutex<VecDeque<u8>>);
+
+impl StderrTail {
+    fn put(&self, line: &str) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(line.bytes().chain(*b"\n"));
+        let over = kept.len().saturating_sub(TAIL);
+        kept.drain(..over);
+    }
+
+    fn last_output(&self) -> String {
+        let kept: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let text = String::from_utf8_lossy(&kept);
+        let text = clean(text.trim());
+        if text.is_empty() { String::new() } else { format!("; its last output: {text}") }
+    }
+}
+
+/// Reads lines until the program ends. Long lines are read in pieces.
+async fn read_tail(errors: impl AsyncRead + Unpin, tail: Arc<StderrTail>, server: String) {
+    let mut errors = BufReader::with_capacity(TAIL, errors);
+    loop {
+        let Ok(read) = errors.fill_buf().await else { return };
+        if read.is_empty() {
+            return;
+        }
+        let end = read.iter().position(|byte| *byte == b'\n').map_or(read.len(), |end| end + 1);
+        let line = String::from_utf8_lossy(&read[..end]).trim_end().to_owned();
+        errors.consume(end);
+        let line = clean(&line);
+        // Not at `debug`: the output may contain data of a call that a layer redacts.
+        tracing::trace!(server, line, "an MCP server wrote to its standard error");
+        tail.put(&line);
+    }
 }

@@ -1,4 +1,4 @@
-//! What a tool of a server returned, as a model takes it: within bounds.
+//! Tool results as content for models, within the limits.
 
 use hier_agents::{Content, Part};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -6,55 +6,56 @@ use serde_json::Value;
 
 use super::options::Options;
 
-/// What a model is told of a part of a kind that a later protocol has.
-const UNKNOWN: &str = "[a part of the result is of a kind that is not known here]";
+/// The note for a part of an unknown kind.
+const UNKNOWN: &str = "[a part of the result has an unknown kind]";
 
-/// The result of a call, and whether it says that the tool failed.
-pub(crate) fn of_result(result: CallToolResult, options: &Options) -> (Content, bool) {
-    let structured = result.structured_content.filter(|structured| !says(&result.content, structured));
-    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+/// Returns the content of a result, and true if the tool reports a failure.
+pub(crate) fn of_result(result: CallToolResult, options: &ClientOptions) -> (Content, bool) {
+    let structured = result.structured_content.filter(|structured| !repeats(&result.content, structured));
+    let mut collector =
+        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
     for block in result.content {
-        gathered.block(block);
+        collector.block(block);
     }
     if let Some(structured) = structured {
-        gathered.text(&structured.to_string());
+        collector.text(&structured.to_string());
     }
-    (gathered.finish(), result.is_error == Some(true))
+    (collector.finish(), result.is_error == Some(true))
 }
 
-/// What a server has under an address, or in a prompt.
-pub(crate) fn of_resources(contents: Vec<ResourceContents>, options: &Options) -> Content {
-    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+pub(crate) fn of_resources(contents: Vec<ResourceContents>, options: &ClientOptions) -> Content {
+    let mut collector =
+        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
     for contents in contents {
-        gathered.resource(contents, false);
+        collector.resource(contents, false);
     }
-    gathered.finish()
+    collector.finish()
 }
 
-/// A block of a prompt.
-pub(crate) fn of_block(block: ContentBlock, options: &Options) -> Content {
-    let mut gathered = Gathered { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
-    gathered.block(block);
-    gathered.finish()
+pub(crate) fn of_block(block: ContentBlock, options: &ClientOptions) -> Content {
+    let mut collector =
+        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    collector.block(block);
+    collector.finish()
 }
 
-/// Whether a text among these says the same as the structured result, as servers do for older clients.
-fn says(blocks: &[ContentBlock], structured: &Value) -> bool {
+/// Returns true if a text block repeats the structured result, as servers do for older clients.
+fn repeats(blocks: &[ContentBlock], structured: &Value) -> bool {
     let texts = blocks.iter().filter_map(ContentBlock::as_text);
     texts.map(|text| &text.text).any(|text| serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured))
 }
 
-struct Gathered {
+struct ContentCollector {
     parts: Vec<Part>,
-    /// How many more bytes of text there may be.
+    /// The number of bytes of text that still fit.
     left: usize,
-    /// How many bytes are left out.
+    /// The number of omitted bytes.
     cut: usize,
-    /// How large an image or file may be.
+    /// The maximum size of an image or a file.
     media: usize,
 }
 
-impl Gathered {
+impl ContentCollector {
     fn block(&mut self, block: ContentBlock) {
         match block {
             ContentBlock::Text(text) => self.text(&text.text),
@@ -62,7 +63,7 @@ impl Gathered {
             ContentBlock::Audio(audio) => self.media("recording", &audio.mime_type, &audio.data, Part::file_data),
             ContentBlock::Resource(embedded) => self.resource(embedded.resource, true),
             ContentBlock::ResourceLink(link) => self.text(&format!("[resource {}: {}]", link.name, link.uri)),
-            // A kind that a later protocol has.
+            // A kind of a later protocol.
             _ => self.text(UNKNOWN),
         }
     }
@@ -95,10 +96,7 @@ impl Gathered {
     fn media(&mut self, what: &str, kind: &str, data: &str, make: fn(&str, &str) -> Part) {
         if data.len() > self.media {
             let most = self.media;
-            self.text(&format!(
-                "[{what} ({kind}) left out: {} bytes, and {most} are the most that is taken]",
-                data.len()
-            ));
+            self.text(&format!("[{what} ({kind}) omitted: {} bytes exceed the limit of {most}]", data.len()));
         } else {
             self.parts.push(make(kind, data));
         }
@@ -107,7 +105,7 @@ impl Gathered {
     fn finish(mut self) -> Content {
         if self.cut > 0 {
             self.parts
-                .push(Part::text(format!("\n[{} more bytes of this result are left out: ask for less]", self.cut)));
+                .push(Part::text(format!("\n[{} more bytes of this result are omitted: request less]", self.cut)));
         }
         let is_text = |part: &Part| matches!(part, Part::Text { .. });
         if !self.parts.iter().all(is_text) {
@@ -124,13 +122,13 @@ mod tests {
 
     use super::*;
 
-    fn read(result: Value, options: &Options) -> (Content, bool) {
+    fn read(result: Value, options: &ClientOptions) -> (Content, bool) {
         of_result(serde_json::from_value(result).unwrap(), options)
     }
 
     #[test]
-    fn results_are_what_a_model_takes() {
-        let options = Options::default();
+    fn results_become_content() {
+        let options = ClientOptions::default();
         let (content, failed) = read(
             json!({"content": [
                 {"type": "text", "text": "two"},
@@ -155,29 +153,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_structured_is_told_once() {
-        let options = Options::default();
+    fn structured_results_are_not_repeated() {
+        let options = ClientOptions::default();
         let structured = json!({"sum": 3});
-        let told = read(json!({"content": [], "structuredContent": structured}), &options).0;
-        assert_eq!(told, Content::from("{\"sum\":3}"));
-        let told = read(
+        let content = read(json!({"content": [], "structuredContent": structured}), &options).0;
+        assert_eq!(content, Content::from("{\"sum\":3}"));
+        let content = read(
             json!({"content": [{"type": "text", "text": "{ \"sum\": 3 }"}], "structuredContent": structured}),
             &options,
         )
         .0;
-        assert_eq!(told, Content::from("{ \"sum\": 3 }"));
-        let told =
+        assert_eq!(content, Content::from("{ \"sum\": 3 }"));
+        let content =
             read(json!({"content": [{"type": "text", "text": "three"}], "structuredContent": structured}), &options).0;
-        assert_eq!(told, Content::from("three\n{\"sum\":3}"));
+        assert_eq!(content, Content::from("three\n{\"sum\":3}"));
     }
 
     #[test]
-    fn long_results_are_cut_and_large_media_left_out() {
-        let options = Options { max_text: 5, max_media: 3, ..Options::default() };
-        let told = read(json!({"isError": true, "content": [{"type": "text", "text": "äöüabc"}]}), &options);
-        assert_eq!(told, (Content::from("äö\n\n[5 more bytes of this result are left out: ask for less]"), true));
-        let options = Options { max_media: 3, ..Options::default() };
-        let told = read(json!({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}), &options).0;
-        assert_eq!(told, Content::from("[image (image/png) left out: 4 bytes, and 3 are the most that is taken]"));
+    fn long_results_are_truncated_and_large_media_omitted() {
+        let options = ClientOptions { max_text: 5, max_media: 3, ..ClientOptions::default() };
+        let content = read(json!({"isError": true, "content": [{"type": "text", "text": "äöüabc"}]}), &options);
+        assert_eq!(content, (Content::from("äö\n\n[5 more bytes of this result are omitted: request less]"), true));
+        let options = ClientOptions { max_media: 3, ..ClientOptions::default() };
+        let content =
+            read(json!({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}), &options).0;
+        assert_eq!(content, Content::from("[image (image/png) omitted: 4 bytes exceed the limit of 3]"));
     }
 }

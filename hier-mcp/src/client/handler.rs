@@ -1,4 +1,4 @@
-//! What a server can ask of its client by itself: in protocols before 2026-07-28, in the middle of a call.
+//! Requests and notifications from the server. Before protocol 2026-07-28 they arrive in the middle of a call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,30 +12,30 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::options::Options;
-use super::question::Asked;
+use super::question::RequestedInput;
 
-pub(crate) struct Handler {
-    options: Options,
+pub(crate) struct ServerRequestHandler {
+    options: ClientOptions,
     server: String,
     info: ClientConfig,
     stale: Arc<AtomicBool>,
     callbacks: Mutex<Callbacks>,
 }
 
-/// Whether the calls that are being made can be asked something in the middle.
+/// The durable calls in progress, during which the server's requests are refused.
 #[derive(Default)]
 struct Callbacks {
-    /// How many calls of durable runs are being made.
+    /// The number of calls of durable runs in progress.
     durable: usize,
-    /// What was refused because of them.
+    /// The methods that were refused.
     refused: Vec<String>,
 }
 
-/// A call of a durable run, as long as it lasts.
-pub(crate) struct DurableCall<'a>(&'a Handler);
+/// A guard for a call of a durable run.
+pub(crate) struct DurableCall<'a>(&'a ServerRequestHandler);
 
 impl DurableCall<'_> {
-    /// What the server asked meanwhile, and was refused.
+    /// Returns the last request of the server that was refused during the call.
     pub(crate) fn refused(&self) -> Option<String> {
         self.0.callbacks().refused.last().cloned()
     }
@@ -51,8 +51,8 @@ impl Drop for DurableCall<'_> {
     }
 }
 
-impl Handler {
-    pub(crate) fn new(options: Options, server: &str, stale: Arc<AtomicBool>) -> Self {
+impl ServerRequestHandler {
+    pub(crate) fn new(options: ClientOptions, server: &str, stale: Arc<AtomicBool>) -> Self {
         let mut offered = json!({"elicitation": {"form": {}, "url": {}}});
         if options.sampling.is_some() {
             offered["sampling"] = json!({});
@@ -60,7 +60,7 @@ impl Handler {
         if !options.roots.is_empty() {
             offered["roots"] = json!({});
         }
-        // These are fields that it has.
+        // The JSON has exactly these fields.
         let capabilities: ClientCapabilities = serde_json::from_value(offered).unwrap_or_default();
         let info = ClientConfig::new(capabilities, Implementation::new("hier", env!("CARGO_PKG_VERSION")));
         Self { options, server: server.to_owned(), info, stale, callbacks: Mutex::default() }
@@ -70,16 +70,15 @@ impl Handler {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call of a durable run.
     pub(crate) fn durable_call(&self) -> DurableCall<'_> {
         self.callbacks().durable += 1;
         DurableCall(self)
     }
 
-    /// Answers a request of the server's at once.
+    /// Answers a request of the server immediately.
     async fn answer(&self, request: Value) -> Result<Value, ErrorData> {
-        let asked = Asked::read(&request).map_err(|reason| ErrorData::invalid_params(reason, None))?;
-        if let Asked::Roots = asked {
+        let asked = RequestedInput::read(&request).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        if let RequestedInput::Roots = asked {
             return Ok(answer::roots(&self.options.roots));
         }
         {
@@ -89,19 +88,19 @@ impl Handler {
                 callbacks.refused.push(what.to_owned());
                 return Err(ErrorData::invalid_request(
                     format!(
-                        "`{what}` cannot be answered in the middle of this call: its run may go on in another process"
+                        "`{what}` cannot be answered in the middle of this call: another process may resume its run"
                     ),
                     None,
                 ));
             }
         }
-        answer::now(&self.options, &self.server, None, asked)
+        answer::answer_now(&self.options, &self.server, None, asked)
             .await
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }
 
-impl Service<RoleClient> for Handler {
+impl Service<RoleClient> for ServerRequestHandler {
     async fn handle_request(
         &self,
         request: ServerRequest,

@@ -1,4 +1,4 @@
-//! The tools, resources and prompts of a server.
+//! MCP clients.
 
 mod answer;
 mod builder;
@@ -8,12 +8,12 @@ mod child;
 mod connection;
 mod content;
 mod handler;
-mod library;
-mod link;
+mod mcp_client;
 mod options;
 mod question;
+mod resources;
 mod schema;
-mod shape;
+mod tool_schema;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,42 +22,45 @@ use hier_agents::{ToolAnswer, ToolCall, ToolSpec, Toolset};
 use hier_core::{NodeError, Run, async_trait};
 use serde_json::Value;
 
-use self::options::{Options, Place};
+use self::options::{ClientOptions, ServerLocation};
 use crate::error::McpError;
 
-pub use self::builder::ClientBuilder;
-pub use self::connection::Client;
-pub use self::library::{Prompt, PromptArgument, Resource};
+pub use self::builder::McpClientBuilder;
+pub use self::mcp_client::McpClient;
 pub use self::options::Protocol;
-pub use self::question::Question;
+pub use self::question::McpQuestion;
+pub use self::resources::{McpPrompt, McpResource, PromptArgument};
 
-impl Client {
-    /// A server that is a program, which speaks over its standard input and output. `name` is what it is called in errors and
-    /// questions.
-    pub fn stdio(name: impl Into<String>, program: impl Into<String>) -> ClientBuilder {
+impl McpClient {
+    /// Builds a client of a program that serves on its standard input and output. `name` identifies the server in
+    /// errors and questions.
+    pub fn stdio(name: impl Into<String>, program: impl Into<String>) -> McpClientBuilder {
         let (program, args, passed) = (program.into(), Vec::new(), Vec::new());
-        ClientBuilder::new(name.into(), Place::Child { program, args, env: BTreeMap::new(), passed, dir: None })
+        McpClientBuilder::new(
+            name.into(),
+            ServerLocation::Child { program, args, env: BTreeMap::new(), passed, dir: None },
+        )
     }
 
-    /// A server at this address, over streamable HTTP. Redirects lead to the same host only.
-    pub fn http(name: impl Into<String>, url: impl Into<String>) -> ClientBuilder {
-        ClientBuilder::new(name.into(), Place::Http { url: url.into(), bearer: None, headers: Vec::new() })
+    /// Builds a client of a server at this URL, over streamable HTTP. Redirects to other hosts are refused.
+    pub fn http(name: impl Into<String>, url: impl Into<String>) -> McpClientBuilder {
+        McpClientBuilder::new(name.into(), ServerLocation::Http { url: url.into(), bearer: None, headers: Vec::new() })
     }
 
-    /// Returns the schema of a tool's arguments as the server sent it, or `None` if there is no tool with this name. Models are shown
-    /// [`ToolSpec::parameters`], which differs where no provider accepts the server's schema.
+    /// Returns the schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models receive
+    /// [`ToolSpec::parameters`], which differs if providers do not accept the server's schema.
     ///
     /// # Errors
     ///
     /// [`McpError`] if the tools cannot be listed.
     pub async fn input_schema(&self, tool: &str) -> Result<Option<Value>, McpError> {
         let catalogue = self.catalogue().await?;
-        Ok(catalogue.tools.get(tool).map(|known| known.shape.original.clone()))
+        Ok(catalogue.tools.get(tool).map(|known| known.schema.original.clone()))
     }
 }
 
 #[async_trait]
-impl Toolset for Client {
+impl Toolset for McpClient {
     fn name(&self) -> &str {
         &self.0.name
     }
@@ -67,8 +70,8 @@ impl Toolset for Client {
     }
 
     fn needs_approval(&self, tool: &str) -> bool {
-        let Options { approve, approve_all, prefix, .. } = &self.0.options;
-        // The server's name, or what a model can call of it.
+        let ClientOptions { approve, approve_all, prefix, .. } = &self.0.options;
+        // `approve` has the server's names, `tool` is the name for models.
         let names = |name: &String| catalogue::shown_name(prefix, name) == tool;
         *approve_all || approve.as_ref().is_some_and(|tools| tools.iter().any(names))
     }

@@ -1,4 +1,4 @@
-//! What a client is told: where the server is, and what it may do.
+//! The options of a client, and the location of its server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use hier_agents::ChatModel;
 use hier_core::NodeError;
 use serde_json::Value;
 
-use super::question::Question;
+use super::question::McpQuestion;
 
-/// Where a server is.
 #[derive(Clone)]
-pub(crate) enum Place {
-    /// A program that speaks over its standard input and output.
+pub(crate) enum ServerLocation {
+    /// A program that serves on its standard input and output.
     Child {
         program: String,
         args: Vec<String>,
@@ -22,28 +21,27 @@ pub(crate) enum Place {
         passed: Vec<String>,
         dir: Option<String>,
     },
-    /// An address that speaks streamable HTTP.
+    /// A URL of a streamable HTTP server.
     Http { url: String, bearer: Option<String>, headers: Vec<(String, String)> },
 }
 
-/// Which protocol is spoken.
+/// The protocol version of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// That of 2026-07-28 if the server knows it, else the newest that begins with `initialize`.
+    /// Version 2026-07-28 if the server supports it, otherwise the newest version with `initialize`.
     #[default]
     Auto,
-    /// That of 2026-07-28.
+    /// Version 2026-07-28.
     Stateless,
-    /// The newest that begins with `initialize`: 2025-11-25.
+    /// The newest version with `initialize`: 2025-11-25.
     Initialize,
 }
 
-/// Answers a question of a server while the call waits.
-pub(crate) type AnswerNow = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Value, NodeError>> + Send + Sync>;
+pub(crate) type AnswerFn = Arc<dyn Fn(McpQuestion) -> BoxFuture<'static, Result<Value, NodeError>> + Send + Sync>;
 
 #[derive(Clone)]
-pub(crate) struct Options {
+pub(crate) struct ClientOptions {
     pub(crate) protocol: Protocol,
     pub(crate) only: Option<BTreeSet<String>>,
     pub(crate) prefix: String,
@@ -56,12 +54,12 @@ pub(crate) struct Options {
     pub(crate) max_message: usize,
     pub(crate) max_tools: usize,
     pub(crate) rounds: usize,
-    pub(crate) answer: Option<AnswerNow>,
+    pub(crate) answer: Option<AnswerFn>,
     pub(crate) sampling: Option<Arc<dyn ChatModel>>,
     pub(crate) roots: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             protocol: Protocol::Auto,

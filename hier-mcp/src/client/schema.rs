@@ -1,11 +1,10 @@
-//! Whether an answer fits the schema that a server gave: an object whose fields are texts, numbers, booleans and choices, which is all
-//! that the protocol lets a server ask for.
+//! Checks answers against the schemas that the protocol allows: objects of texts, numbers, booleans and choices.
 
 use serde_json::Value;
 
-/// What is wrong with an answer, if anything is. What the schema says beyond the protocol is left to the server.
+/// Checks an answer. Returns the problem, if any. The server checks keywords beyond the protocol.
 pub(crate) fn check(answer: &Value, schema: &Value) -> Result<(), String> {
-    let Some(fields) = answer.as_object() else { return Err("it is no object, nor null, which declines".to_owned()) };
+    let Some(fields) = answer.as_object() else { return Err("must be an object, or null to decline".to_owned()) };
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let missing: Vec<&str> = required.filter(|name| !fields.contains_key(*name)).collect();
     if !missing.is_empty() {
@@ -14,7 +13,7 @@ pub(crate) fn check(answer: &Value, schema: &Value) -> Result<(), String> {
     for (name, value) in fields {
         let Some(field) = schema["properties"].get(name) else {
             if schema["additionalProperties"] == Value::Bool(false) {
-                return Err(format!("there is no field `{name}`"));
+                return Err(format!("unknown field `{name}`"));
             }
             continue;
         };
@@ -26,20 +25,20 @@ pub(crate) fn check(answer: &Value, schema: &Value) -> Result<(), String> {
 fn fits(value: &Value, field: &Value) -> Result<(), String> {
     match field["type"].as_str() {
         Some("string") => text(value, field),
-        Some("integer") if value.as_i64().is_none() && value.as_u64().is_none() => Err("is no whole number".to_owned()),
+        Some("integer") if value.as_i64().is_none() && value.as_u64().is_none() => Err("is not an integer".to_owned()),
         Some("number" | "integer") => number(value, field),
-        Some("boolean") if !value.is_boolean() => Err("is neither true nor false".to_owned()),
+        Some("boolean") if !value.is_boolean() => Err("is not a boolean".to_owned()),
         Some("array") => choices(value, field),
         _ => Ok(()),
     }
 }
 
 fn text(value: &Value, field: &Value) -> Result<(), String> {
-    let Some(text) = value.as_str() else { return Err("is no text".to_owned()) };
+    let Some(text) = value.as_str() else { return Err("is not a text".to_owned()) };
     if let Some(known) = offered(field)
         && !known.contains(&text)
     {
-        return Err(format!("is none of `{}`", known.join("`, `")));
+        return Err(format!("is not one of `{}`", known.join("`, `")));
     }
     let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
     match (field["minLength"].as_u64(), field["maxLength"].as_u64()) {
@@ -50,7 +49,7 @@ fn text(value: &Value, field: &Value) -> Result<(), String> {
 }
 
 fn number(value: &Value, field: &Value) -> Result<(), String> {
-    let Some(number) = value.as_f64() else { return Err("is no number".to_owned()) };
+    let Some(number) = value.as_f64() else { return Err("is not a number".to_owned()) };
     match (field["minimum"].as_f64(), field["maximum"].as_f64()) {
         (Some(least), _) if number < least => Err(format!("is less than {least}")),
         (_, Some(most)) if number > most => Err(format!("is more than {most}")),
@@ -59,14 +58,14 @@ fn number(value: &Value, field: &Value) -> Result<(), String> {
 }
 
 fn choices(value: &Value, field: &Value) -> Result<(), String> {
-    let Some(chosen) = value.as_array() else { return Err("is no list".to_owned()) };
+    let Some(chosen) = value.as_array() else { return Err("is not a list".to_owned()) };
     let known = offered(&field["items"]);
     for choice in chosen {
-        let Some(text) = choice.as_str() else { return Err("has something that is no text".to_owned()) };
+        let Some(text) = choice.as_str() else { return Err("contains an item that is not a text".to_owned()) };
         if let Some(known) = &known
             && !known.contains(&text)
         {
-            return Err(format!("has `{text}`, which is none of `{}`", known.join("`, `")));
+            return Err(format!("contains `{text}`, which is not one of `{}`", known.join("`, `")));
         }
     }
     let count = u64::try_from(chosen.len()).unwrap_or(u64::MAX);
@@ -77,7 +76,7 @@ fn choices(value: &Value, field: &Value) -> Result<(), String> {
     }
 }
 
-/// What can be chosen, if it is a choice.
+/// Returns the allowed texts, if the field is a choice.
 fn offered(field: &Value) -> Option<Vec<&str>> {
     if let Some(plain) = field["enum"].as_array() {
         return Some(plain.iter().filter_map(Value::as_str).collect());
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_held_to_what_was_asked_for() {
+    fn answers_are_checked_against_the_schema() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -112,17 +111,17 @@ mod tests {
             check(&json!({"name": "Anna", "age": 3, "share": 0.5, "size": "m", "tags": ["a"], "other": 1}), &schema),
             Ok(())
         );
-        assert_eq!(wrong(json!("Anna")), "it is no object, nor null, which declines");
+        assert_eq!(wrong(json!("Anna")), "must be an object, or null to decline");
         assert_eq!(wrong(json!({})), "`name` is missing");
         assert_eq!(wrong(json!({"name": "A"})), "`name` has fewer than 2 characters");
         assert_eq!(wrong(json!({"name": "Annabelle"})), "`name` has more than 5 characters");
-        assert_eq!(wrong(json!({"name": "Anna", "age": 1.5})), "`age` is no whole number");
+        assert_eq!(wrong(json!({"name": "Anna", "age": 1.5})), "`age` is not an integer");
         assert_eq!(wrong(json!({"name": "Anna", "age": 151})), "`age` is more than 150");
-        assert_eq!(wrong(json!({"name": "Anna", "share": "x"})), "`share` is no number");
-        assert_eq!(wrong(json!({"name": "Anna", "sure": 1})), "`sure` is neither true nor false");
-        assert_eq!(wrong(json!({"name": "Anna", "size": "l"})), "`size` is none of `s`, `m`");
-        assert_eq!(wrong(json!({"name": "Anna", "color": "g"})), "`color` is none of `r`");
-        assert_eq!(wrong(json!({"name": "Anna", "tags": ["b"]})), "`tags` has `b`, which is none of `a`");
+        assert_eq!(wrong(json!({"name": "Anna", "share": "x"})), "`share` is not a number");
+        assert_eq!(wrong(json!({"name": "Anna", "sure": 1})), "`sure` is not a boolean");
+        assert_eq!(wrong(json!({"name": "Anna", "size": "l"})), "`size` is not one of `s`, `m`");
+        assert_eq!(wrong(json!({"name": "Anna", "color": "g"})), "`color` is not one of `r`");
+        assert_eq!(wrong(json!({"name": "Anna", "tags": ["b"]})), "`tags` contains `b`, which is not one of `a`");
         assert_eq!(wrong(json!({"name": "Anna", "tags": ["a", "a"]})), "`tags` has more than 1 items");
     }
 }

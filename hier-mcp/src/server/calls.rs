@@ -1,4 +1,4 @@
-//! Calls of graphs: a run each, which may ask something and go on with the answer.
+//! Tool calls of clients. Each call is a run, which may ask questions and continue with the answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,47 +11,51 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::asked;
+use super::elicitation;
+use super::graph_tool::GraphTool;
 use super::seal::SealKey;
-use super::served::Served;
-use super::sessions::Owner;
+use super::sessions::SessionOwner;
 
-pub(crate) struct Calls {
-    pub(crate) graphs: BTreeMap<String, Served>,
+pub(crate) struct GraphCalls {
+    pub(crate) graphs: BTreeMap<String, GraphTool>,
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) key: SealKey,
     pub(crate) lasts: Duration,
     pub(crate) running: Arc<Semaphore>,
 }
 
-/// How far a call is.
-pub(crate) enum Reached {
-    /// It has ended.
+/// The state of a call after a run.
+pub(crate) enum CallOutcome {
     Done(CallToolResult),
-    /// It asks something.
     Asks(Vec<Question>),
 }
 
-/// A call that goes on, with the questions that are open.
-pub(crate) struct Open {
+/// A call with open questions.
+pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
 }
 
-impl Calls {
-    /// A place for one more call; none if there are too many.
-    pub(crate) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+impl GraphCalls {
+    /// Returns a permit for one more call, or `None` at the limit.
+    pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.running.clone().try_acquire_owned().ok()
     }
 
-    /// Begins a call; or says what is wrong with the arguments.
-    pub(crate) fn begin(served: &Served, arguments: Option<JsonObject>) -> Result<(String, DynInput), String> {
+    /// Creates the thread and the input of a call. Fails if the arguments are invalid.
+    pub(crate) fn prepare(served: &GraphTool, arguments: Option<JsonObject>) -> Result<(String, DynInput), String> {
         let input = served.input(arguments)?;
         Ok((format!("mcp-{}", uuid::Uuid::new_v4()), input))
     }
 
-    /// Runs a thread until it ends or asks. Dropped, the run is cancelled.
-    pub(crate) async fn run(&self, served: &Served, thread: &str, input: DynInput, tell: Option<DynTell>) -> Reached {
+    /// Runs a thread until it ends or asks. Cancel safety: dropping the future cancels the run.
+    pub(crate) async fn run_thread(
+        &self,
+        served: &GraphTool,
+        thread: &str,
+        input: DynInput,
+        tell: Option<DynTell>,
+    ) -> CallOutcome {
         let mut run = DynRun::new(input, Config::new().thread(thread));
         run.saver = Some(self.saver.clone());
         if tell.is_some() {
@@ -60,54 +64,66 @@ impl Calls {
         }
         match served.graph.run(run).await {
             Ok(Outcome::Finished(state)) => {
-                self.forget(thread).await;
-                Reached::Done(served.result(state))
+                self.delete_thread(thread).await;
+                CallOutcome::Done(served.result(state))
             }
-            Ok(Outcome::Interrupted(asked)) => match open(asked.questions) {
-                Ok(questions) => Reached::Asks(questions),
-                Err(why) => Reached::Done(failed(why)),
+            Ok(Outcome::Interrupted(asked)) => match open_questions(asked.questions) {
+                Ok(questions) => CallOutcome::Asks(questions),
+                Err(why) => CallOutcome::Done(failed(why)),
             },
-            Ok(Outcome::Stopped(stopped)) => Reached::Done(failed(format!("the graph stopped: {}", stopped.reason))),
-            // An answer that was not taken leaves its question open.
+            Ok(Outcome::Stopped(stopped)) => {
+                CallOutcome::Done(failed(format!("the graph stopped: {}", stopped.reason)))
+            }
+            // A refused answer leaves its question open.
             Err(error) => match self.still_open(served, thread).await {
-                Ok(questions) if !questions.is_empty() => Reached::Asks(questions),
-                _ => Reached::Done(failed(error.to_string())),
+                Ok(questions) if !questions.is_empty() => CallOutcome::Asks(questions),
+                _ => CallOutcome::Done(failed(error.to_string())),
             },
         }
     }
 
-    /// What a client that is asked nothing more leaves behind is not kept.
-    async fn forget(&self, thread: &str) {
+    /// Deletes the thread of a call that has ended.
+    async fn delete_thread(&self, thread: &str) {
         if let Err(error) = self.saver.delete_thread(thread).await {
-            tracing::warn!(thread, %error, "the thread of a call that has ended stays");
+            tracing::warn!(thread, %error, "cannot delete the thread of a call that has ended");
         }
     }
 
-    async fn still_open(&self, served: &Served, thread: &str) -> Result<Vec<Question>, RunError> {
+    async fn still_open(&self, served: &GraphTool, thread: &str) -> Result<Vec<Question>, RunError> {
         let snapshot = served.graph.state(self.saver.clone(), Config::new().thread(thread)).await?;
         Ok(snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person()).collect())
     }
 
-    /// Seals what a client needs to bring answers to these questions.
-    pub(crate) fn seal(&self, by: (&str, &Owner), thread: &str, questions: &[Question]) -> Result<String, String> {
-        self.key.seal(&bound(by), thread, ids(questions), self.lasts, SystemTime::now())
+    /// Seals the state that a client needs to answer these questions.
+    pub(crate) fn seal(
+        &self,
+        by: (&str, &SessionOwner),
+        thread: &str,
+        questions: &[Question],
+    ) -> Result<String, String> {
+        self.key.seal(&seal_context(by), thread, ids(questions), self.lasts, SystemTime::now())
     }
 
-    /// The call that a state is of; or why it is not taken.
-    pub(crate) async fn reopen(&self, by: (&str, &Owner), served: &Served, state: &str) -> Result<Open, String> {
-        let carried = self.key.open(&bound(by), state, SystemTime::now())?;
-        let questions = self.still_open(served, &carried.thread).await.map_err(|error| error.to_string())?;
-        if ids(&questions) != carried.questions {
-            return Err("`requestState` was answered already: its questions are not open any more".to_owned());
+    /// Opens the call of a sealed state. Fails if the state is invalid or was already used.
+    pub(crate) async fn reopen(
+        &self,
+        by: (&str, &SessionOwner),
+        served: &GraphTool,
+        state: &str,
+    ) -> Result<PendingCall, String> {
+        let state = self.key.open(&seal_context(by), state, SystemTime::now())?;
+        let questions = self.still_open(served, &state.thread).await.map_err(|error| error.to_string())?;
+        if ids(&questions) != state.questions {
+            return Err("`requestState` was answered already: its questions are closed".to_owned());
         }
-        Ok(Open { thread: carried.thread, questions })
+        Ok(PendingCall { thread: state.thread, questions })
     }
 
-    /// What the graph goes on with; none if an answer is missing or does not fit.
+    /// Returns the input that answers the questions, or `None` if an answer is missing or invalid.
     pub(crate) fn answers(questions: &[Question], responses: &BTreeMap<String, Value>) -> Option<DynInput> {
         let mut answers = Map::new();
-        for (key, question) in asked::keys(questions) {
-            let answer = asked::answer(question, responses.get(&key)?).ok()?;
+        for (key, question) in elicitation::keys(questions) {
+            let answer = elicitation::answer(question, responses.get(&key)?).ok()?;
             answers.insert(question.id.clone(), answer);
         }
         DynCommand::from_json(&json!({ "resume": answers })).ok().map(DynInput::Command)
@@ -115,16 +131,16 @@ impl Calls {
 }
 
 /// Returns the text that a state is sealed for: a tool and a user. It is unique, because tool names have no spaces.
-fn bound((tool, owner): (&str, &Owner)) -> String {
+fn seal_context((tool, owner): (&str, &SessionOwner)) -> String {
     format!("{tool} {}", owner.name())
 }
 
-/// The questions of persons; or why a client cannot answer what is open.
-fn open(questions: Vec<Question>) -> Result<Vec<Question>, String> {
+/// Returns the open questions to people. Fails if there are none, since clients cannot answer others.
+fn open_questions(questions: Vec<Question>) -> Result<Vec<Question>, String> {
     let open: Vec<Question> =
         questions.into_iter().filter(|question| !question.answered && question.kind.is_person()).collect();
     if open.is_empty() {
-        return Err("the graph waits for a time or a signal, which a call cannot wait for".to_owned());
+        return Err("the graph waits for a time or a signal, which tool calls do not support".to_owned());
     }
     Ok(open)
 }
@@ -135,7 +151,6 @@ fn ids(questions: &[Question]) -> Vec<String> {
     ids
 }
 
-/// A tool that failed.
 pub(crate) fn failed(why: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(why)])
 }

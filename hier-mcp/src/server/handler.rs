@@ -1,4 +1,4 @@
-//! Answers the requests of clients.
+//! Handles the requests of clients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,32 +17,32 @@ use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::asked;
-use super::calls::{Calls, Open, Reached, failed};
-use super::progress::Progress;
-use super::served::Served;
-use super::sessions::Owner;
+use super::calls::{CallOutcome, GraphCalls, PendingCall, failed};
+use super::elicitation;
+use super::graph_tool::GraphTool;
+use super::progress::ProgressSender;
+use super::sessions::SessionOwner;
 
 #[derive(Clone)]
-pub(crate) struct Handler {
-    pub(crate) calls: Arc<Calls>,
+pub(crate) struct ClientRequestHandler {
+    pub(crate) calls: Arc<GraphCalls>,
     pub(crate) tasks: TaskManager,
-    /// Whose the tasks are.
-    pub(crate) owners: Arc<Mutex<HashMap<String, Owner>>>,
+    /// The owners of tasks, by task id.
+    pub(crate) owners: Arc<Mutex<HashMap<String, SessionOwner>>>,
     pub(crate) name: String,
 }
 
-/// What a call goes on with.
-struct Begun {
+/// A call that is ready to run.
+struct PreparedCall {
     tool: String,
-    served: Served,
+    served: GraphTool,
     thread: String,
     input: DynInput,
-    /// Answers that came with the call, before anything was asked.
+    /// Answers that arrived before any question.
     early: Option<BTreeMap<String, Value>>,
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for ClientRequestHandler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools();
         let has_long = self.calls.graphs.values().any(|served| served.is_long);
@@ -69,38 +69,38 @@ impl ServerHandler for Handler {
         let tool = request.name.to_string();
         let served = self.calls.graphs.get(&tool).cloned();
         let served = served.ok_or_else(|| ErrorData::invalid_params(format!("Unknown tool: {tool}"), None))?;
-        let Some(place) = self.calls.enter() else {
+        let Some(place) = self.calls.try_acquire() else {
             return Ok(failed("the server is busy: call again later".to_owned()).into());
         };
-        let begun = match &request.request_state {
+        let call = match &request.request_state {
             Some(state) => {
-                let open = self.calls.reopen((&tool, &Owner::of(&context)), &served, state).await;
+                let open = self.calls.reopen((&tool, &SessionOwner::of_context(&context)), &served, state).await;
                 let open = open.map_err(|why| ErrorData::invalid_params(why, None))?;
-                match Calls::answers(&open.questions, &request.input_responses.unwrap_or_default()) {
-                    Some(input) => Begun { tool, served, thread: open.thread, input, early: None },
-                    None => return self.ask(&tool, &open, &context),
+                match GraphCalls::answers(&open.questions, &request.input_responses.unwrap_or_default()) {
+                    Some(input) => PreparedCall { tool, served, thread: open.thread, input, early: None },
+                    None => return self.input_required(&tool, &open, &context),
                 }
             }
-            None => match Calls::begin(&served, request.arguments) {
-                Ok((thread, input)) => Begun { tool, served, thread, input, early: request.input_responses },
+            None => match GraphCalls::prepare(&served, request.arguments) {
+                Ok((thread, input)) => PreparedCall { tool, served, thread, input, early: request.input_responses },
                 Err(why) => return Ok(failed(why).into()),
             },
         };
         let knows_tasks = context.client_capabilities().is_some_and(|client| client.supports_tasks());
-        if begun.served.is_long && knows_tasks {
+        if call.served.is_long && knows_tasks {
             let calls = self.calls.clone();
             let task = self.tasks.spawn(TaskOptions::new().with_ttl_ms(None), move |task| {
                 Box::pin(async move {
                     let _place = place;
-                    as_task(&calls, begun, task).await
+                    run_as_task(&calls, call, task).await
                 })
             });
-            self.keep(&task.task_id, Owner::of(&context));
+            self.remember_owner(&task.task_id, SessionOwner::of_context(&context));
             return Ok(CreateTaskResult::new(task).into());
         }
         let cancelled = context.ct.clone();
         tokio::select! {
-            answer = self.call(begun, &context) => answer,
+            answer = self.run_call(call, &context) => answer,
             () = cancelled.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }
@@ -110,7 +110,7 @@ impl ServerHandler for Handler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.check(&request.task_id, &context)?;
+        self.check_owner(&request.task_id, &context)?;
         self.tasks.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
@@ -119,7 +119,7 @@ impl ServerHandler for Handler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.check(&request.task_id, &context)?;
+        self.check_owner(&request.task_id, &context)?;
         self.tasks.update_task(&request.task_id, request.input_responses)
     }
 
@@ -128,21 +128,20 @@ impl ServerHandler for Handler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.check(&request.task_id, &context)?;
+        self.check_owner(&request.task_id, &context)?;
         self.tasks.cancel_task(&request.task_id)
     }
 }
 
-/// After so many tasks, those that are gone are forgotten.
+/// The number of tasks at which ended ones are removed from the table.
 const TASKS: usize = 10_000;
 
-impl Handler {
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
+impl ClientRequestHandler {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, SessionOwner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers whose a task is.
-    fn keep(&self, task: &str, owner: Owner) {
+    fn remember_owner(&self, task: &str, owner: SessionOwner) {
         let mut owners = self.owners();
         if owners.len() >= TASKS {
             owners.retain(|task, _| self.tasks.get_task(task).is_ok());
@@ -150,97 +149,98 @@ impl Handler {
         owners.insert(task.to_owned(), owner);
     }
 
-    /// Refuses the task of another user, as one that does not exist.
-    fn check(&self, task: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        if self.owners().get(task) == Some(&Owner::of(context)) {
+    /// Refuses the task of another user as if it did not exist.
+    fn check_owner(&self, task: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        if self.owners().get(task) == Some(&SessionOwner::of_context(context)) {
             return Ok(());
         }
         self.tasks.get_task(&uuid::Uuid::new_v4().to_string()).map(|_| ())
     }
 
-    /// Makes a call whose client waits.
-    async fn call(&self, begun: Begun, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        let Begun { tool, served, thread, mut input, mut early } = begun;
+    /// Runs a call whose client waits.
+    async fn run_call(
+        &self,
+        call: PreparedCall,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let PreparedCall { tool, served, thread, mut input, mut early } = call;
         let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
-        let progress = context.meta.get_progress_token().map(|token| Progress::to(context.peer.clone(), token));
-        let reached = loop {
+        let progress = context.meta.get_progress_token().map(|token| ProgressSender::to(context.peer.clone(), token));
+        let outcome = loop {
             let tell = progress.as_ref().map(|progress| progress.tell.clone());
-            let reached = self.calls.run(&served, &thread, input, tell).await;
-            if let (Reached::Asks(questions), Some(early)) = (&reached, early.take())
-                && let Some(answered) = Calls::answers(questions, &early)
+            let outcome = self.calls.run_thread(&served, &thread, input, tell).await;
+            if let (CallOutcome::Asks(questions), Some(early)) = (&outcome, early.take())
+                && let Some(answered) = GraphCalls::answers(questions, &early)
             {
                 input = answered;
                 continue;
             }
-            match reached {
-                Reached::Asks(questions) if is_old => match self.asked_now(&questions, context).await {
+            match outcome {
+                CallOutcome::Asks(questions) if is_old => match self.ask_now(&questions, context).await {
                     Ok(answered) => input = answered,
-                    Err(why) => break Reached::Done(failed(why)),
+                    Err(why) => break CallOutcome::Done(failed(why)),
                 },
-                reached => break reached,
+                outcome => break outcome,
             }
         };
         if let Some(progress) = progress {
             progress.finish().await;
         }
-        match reached {
-            Reached::Done(result) => Ok(result.into()),
-            Reached::Asks(questions) => self.ask(&tool, &Open { thread, questions }, context),
+        match outcome {
+            CallOutcome::Done(result) => Ok(result.into()),
+            CallOutcome::Asks(questions) => self.input_required(&tool, &PendingCall { thread, questions }, context),
         }
     }
 
-    /// Asks the client, which calls again with the answers.
-    fn ask(
+    /// Returns the questions to the client, which calls again with the answers.
+    fn input_required(
         &self,
         tool: &str,
-        open: &Open,
+        open: &PendingCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let client = context.client_capabilities();
-        let requests = asked::requests(&open.questions, client.as_ref())
+        let requests = elicitation::requests(&open.questions, client.as_ref())
             .map_err(|needed| ErrorData::missing_required_client_capability(*needed))?;
-        let state = self.calls.seal((tool, &Owner::of(context)), &open.thread, &open.questions);
+        let state = self.calls.seal((tool, &SessionOwner::of_context(context)), &open.thread, &open.questions);
         let state = state.map_err(|why| ErrorData::internal_error(why, None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
 
     /// Asks an older client while its call waits.
-    async fn asked_now(
-        &self,
-        questions: &[Question],
-        context: &RequestContext<RoleServer>,
-    ) -> Result<DynInput, String> {
+    async fn ask_now(&self, questions: &[Question], context: &RequestContext<RoleServer>) -> Result<DynInput, String> {
         if context.client_capabilities().is_none_or(|client| client.elicitation.is_none()) {
-            return Err("the graph asks something, and this client cannot ask anybody".to_owned());
+            return Err("the graph asks a question, but this client does not support elicitation".to_owned());
         }
         let mut responses = BTreeMap::new();
-        for (key, question) in asked::keys(questions) {
+        for (key, question) in elicitation::keys(questions) {
             let request: ElicitRequest =
-                serde_json::from_value(asked::request(question)).map_err(|error| error.to_string())?;
+                serde_json::from_value(elicitation::request(question)).map_err(|error| error.to_string())?;
             let answer = context.peer.send_request(ServerRequest::ElicitRequest(request)).await;
             let ClientResult::ElicitResult(answer) = answer.map_err(|error| error.to_string())? else {
-                return Err("the client gave no answer".to_owned());
+                return Err("the client did not answer".to_owned());
             };
             responses.insert(key, serde_json::to_value(answer).map_err(|error| error.to_string())?);
         }
-        Calls::answers(questions, &responses).ok_or_else(|| "the answer does not fit".to_owned())
+        GraphCalls::answers(questions, &responses).ok_or_else(|| "the answer is invalid".to_owned())
     }
 }
 
-/// Makes a call as a task, whose client asks from time to time how far it is.
-async fn as_task(calls: &Calls, begun: Begun, task: TaskContext) -> Result<CallToolResult, TaskExit> {
-    let Begun { served, thread, mut input, .. } = begun;
+/// Runs a call as a task, which the client polls.
+async fn run_as_task(calls: &GraphCalls, call: PreparedCall, task: TaskContext) -> Result<CallToolResult, TaskExit> {
+    let PreparedCall { served, thread, mut input, .. } = call;
     loop {
-        let reached = tokio::select! {
-            reached = calls.run(&served, &thread, input, None) => reached,
+        let outcome = tokio::select! {
+            outcome = calls.run_thread(&served, &thread, input, None) => outcome,
             () = task.cancelled() => return Err(TaskExit::Cancelled),
         };
-        let questions = match reached {
-            Reached::Done(result) => return Ok(result),
-            Reached::Asks(questions) => questions,
+        let questions = match outcome {
+            CallOutcome::Done(result) => return Ok(result),
+            CallOutcome::Asks(questions) => questions,
         };
-        let asked = asked::keys(&questions).into_iter().map(|(key, question)| {
-            let (task, request) = (task.clone(), serde_json::from_value::<InputRequest>(asked::request(question)));
+        let asked = elicitation::keys(&questions).into_iter().map(|(key, question)| {
+            let (task, request) =
+                (task.clone(), serde_json::from_value::<InputRequest>(elicitation::request(question)));
             async move {
                 let request = request.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
                 task.request_input(key.clone(), request).await.map(|answer| (key, answer))
@@ -248,9 +248,9 @@ async fn as_task(calls: &Calls, begun: Begun, task: TaskContext) -> Result<CallT
         });
         let answered: Vec<Result<(String, Value), TaskExit>> = join_all(asked).await;
         let responses = answered.into_iter().collect::<Result<BTreeMap<_, _>, _>>()?;
-        let Some(answers) = Calls::answers(&questions, &responses) else {
-            // A key is asked once in a task.
-            return Ok(failed("an answer does not fit what was asked for".to_owned()));
+        let Some(answers) = GraphCalls::answers(&questions, &responses) else {
+            // A task asks for each key only once.
+            return Ok(failed("an answer is invalid".to_owned()));
         };
         input = answers;
     }

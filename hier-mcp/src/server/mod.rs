@@ -1,11 +1,11 @@
-//! Graphs as the tools of a server.
+//! MCP servers.
 
-mod asked;
 mod calls;
+mod elicitation;
+mod graph_tool;
 mod handler;
 mod progress;
 mod seal;
-mod served;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -33,30 +33,30 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use self::calls::Calls;
-use self::handler::Handler;
-use self::served::Served;
+use self::calls::GraphCalls;
+use self::graph_tool::GraphTool;
+use self::handler::ClientRequestHandler;
 use self::sessions::{Sessions, guard};
 use crate::error::McpError;
 
 pub use self::seal::SealKey;
 
-/// Serves graphs as tools.
+/// An MCP server whose tools are graphs.
 ///
-/// A graph that holds a conversation takes a `message` and returns the model's last one; any other takes and returns values of its
-/// channels. What its nodes `emit` as `{"progress": …, "total": …, "message": …}` reaches clients that ask for progress; for others each
-/// superstep is one.
+/// A graph with a conversation takes a `message` and returns the model's last message. Any other graph takes and
+/// returns values of its channels. Clients that ask for progress receive what nodes `emit` as `{"progress": …, "total":
+/// …, "message": …}`, and one notification for each superstep.
 ///
-/// An interrupt is a question to the client (`InputRequiredResult`), with the thread sealed in `requestState`: it is encrypted, of that tool
-/// alone, and lasts a day unless [said](Self::questions_last). What was answered cannot be answered again. An older client is asked while
-/// its call waits.
+/// An interrupt becomes a question to the client (`InputRequiredResult`) with the thread sealed in `requestState`. The
+/// state is encrypted, valid only for this tool, and expires after [`question_timeout`](Self::question_timeout). It can
+/// be answered once. An older client is asked while its call waits.
 ///
-/// A call whose client goes away, or cancels it, is cancelled. A graph that is [`long`](Self::long) runs as a task, for clients that
-/// know tasks: they ask how far it is, answer it, and cancel it.
+/// A call is cancelled if its client cancels it or disconnects. A graph that [allows tasks](Self::allow_task) runs as a
+/// task for clients that support them. They can query, answer and cancel it.
 ///
 /// ```no_run
 /// use hier_agents::prelude::*;
-/// use hier_mcp::Server;
+/// use hier_mcp::McpServer;
 ///
 /// graph! {
 ///     /// Answers customers.
@@ -66,12 +66,12 @@ pub use self::seal::SealKey;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), hier_mcp::McpError> {
 /// # let context = BaseContext::default();
-/// Server::new().graph("desk", Desk::compile(), context).serve_stdio().await
+/// McpServer::new().graph("desk", Desk::compile(), context).serve_stdio().await
 /// # }
 /// ```
 #[must_use = "a server does nothing until it serves"]
-pub struct Server {
-    graphs: BTreeMap<String, Served>,
+pub struct McpServer {
+    graphs: BTreeMap<String, GraphTool>,
     saver: Arc<dyn Checkpointer>,
     key: Option<SealKey>,
     lasts: Duration,
@@ -83,20 +83,20 @@ pub struct Server {
     origins: Vec<String>,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
+        f.debug_struct("McpServer").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
     }
 }
 
-impl Default for Server {
+impl Default for McpServer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Server {
-    /// A server without graphs, whose threads are in memory.
+impl McpServer {
+    /// Creates a server without graphs. Threads are stored in memory.
     pub fn new() -> Self {
         Self {
             graphs: BTreeMap::new(),
@@ -112,8 +112,8 @@ impl Server {
         }
     }
 
-    /// Serves a graph as the tool of this name. Each call gets a clone of the context.
-    #[allow(clippy::needless_pass_by_value)] // as it is written: `.graph("desk", Desk::compile(), context)`
+    /// Serves a graph as the tool of this name. Each call receives a clone of the context.
+    #[allow(clippy::needless_pass_by_value)] // callers write `.graph("desk", Desk::compile(), context)`
     pub fn graph<S, C, I, O>(self, name: impl Into<String>, graph: CompiledGraph<S, C, I, O>, context: C) -> Self
     where
         S: Values,
@@ -122,79 +122,81 @@ impl Server {
         self.dyn_graph(name, Arc::new(graph.erase(move |_| Ok(context.clone()))))
     }
 
-    /// The same of a graph without its types ([`CompiledGraph::erase`]): with a context made for each call, or schemas of one's own.
+    /// Serves a type-erased graph ([`CompiledGraph::erase`]), for example with a context for each call or custom
+    /// schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
-        self.graphs.insert(name.into(), Served::new(graph));
+        self.graphs.insert(name.into(), GraphTool::new(graph));
         self
     }
 
-    /// The graph of this name may run as a task.
-    pub fn long(mut self, name: &str) -> Self {
+    /// Allows the graph of this name to run as a task. Has no effect without such a graph.
+    pub fn allow_task(mut self, name: &str) -> Self {
         if let Some(served) = self.graphs.get_mut(name) {
             served.is_long = true;
         }
         self
     }
 
-    /// Where the threads of calls are kept that ask something. With the same saver and [`key`](Self::key), an answer can be brought to
-    /// another process.
+    /// Sets the saver for threads with open questions. Processes with the same saver and [`key`](Self::key) accept each
+    /// other's questions.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
     }
 
-    /// The key that states are sealed with. Unless given it is random, and what is open cannot be answered once the process has ended.
+    /// Sets the key of sealed states. Defaults to a random key, with which open questions end with the process.
     pub fn key(mut self, key: SealKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// For how long a question can be answered; a day unless given.
-    pub fn questions_last(mut self, lasts: Duration) -> Self {
+    /// Sets the time in which a question can be answered. Defaults to 24 hours.
+    pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// How many calls run at once; 100 unless given. Others are told that the server is busy.
+    /// Sets the maximum number of concurrent calls. Defaults to 100. Further calls fail, since the server is busy.
     pub fn max_calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
     }
 
-    /// What the server calls itself; `hier` unless given.
+    /// Sets the name in the server's information. Defaults to `hier`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Over HTTP: the token that each request must have, as `Authorization: Bearer …`.
+    /// Sets the token that each HTTP request must have, as `Authorization: Bearer …`.
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
         self.bearer = Some(token.into());
         self
     }
 
-    /// Over HTTP: whoever reaches the server may call its tools, from other machines too.
+    /// Allows HTTP requests from other machines without a token.
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
     }
 
-    /// Over HTTP: the hosts by which the server is called (`example.com`, `example.com:8080`); this machine's own unless given.
+    /// Sets the host names of the HTTP server, such as `example.com` or `example.com:8080`. Defaults to those of this
+    /// machine.
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Over HTTP: the origins of pages that may use the server from a browser (`https://chat.example.com`). Unless given:
-    /// those of this machine, if it has no other [`hosts`](Self::hosts), else none.
+    /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`. Defaults to the
+    /// origins of this machine, or to none if [`hosts`](Self::hosts) is set.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
     }
 
-    fn handler(&self) -> Result<Handler, McpError> {
+    fn handler(&self) -> Result<ClientRequestHandler, McpError> {
         if self.graphs.is_empty() {
-            return Err(McpError::Serve("it has no graphs: give it one with `.graph(…)`".to_owned()));
+            return Err(McpError::Serve("the server has no graphs: add one with `.graph(…)`".to_owned()));
         }
         for name in self.graphs.keys() {
             if let Some(mistake) = hier_core::spec::names::callable("tool", name) {
@@ -205,7 +207,7 @@ impl Server {
             Some(key) => key.clone(),
             None => SealKey::random()?,
         };
-        let calls = Calls {
+        let calls = GraphCalls {
             graphs: self.graphs.clone(),
             saver: self.saver.clone(),
             key,
@@ -213,21 +215,22 @@ impl Server {
             running: Arc::new(Semaphore::new(self.calls)),
         };
         let (tasks, owners) = (TaskManager::new(), Arc::default());
-        Ok(Handler { calls: Arc::new(calls), tasks, owners, name: self.name.clone() })
+        Ok(ClientRequestHandler { calls: Arc::new(calls), tasks, owners, name: self.name.clone() })
     }
 
-    /// Serves over standard input and output, until the client ends them. Nothing else may be written to standard output.
+    /// Serves on standard input and output until the client closes them. The program must not write to standard output.
     pub async fn serve_stdio(self) -> Result<(), McpError> {
         let failed = |error: String| McpError::Serve(error);
         let serving = self.handler()?.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
         serving.waiting().await.map(|_| ()).map_err(|error| failed(error.to_string()))
     }
 
-    /// The server over HTTP at `/mcp`, to be part of another. Who may use it is asked here only if it has a
-    /// [`bearer`](Self::bearer). `stop` ends it: streams are closed.
+    /// Returns the HTTP server as a router with the path `/mcp`, to embed it in another server. Cancelling `stop`
+    /// closes its streams.
     ///
-    /// Sessions belong to the user that an [`Identity`](hier_core::Identity) in the extensions of a request names. Without one, they
-    /// belong to the holder of an `Authorization`: a client that refreshes its token loses its sessions.
+    /// Only a [`bearer`](Self::bearer) token is checked here. Sessions belong to the user in the request's
+    /// [`Identity`](hier_core::Identity) extension. Without one they belong to the `Authorization` header, so a client
+    /// that refreshes its token loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
         let mut config =
@@ -236,7 +239,7 @@ impl Server {
         if !is_local {
             config = config.with_allowed_hosts(self.hosts);
         }
-        // Pages of this machine may use what is on this machine alone.
+        // By default only pages of this machine may use a local server.
         let own = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).to_vec();
         let origins = if self.origins.is_empty() && is_local { own } else { self.origins };
         config = config.with_allowed_origins(origins);
@@ -250,35 +253,35 @@ impl Server {
         Ok(router.layer(from_fn(move |request: Request, next: Next| admit(token.clone(), request, next))))
     }
 
-    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop`. On an address that other machines reach it needs a
-    /// [`bearer`](Self::bearer), unless it is [open to all](Self::without_auth).
+    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. An address that other machines can reach
+    /// requires a [`bearer`](Self::bearer) token or [`without_auth`](Self::without_auth).
     pub async fn serve(self, address: &str, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         self.serve_on(listener, stop).await
     }
 
-    /// The same on a listener that is bound already.
+    /// Serves over HTTP on a bound listener, like [`serve`](Self::serve).
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;
         if !address.ip().is_loopback() && self.bearer.is_none() && !self.open_to_all {
             return Err(McpError::Serve(format!(
-                "{address} can be reached from other machines: give the server a `.bearer(…)`, or say `.without_auth()`"
+                "{address} can be reached from other machines: set a `.bearer(…)` token, or use `.without_auth()`"
             )));
         }
         let router = self.router(stop.clone())?;
-        // Otherwise each event of an answer waits until its client acknowledges the one before, 40 ms.
+        // With Nagle's algorithm, each event would wait 40 ms for the acknowledgement of the previous one.
         let listener = listener.tap_io(|connection| {
             if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
+                tracing::debug!(%error, "cannot set TCP_NODELAY: the answers of this connection will be slow");
             }
         });
         axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await.map_err(failed)
     }
 }
 
-/// Lets a request through that has the token.
+/// Passes requests with the token on.
 async fn admit(token: Arc<str>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|given| given.to_str().ok());
     let given = given.and_then(|given| given.strip_prefix("Bearer ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a run tells of itself, as progress of its call.
+//! Progress notifications of a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,16 +12,16 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// How many pieces wait to be sent; others are left out.
+/// The maximum number of queued notifications. Further ones are dropped.
 const WAITING: usize = 64;
 
-/// Sends progress to a client, in the order in which it was made.
-pub(crate) struct Progress {
+/// Sends progress notifications to a client, in order.
+pub(crate) struct ProgressSender {
     pub(crate) tell: DynTell,
     sending: JoinHandle<()>,
 }
 
-impl Progress {
+impl ProgressSender {
     pub(crate) fn to(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
         let (sender, mut waiting) = mpsc::channel::<ProgressNotificationParam>(WAITING);
         let sending = tokio::spawn(async move {
@@ -39,7 +39,7 @@ impl Progress {
                 Some(progress.with_message(format!("{node} is done")))
             };
             let progress = match &event.body {
-                LogEvent::Custom { value, .. } => said(&token, value),
+                LogEvent::Custom { value, .. } => emitted_progress(&token, value),
                 LogEvent::Updates(update) if event.namespace.is_empty() => done(&update.node),
                 _ => None,
             };
@@ -51,15 +51,15 @@ impl Progress {
         Self { tell, sending }
     }
 
-    /// Waits until all is sent.
+    /// Waits until all queued notifications are sent.
     pub(crate) async fn finish(self) {
         drop(self.tell);
         let _ = self.sending.await;
     }
 }
 
-/// Progress that a node told of itself.
-fn said(token: &ProgressToken, data: &Value) -> Option<ProgressNotificationParam> {
+/// Converts the `emit`ted value of a node.
+fn emitted_progress(token: &ProgressToken, data: &Value) -> Option<ProgressNotificationParam> {
     let mut progress = ProgressNotificationParam::new(token.clone(), data["progress"].as_f64()?);
     if let Some(total) = data["total"].as_f64() {
         progress = progress.with_total(total);

@@ -1,5 +1,5 @@
-//! The state that a client carries for the server between the rounds of a call: sealed, so that it can neither be read nor changed, nor
-//! used for another tool, nor for ever.
+//! The sealed state that a client carries between the rounds of a call. It cannot be read or changed, and is valid only
+//! for its tool and for a limited time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// The key that states are sealed with: all processes that serve the same graphs on the same threads need the same.
+/// The key of sealed states. All processes that serve the same threads need the same key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);
 
@@ -22,27 +22,26 @@ impl std::fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// This key. Keep it as a password is kept.
+    /// Creates a key from these bytes. Keep them secret, like a password.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(XChaCha20Poly1305::new(&bytes.into()))
     }
 
-    /// A key that nobody knows: what it seals cannot be opened by another process, nor by this program once it has ended.
+    /// Creates a random key, whose states only this process can open.
     pub(crate) fn random() -> Result<Self, McpError> {
         let key = chacha20poly1305::Key::try_generate();
         key.map(|key| Self(XChaCha20Poly1305::new(&key)))
-            .map_err(|error| McpError::Serve(format!("the system gives no random numbers: {error}")))
+            .map_err(|error| McpError::Serve(format!("the system has no random numbers: {error}")))
     }
 }
 
-/// What a client carries.
+/// The content of a sealed state.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Carried {
-    /// The thread of the graph.
+pub(crate) struct SealedState {
     pub(crate) thread: String,
-    /// The questions that are open, by their ids.
+    /// The ids of the open questions.
     pub(crate) questions: Vec<String>,
-    /// Until when it may be brought back, in seconds since 1970.
+    /// The expiry as a Unix time, in seconds.
     pub(crate) until: u64,
 }
 
@@ -58,24 +57,24 @@ impl SealKey {
     ) -> Result<String, String> {
         let until = now.checked_add(lasts).and_then(|until| until.duration_since(UNIX_EPOCH).ok());
         let until = until.map_or(u64::MAX, |until| until.as_secs());
-        let carried = Carried { thread: thread.to_owned(), questions, until };
-        let plain = serde_json::to_vec(&carried).map_err(|error| error.to_string())?;
+        let state = SealedState { thread: thread.to_owned(), questions, until };
+        let plain = serde_json::to_vec(&state).map_err(|error| error.to_string())?;
         let nonce = Nonce::<XChaCha20Poly1305>::try_generate().map_err(|error| error.to_string())?;
         let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: tool.as_bytes() });
         let sealed = sealed.map_err(|error| error.to_string())?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Opens what [`seal`](Self::seal) gave; or says why it is not taken.
-    pub(crate) fn open(&self, tool: &str, state: &str, now: SystemTime) -> Result<Carried, &'static str> {
-        let foreign = "`requestState` is none that this server gave for this tool";
+    /// Opens a state from [`seal`](Self::seal). Fails if it is invalid or has expired.
+    pub(crate) fn open(&self, tool: &str, state: &str, now: SystemTime) -> Result<SealedState, &'static str> {
+        let foreign = "`requestState` was not issued by this server for this tool";
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).map_err(|_| foreign)?;
         let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>()).ok_or(foreign)?;
         let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| foreign)?;
         let plain = self.0.decrypt(&nonce, Payload { msg: sealed, aad: tool.as_bytes() }).map_err(|_| foreign)?;
-        let carried: Carried = serde_json::from_slice(&plain).map_err(|_| foreign)?;
+        let state: SealedState = serde_json::from_slice(&plain).map_err(|_| foreign)?;
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if carried.until < now { Err("`requestState` has expired: call the tool anew") } else { Ok(carried) }
+        if state.until < now { Err("`requestState` has expired: call the tool again") } else { Ok(state) }
     }
 }
 
@@ -86,7 +85,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn only_what_was_sealed_for_the_tool_is_opened_and_only_in_time() {
+    fn only_valid_states_are_opened() {
         let (key, now) = (SealKey::new([7; 32]), SystemTime::now());
         let state = key.seal("desk", "t-1", vec!["q".to_owned()], HOUR, now).unwrap();
         assert_eq!(key.open("desk", &state, now).unwrap().thread, "t-1");
@@ -101,7 +100,7 @@ mod tests {
         }
         assert_eq!(
             key.open("desk", &state, now + 2 * HOUR).unwrap_err(),
-            "`requestState` has expired: call the tool anew"
+            "`requestState` has expired: call the tool again"
         );
         assert_ne!(state, key.seal("desk", "t-1", vec!["q".to_owned()], HOUR, now).unwrap());
     }

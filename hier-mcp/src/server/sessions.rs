@@ -1,4 +1,5 @@
-//! Sessions of clients over HTTP: each belongs to the user that began it, and a user has a bounded number of them.
+//! HTTP sessions of clients. Each session belongs to the user that started it, and the number of sessions per user is
+//! limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +20,9 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The sender of a request: the user that the surrounding server identified, or the holder of a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Owner(Arc<str>);
+pub(crate) struct SessionOwner(Arc<str>);
 
-impl Owner {
+impl SessionOwner {
     fn of_request(request: &Request) -> Self {
         if let Some(Identity(name)) = request.extensions().get() {
             return Self(format!("user {name}").into());
@@ -30,35 +31,34 @@ impl Owner {
         Self(format!("token {}", String::from_utf8_lossy(token)).into())
     }
 
-    /// The sender of the request that a handler answers; the same for all over standard input and output.
-    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+    /// Returns the sender of the request. On standard input and output all requests have the same sender.
+    pub(crate) fn of_context(context: &RequestContext<RoleServer>) -> Self {
         let owner = context.extensions.get::<axum::http::request::Parts>().and_then(|parts| parts.extensions.get());
         owner.cloned().unwrap_or_else(|| Self("".into()))
     }
 
-    /// Returns the name that identifies the owner.
     pub(crate) fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// The sessions, by their owners.
+/// The sessions and their owners.
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
-    owners: Mutex<Owners>,
+    owners: Mutex<SessionOwners>,
 }
 
 #[derive(Default)]
-struct Owners {
-    sessions: HashMap<String, Owner>,
-    /// Number of open requests of each owner that may still begin a session.
-    beginning: HashMap<Owner, usize>,
+struct SessionOwners {
+    sessions: HashMap<String, SessionOwner>,
+    /// The number of open requests of each owner that may still start a session.
+    beginning: HashMap<SessionOwner, usize>,
 }
 
-/// A request that may begin a session.
-struct Beginning<'a>(&'a Sessions, Owner);
+/// A request that may start a session.
+struct SessionPermit<'a>(&'a Sessions, SessionOwner);
 
-impl Drop for Beginning<'_> {
+impl Drop for SessionPermit<'_> {
     fn drop(&mut self) {
         let mut owners = self.0.owners();
         if let Some(count) = owners.beginning.get_mut(&self.1) {
@@ -75,12 +75,12 @@ impl Sessions {
         Self { manager, owners: Mutex::default() }
     }
 
-    fn owners(&self) -> std::sync::MutexGuard<'_, Owners> {
+    fn owners(&self) -> std::sync::MutexGuard<'_, SessionOwners> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more session; none if the owner has too many.
-    async fn begin(&self, owner: &Owner) -> Option<Beginning<'_>> {
+    /// Returns a permit for one more session, or `None` at the limit.
+    async fn try_begin(&self, owner: &SessionOwner) -> Option<SessionPermit<'_>> {
         let alive = self.manager.sessions.read().await;
         let mut owners = self.owners();
         owners.sessions.retain(|id, _| alive.contains_key(id.as_str()));
@@ -89,22 +89,22 @@ impl Sessions {
         *count += 1;
         let is_full = has + *count > MOST;
         drop((owners, alive));
-        let place = Beginning(self, owner.clone());
+        let place = SessionPermit(self, owner.clone());
         (!is_full).then_some(place)
     }
 
-    fn is_of(&self, session: &str, owner: &Owner) -> bool {
+    fn is_of(&self, session: &str, owner: &SessionOwner) -> bool {
         self.owners().sessions.get(session) == Some(owner)
     }
 }
 
-/// Passes a request on, with who sends it.
+/// Adds the owner to the request, and hides sessions of other users.
 pub(super) async fn guard(sessions: Arc<Sessions>, mut request: Request, next: Next) -> Response {
-    let owner = Owner::of_request(&request);
+    let owner = SessionOwner::of_request(&request);
     request.extensions_mut().insert(owner.clone());
     let named = request.headers().get(SESSION).map(|id| id.to_str().unwrap_or_default().to_owned());
     if let Some(id) = named {
-        // The session of another user looks like one that has ended.
+        // The session of another user looks like an ended one.
         if !sessions.is_of(&id, &owner)
             && let Ok(nobodys) = HeaderValue::from_str(&Uuid::new_v4().to_string())
         {
@@ -112,7 +112,7 @@ pub(super) async fn guard(sessions: Arc<Sessions>, mut request: Request, next: N
         }
         return next.run(request).await;
     }
-    let Some(_place) = sessions.begin(&owner).await else {
+    let Some(_place) = sessions.try_begin(&owner).await else {
         return (StatusCode::TOO_MANY_REQUESTS, "too many sessions: end one, or wait until some have been idle")
             .into_response();
     };

@@ -1,32 +1,32 @@
-//! The answer that comes of a draft, or why it cannot be used.
+//! Conversion of a draft into an answer.
 
 use hier_agents::{ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
 use serde_json::Value;
 
-use super::Draft;
-use crate::error::{Failure, Kind};
+use super::AnswerDraft;
+use crate::error::{FailureKind, ModelFailure};
 
-/// The longest piece of an answer that an error repeats, in characters.
+/// The maximum length of the answer's text in an error, in characters.
 const SHOWN: usize = 200;
 
-/// Finish reasons with which Gemini reports a malformed call.
+/// Gemini's finish reasons for a malformed call.
 const UNREADABLE: [&str; 4] =
     ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
 
-impl Draft {
-    /// The answer to this request.
-    pub(crate) fn answer(mut self, request: &ChatRequest) -> Result<ChatResponse, Failure> {
+impl AnswerDraft {
+    /// Returns the answer to the request. Fails if it cannot be used.
+    pub(crate) fn into_answer(mut self, request: &ChatRequest) -> Result<ChatResponse, ModelFailure> {
         self.close();
         self.check()?;
-        let (calls, reasoning) = self.settle();
+        let (calls, reasoning) = self.take_calls_and_thoughts();
         let is_cut_off = matches!(self.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
         if request.output.is_some() && calls.is_empty() && !is_cut_off {
             self.check_shape()?;
         }
         let message = Message::calls(self.text, calls).with_reasoning(reasoning);
         let message = match self.usage {
-            Some(usage) => message.with_usage(usage + self.spent),
-            None if self.spent != Usage::default() => message.with_usage(self.spent),
+            Some(usage) => message.with_usage(usage + self.earlier_usage),
+            None if self.earlier_usage != Usage::default() => message.with_usage(self.earlier_usage),
             None => message,
         };
         let response = ChatResponse::new(message);
@@ -40,28 +40,28 @@ impl Draft {
         })
     }
 
-    /// The calls, each with an id that no other call of the conversation has, and what was thought, with the ids of the
-    /// calls that it led to. Where the answer was cut off, no call can be made: the arguments are text, which tools refuse
-    /// in words for the model.
-    fn settle(&mut self) -> (Vec<ToolCall>, Vec<Reasoning>) {
+    /// Takes the calls, with unique ids, and the thoughts, with the ids of the calls that they led to. If the answer
+    /// was cut off, the arguments become text, so that no call is executed: tools refuse text with a message for the
+    /// model.
+    fn take_calls_and_thoughts(&mut self) -> (Vec<ToolCall>, Vec<Reasoning>) {
         let mut drafts = std::mem::take(&mut self.calls);
-        let ids: Vec<String> = drafts.iter_mut().map(|call| call.settle(&mut self.known).to_owned()).collect();
+        let ids: Vec<String> = drafts.iter_mut().map(|call| call.assign_id(&mut self.known_ids).to_owned()).collect();
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
-        // In the order of their numbers if they have any, else as they arrived.
+        // In the order of their numbers if they have any, otherwise in the order of arrival.
         drafts.sort_by_key(|call| call.index);
         let cut = match self.finish {
             Some(FinishReason::Length) => Some("the limit of tokens"),
             Some(FinishReason::ContentFilter) => Some("the provider's filter"),
             _ => None,
         };
-        (drafts.into_iter().map(|call| call.made(cut)).collect(), reasoning)
+        (drafts.into_iter().map(|call| call.into_tool_call(cut)).collect(), reasoning)
     }
 
     /// Rejects an empty answer unless its finish reason explains it.
-    fn check(&self) -> Result<(), Failure> {
-        if let Some(mistake) = &self.mistake {
-            return Err(Failure::bad_answer(mistake));
+    fn check(&self) -> Result<(), ModelFailure> {
+        if let Some(defect) = &self.defect {
+            return Err(ModelFailure::bad_answer(defect));
         }
         let has_text = !self.text.is_empty();
         if !self.calls.is_empty() {
@@ -72,21 +72,21 @@ impl Draft {
             _ if has_text && !matches!(self.finish, Some(FinishReason::Other(_))) => return Ok(()),
             Some(FinishReason::Stop | FinishReason::Length | FinishReason::ContentFilter) => return Ok(()),
             Some(reason) => reason.to_string(),
-            None => return Err(Failure::bad_answer("it has neither text nor a call")),
+            None => return Err(ModelFailure::bad_answer("the answer has neither text nor a call")),
         };
-        let remark = self.remark.as_ref().map_or_else(String::new, |remark| format!(": {remark}"));
-        let what = if has_text { "it has no call that can be read" } else { "it has neither text nor a call" };
+        let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
+        let what = if has_text { "the answer has no readable call" } else { "the answer has neither text nor a call" };
         let hint = UNREADABLE.contains(&&*reason).then(|| {
-            format!("Your last answer could not be read ({reason}){remark}. Answer again, and call tools as they are declared.")
+            format!("Your last answer could not be read ({reason}){comment}. Answer again, and call tools as they are declared.")
         });
-        let failure = Failure::new(Kind::Unusable, format!("{what}, and ended with `{reason}`{remark}"));
-        Err(Failure { hint, ..failure })
+        let failure = ModelFailure::new(FailureKind::Unusable, format!("{what}, and ended with `{reason}`{comment}"));
+        Err(ModelFailure { hint, ..failure })
     }
 
-    fn check_shape(&self) -> Result<(), Failure> {
+    fn check_shape(&self) -> Result<(), ModelFailure> {
         let Err(error) = serde_json::from_str::<Value>(&self.text) else { return Ok(()) };
         let shown: String = self.text.chars().take(SHOWN).collect();
         let tail = if shown.len() < self.text.len() { "…" } else { "" };
-        Err(Failure::bad_answer(format!("it is not the JSON that was asked for ({error}): {shown}{tail}")))
+        Err(ModelFailure::bad_answer(format!("the answer is not the requested JSON ({error}): {shown}{tail}")))
     }
 }

@@ -1,34 +1,33 @@
-//! The calls of an answer, while they are read.
+//! The calls of an answer while it is read.
 
 use std::collections::HashSet;
 
 use hier_agents::ToolCall;
 use serde_json::{Value, json};
 
-/// A call while it is read.
 #[derive(Debug)]
 pub(super) struct CallDraft {
-    /// Its number among the calls of the answer, where the server gives one.
+    /// The number of the call in the answer, if the server sends one.
     pub(super) index: Option<u64>,
-    /// The id that the server gives.
+    /// The id that the server sends.
     pub(super) id: String,
-    /// The id that no other call of the conversation has, once it is settled.
-    pub(super) own: Option<String>,
+    /// The unique id, once it is assigned.
+    pub(super) unique_id: Option<String>,
     pub(super) name: String,
     pub(super) args: Args,
-    braces: Braces,
+    scanner: ObjectScanner,
 }
 
 #[derive(Debug)]
 pub(super) enum Args {
-    /// As JSON text, which comes in pieces.
+    /// JSON text, which arrives in pieces.
     Text(String),
     Value(Value),
 }
 
-/// A piece of a call.
+/// A part of a call, as a stream delivers it.
 #[derive(Debug, Default)]
-pub(crate) struct CallPiece<'a> {
+pub(crate) struct CallDelta<'a> {
     pub(crate) index: Option<u64>,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
@@ -38,49 +37,55 @@ pub(crate) struct CallPiece<'a> {
 impl CallDraft {
     pub(super) fn new(index: Option<u64>, id: &str, name: &str) -> Self {
         let args = Args::Text(String::new());
-        Self { index, id: id.to_owned(), own: None, name: name.to_owned(), args, braces: Braces::default() }
+        Self {
+            index,
+            id: id.to_owned(),
+            unique_id: None,
+            name: name.to_owned(),
+            args,
+            scanner: ObjectScanner::default(),
+        }
     }
 
-    /// The id of its own: that of the server, or a fresh one where that is empty or known.
-    pub(super) fn settle(&mut self, known: &mut HashSet<String>) -> &str {
+    /// Assigns a unique id: the server's, or a new one if that is empty or already used.
+    pub(super) fn assign_id(&mut self, known: &mut HashSet<String>) -> &str {
         let id = &self.id;
-        self.own.get_or_insert_with(|| {
+        self.unique_id.get_or_insert_with(|| {
             let fresh = id.is_empty() || !known.insert(id.clone());
             if fresh { format!("call_{}", uuid::Uuid::new_v4().simple()) } else { id.clone() }
         })
     }
 
-    /// The call as the answer has it.
-    pub(super) fn made(self, cut_off_by: Option<&str>) -> ToolCall {
+    pub(super) fn into_tool_call(self, cut_off_by: Option<&str>) -> ToolCall {
         let args = match cut_off_by {
             Some(why) => self.args.cut_off(why),
             None => self.args.value(),
         };
-        ToolCall { name: self.name, args, id: self.own.unwrap_or_default() }
+        ToolCall { name: self.name, args, id: self.unique_id.unwrap_or_default() }
     }
 }
 
-/// The call that a piece continues; none if it begins another.
+/// Returns the index of the call that a delta continues, or `None` if the delta starts another call.
 ///
-/// Servers number calls, or name them by id, or neither, and some give each piece of one call a new id, or all calls one
-/// number. A piece therefore begins another call only if it says so in two ways.
-pub(super) fn place(calls: &[CallDraft], piece: &CallPiece<'_>) -> Option<usize> {
-    if piece.index.is_none()
-        && !piece.id.is_empty()
-        && let Some(place) = calls.iter().rposition(|call| call.id == piece.id)
+/// Some servers number calls, some send ids, some neither. Others send a new id with each delta, or one number for all
+/// calls. A delta therefore starts another call only if two signs say so.
+pub(super) fn continued_call(calls: &[CallDraft], delta: &CallDelta<'_>) -> Option<usize> {
+    if delta.index.is_none()
+        && !delta.id.is_empty()
+        && let Some(place) = calls.iter().rposition(|call| call.id == delta.id)
     {
         return Some(place);
     }
-    let place = match piece.index {
+    let place = match delta.index {
         Some(index) => calls.iter().rposition(|call| call.index == Some(index))?,
         None => calls.len().checked_sub(1)?,
     };
     let call = &calls[place];
-    let (has_other_id, has_other_name) = (is_other(&call.id, piece.id), is_other(&call.name, piece.name));
-    let begins = match piece {
-        CallPiece { name: "", .. } => false,
-        CallPiece { id, .. } if !id.is_empty() && call.id == *id => false,
-        CallPiece { index: None, .. } if has_other_id => true,
+    let (has_other_id, has_other_name) = (is_other(&call.id, delta.id), is_other(&call.name, delta.name));
+    let begins = match delta {
+        CallDelta { name: "", .. } => false,
+        CallDelta { id, .. } if !id.is_empty() && call.id == *id => false,
+        CallDelta { index: None, .. } if has_other_id => true,
         _ => has_other_name || (!call.name.is_empty() && call.is_whole()),
     };
     (!begins).then_some(place)
@@ -92,16 +97,16 @@ fn is_other(known: &str, given: &str) -> bool {
 
 /// Finds the end of a JSON object whose text arrives in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Braces {
+pub(super) struct ObjectScanner {
     depth: u32,
     in_text: bool,
     escaped: bool,
-    /// The outermost object has ended.
+    /// True once the outermost object has ended.
     is_closed: bool,
 }
 
-impl Braces {
-    /// Reads more text. Returns where in it the object ends, and where the next one begins.
+impl ObjectScanner {
+    /// Reads more text. Returns where the object ends in it, and where the next one begins.
     fn read(&mut self, text: &str) -> (usize, usize) {
         let mut end = None;
         for (at, byte) in text.bytes().enumerate() {
@@ -109,7 +114,7 @@ impl Braces {
                 match byte {
                     b'{' => return (end.unwrap_or(at), at),
                     b' ' | b'\t' | b'\r' | b'\n' | b',' => _ = end.get_or_insert(at),
-                    // This is not a second object, so it stays where it is.
+                    // The rest is not a second object, so it belongs to this one.
                     _ => end = None,
                 }
                 continue;
@@ -131,23 +136,23 @@ impl Braces {
 }
 
 impl CallDraft {
-    /// Adds text to the arguments. Returns what was added, and what belongs to another call: of a call without an id the
-    /// text from the second object on. None if the arguments did not come as text.
+    /// Adds text to the arguments. Returns the added text, and the text of another call: without an id, each further
+    /// object is a call. Returns `None` if the arguments arrived as a value.
     pub(super) fn add<'t>(&mut self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let Args::Text(args) = &mut self.args else { return None };
-        let (end, next) = self.braces.read(text);
+        let (end, next) = self.scanner.read(text);
         let (own, rest) = if self.id.is_empty() { (&text[..end], &text[next..]) } else { (text, "") };
         args.push_str(own);
         Some((own, rest))
     }
 
     fn is_whole(&self) -> bool {
-        self.braces.is_closed || matches!(self.args, Args::Value(_))
+        self.scanner.is_closed || matches!(self.args, Args::Value(_))
     }
 }
 
 impl Args {
-    /// As far as they came as text.
+    /// The text that has arrived. Empty if the arguments arrived as a value.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -155,7 +160,7 @@ impl Args {
         }
     }
 
-    /// Arguments that came as text are JSON; what is none stays text, which the tool refuses.
+    /// Text that is not JSON stays text, which the tool refuses.
     fn value(self) -> Value {
         match self {
             Self::Text(text) if text.trim().is_empty() => json!({}),

@@ -1,8 +1,8 @@
-//! An answer while it is read: the same for whole answers and for streams, in all dialects.
+//! The draft of an answer, shared by all dialects, for complete and for streamed answers.
 
 mod answer;
 mod call;
-mod tags;
+mod think_tags;
 mod thought;
 
 use std::collections::{HashSet, VecDeque};
@@ -11,57 +11,58 @@ use hier_agents::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
 use serde_json::{Value, json};
 
 use call::{Args, CallDraft};
-use tags::Tags;
-use thought::{Place, Thought};
+use think_tags::ThinkTags;
+use thought::{Thought, ThoughtTarget};
 
-pub(crate) use call::CallPiece;
+pub(crate) use call::CallDelta;
 
-/// The most calls of an answer, and the most thoughts: many times more than models have, and soon looked through.
+/// The maximum number of calls, and of thoughts, of an answer.
 const MOST: usize = 1_000;
 
-/// What has been read of an answer.
+/// The parts of an answer that have been read.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
-    /// Who makes the answer, and can read its opaque parts later.
+pub(crate) struct AnswerDraft {
+    /// The maker of the thoughts. Only it can read their opaque parts.
     maker: String,
     text: String,
     thoughts: Vec<Thought>,
     calls: Vec<CallDraft>,
-    /// The ids of all calls of the conversation, and of those of the answer that have begun.
-    known: HashSet<String>,
-    /// The pieces that have not been handed over yet; none if the answer is read as a whole.
-    pieces: Option<VecDeque<ChatChunk>>,
+    /// The ids of all calls of the conversation and of this answer.
+    known_ids: HashSet<String>,
+    /// The chunks that the stream has not returned yet. `None` if the answer is not streamed.
+    chunks: Option<VecDeque<ChatChunk>>,
     usage: Option<Usage>,
     pub(crate) model: Option<String>,
     pub(crate) finish: Option<FinishReason>,
-    /// The server said that nothing more comes.
+    /// True once the server answer that nothing more follows.
     pub(crate) ended: bool,
-    /// Why the answer cannot be used, though it can be read.
-    mistake: Option<String>,
-    /// The model refused, though the provider reports an ordinary end.
+    /// The reason why the answer is unusable though it was readable.
+    defect: Option<String>,
+    /// True if the model refused, even if the provider reports an ordinary end.
     refused: bool,
     /// The provider's comment on the end of the answer.
-    remark: Option<String>,
-    tags: Tags,
-    /// Nothing is outstanding but the end of the stream.
+    comment: Option<String>,
+    think_tags: ThinkTags,
+    /// True once only the end of the stream is outstanding.
     pub(crate) complete: bool,
-    /// The number of the first thought of the current response: an answer that pauses comes in several.
-    base: u64,
+    /// The number of the first thought of the current response. An answer with pauses comes in several responses.
+    first_number: u64,
     pauses: u32,
-    /// The cost of the earlier responses.
-    spent: Usage,
-    /// Start of the current text block, and its sources.
-    block: usize,
-    cited: Vec<Value>,
+    /// The usage of the earlier responses.
+    earlier_usage: Usage,
+    /// The start of the current text block, and its sources.
+    block_start: usize,
+    sources: Vec<Value>,
 }
 
 /// The finish reason with which a provider pauses an answer that continues with the next request.
 const PAUSED: &str = "pause_turn";
-/// The most pauses of one answer.
+/// The maximum number of pauses of an answer.
 const MOST_PAUSES: u32 = 16;
-/// What a server says that an answer cost, as far as it says so.
+
+/// The token counts that a server reports.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenCounts {
     pub(crate) input: Option<u64>,
     pub(crate) output: Option<u64>,
     pub(crate) cached: Option<u64>,
@@ -69,126 +70,128 @@ pub(crate) struct Tokens {
     pub(crate) reasoning: Option<u64>,
 }
 
-impl Draft {
-    /// The draft of this maker's answer to a request.
+impl AnswerDraft {
     pub(crate) fn new(request: &ChatRequest, maker: String, streamed: bool) -> Self {
         let earlier = request.messages.iter().flat_map(Message::tool_calls);
-        let known = earlier.map(|call| call.id.clone()).collect();
-        Self { maker, known, pieces: streamed.then(VecDeque::new), ..Self::default() }
+        let known_ids = earlier.map(|call| call.id.clone()).collect();
+        Self { maker, known_ids, chunks: streamed.then(VecDeque::new), ..Self::default() }
     }
-
-    /// The next piece that has not been handed over yet.
-    pub(crate) fn fresh(&mut self) -> Option<ChatChunk> {
-        self.pieces.as_mut()?.pop_front()
-    }
-
-    fn tell(&mut self, piece: impl FnOnce() -> ChatChunk) {
-        if let Some(pieces) = &mut self.pieces {
-            pieces.push_back(piece());
+    /// Sets the model that answered, if the server names one.
+    pub(crate) fn set_model(&mut self, model: &str) {
+        if !model.is_empty() {
+            self.model = Some(model.to_owned());
         }
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
+    /// Returns the next chunk for the stream.
+    pub(crate) fn next_chunk(&mut self) -> Option<ChatChunk> {
+        self.chunks.as_mut()?.pop_front()
+    }
+
+    fn emit(&mut self, chunk: impl FnOnce() -> ChatChunk) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.push_back(chunk());
+        }
+    }
+
+    pub(crate) fn add_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        self.place_thoughts(Place::Message);
+        self.attach_thoughts(ThoughtTarget::Message);
         self.text.push_str(text);
-        self.tell(|| ChatChunk::Text(text.to_owned()));
+        self.emit(|| ChatChunk::Text(text.to_owned()));
     }
 
-    /// Adds text in which the model may think between tags before it answers.
-    pub(crate) fn say_tagged(&mut self, number: u64, text: &str) {
-        let (thought, said) = self.tags.split(text);
-        self.think(number, &thought);
-        self.say(&said);
+    /// Adds text that may start with thoughts between think_tags.
+    pub(crate) fn add_tagged_text(&mut self, number: u64, text: &str) {
+        let (thought, answer) = self.think_tags.split(text);
+        self.add_thought(number, &thought);
+        self.add_text(&answer);
     }
 
-    /// Adds the words by which the model refuses.
-    pub(crate) fn refuse(&mut self, text: &str) {
+    /// Adds a text with which the model refuses.
+    pub(crate) fn add_refusal(&mut self, text: &str) {
         self.refused |= !text.is_empty();
-        self.say(text);
+        self.add_text(text);
     }
 
-    /// Keeps the provider's comment on the end of the answer.
-    pub(crate) fn remark(&mut self, text: &str) {
-        self.remark = Some(text.to_owned()).filter(|text| !text.is_empty()).or(self.remark.take());
+    pub(crate) fn set_comment(&mut self, text: &str) {
+        self.comment = Some(text.to_owned()).filter(|text| !text.is_empty()).or(self.comment.take());
     }
 
-    /// Ends the reading: what was held back is text or thought.
+    /// Ends the reading, and adds the text that was held back as a possible tag.
     pub(crate) fn close(&mut self) {
-        let (thought, said) = self.tags.end();
-        self.think(0, &thought);
-        self.say(&said);
+        let (thought, answer) = self.think_tags.end();
+        self.add_thought(0, &thought);
+        self.add_text(&answer);
         if self.refused {
             self.finish = Some(FinishReason::ContentFilter);
         }
     }
 
-    /// Returns true if the provider paused the answer: it continues when the partial answer is sent back.
+    /// Returns true if the provider paused the answer. It continues when the partial answer is sent back.
     pub(crate) fn is_paused(&self) -> bool {
         let is_paused = matches!(&self.finish, Some(FinishReason::Other(reason)) if reason == PAUSED);
         is_paused && self.calls.is_empty() && !self.thoughts.is_empty() && self.pauses < MOST_PAUSES
     }
 
     /// Continues after a pause. Returns the partial answer.
-    pub(crate) fn go_on(&mut self) -> Message {
+    pub(crate) fn resume(&mut self) -> Message {
         self.pauses += 1;
         (self.finish, self.ended, self.complete) = (None, false, false);
-        self.spent += self.usage.take().unwrap_or_default();
+        self.earlier_usage += self.usage.take().unwrap_or_default();
         let last = self.thoughts.iter().filter_map(|thought| thought.number).max();
-        self.base = last.map_or(0, |last| last.saturating_add(1));
+        self.first_number = last.map_or(0, |last| last.saturating_add(1));
         let thoughts = self.thoughts.clone().into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &[]));
         Message::assistant(self.text.clone()).with_reasoning(reasoning.collect::<Vec<_>>())
     }
 
-    /// Adds to what the model thought: to the thought with this number.
-    pub(crate) fn think(&mut self, number: u64, text: &str) {
+    /// Adds text to the thought with this number.
+    pub(crate) fn add_thought(&mut self, number: u64, text: &str) {
         if text.is_empty() {
             return;
         }
         self.thought(number).text.push_str(text);
-        self.tell(|| ChatChunk::Reasoning(text.to_owned()));
+        self.emit(|| ChatChunk::Reasoning(text.to_owned()));
     }
 
-    /// Keeps fields that the provider needs to get back with the thought of this number. A field that is there is
-    /// replaced: signatures come whole.
-    pub(crate) fn keep(&mut self, number: u64, fields: Value) {
+    /// Keeps fields that the provider needs to get back with this thought. A field replaces an earlier one of the same
+    /// name, since signatures arrive complete.
+    pub(crate) fn keep_fields(&mut self, number: u64, fields: Value) {
         self.thought(number).keep(fields);
     }
 
-    /// What is kept of the thought with this number.
-    pub(crate) fn kept(&mut self, number: u64) -> &mut Value {
+    /// Returns the data of the thought with this number. Creates the thought if necessary.
+    pub(crate) fn thought_data(&mut self, number: u64) -> &mut Value {
         &mut self.thought(number).data
     }
 
     /// Returns the data of the thought with this number, if it exists.
-    pub(crate) fn known(&mut self, number: u64) -> Option<&mut Value> {
-        let number = Some(self.base.saturating_add(number));
+    pub(crate) fn existing_thought_data(&mut self, number: u64) -> Option<&mut Value> {
+        let number = Some(self.first_number.saturating_add(number));
         self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)
     }
 
-    /// Begins a block of text.
     pub(crate) fn begin_text(&mut self) {
-        self.block = self.text.len();
+        self.block_start = self.text.len();
     }
 
-    /// Adds a source of the block of text.
-    pub(crate) fn cite(&mut self, source: &Value) {
-        self.cited.push(source.clone());
+    /// Adds a source of the current text block.
+    pub(crate) fn add_source(&mut self, source: &Value) {
+        self.sources.push(source.clone());
     }
 
-    /// Ends a block of text, and keeps its sources under this number.
+    /// Ends a text block, and keeps its sources under this number.
     pub(crate) fn end_text(&mut self, number: u64) {
-        let cited = std::mem::take(&mut self.cited);
-        if !cited.is_empty() {
-            let length = self.text.len().saturating_sub(self.block);
-            self.keep(number, json!({ "citations": cited, "length": length }));
+        let sources = std::mem::take(&mut self.sources);
+        if !sources.is_empty() {
+            let length = self.text.len().saturating_sub(self.block_start);
+            self.keep_fields(number, json!({ "citations": sources, "length": length }));
         }
     }
 
-    /// Returns true if the answer has text or a call.
     pub(crate) fn has_begun(&self) -> bool {
         !self.text.is_empty() || !self.calls.is_empty()
     }
@@ -200,8 +203,7 @@ impl Draft {
         self.thought_at(number).data = data;
     }
 
-    /// Keeps fields that the provider needs to get back with this call.
-    pub(crate) fn keep_of_call(&mut self, call: usize, fields: Value) {
+    pub(crate) fn keep_call_fields(&mut self, call: usize, fields: Value) {
         let known = self.thoughts.iter_mut().find(|thought| thought.is_mark_of(call));
         match known {
             Some(thought) => thought.keep(fields),
@@ -210,7 +212,7 @@ impl Draft {
     }
 
     fn thought(&mut self, number: u64) -> &mut Thought {
-        self.thought_at(self.base.saturating_add(number))
+        self.thought_at(self.first_number.saturating_add(number))
     }
 
     fn thought_at(&mut self, number: u64) -> &mut Thought {
@@ -220,33 +222,33 @@ impl Draft {
             self.thoughts.push(Thought::new(number, self.text.len()));
         }
         if place == MOST {
-            self.mistake = Some(format!("it has more than {MOST} thoughts"));
+            self.defect = Some(format!("the answer has more than {MOST} thoughts"));
         }
         &mut self.thoughts[place]
     }
 
-    /// What was thought until now led to this.
-    fn place_thoughts(&mut self, place: Place) {
-        let open = self.thoughts.iter_mut().rev().take_while(|thought| thought.place == Place::Open);
-        open.for_each(|thought| thought.place = place);
+    /// Attaches the thoughts that nothing has followed yet to this target.
+    fn attach_thoughts(&mut self, target: ThoughtTarget) {
+        let open = self.thoughts.iter_mut().rev().take_while(|thought| thought.target == ThoughtTarget::Open);
+        open.for_each(|thought| thought.target = target);
     }
 
-    /// Adds a call whose arguments are there as a value. Gives its place.
-    pub(crate) fn call(&mut self, index: Option<u64>, id: &str, name: &str, args: Value) -> usize {
+    /// Adds a call whose arguments are complete. Returns its index.
+    pub(crate) fn add_call(&mut self, index: Option<u64>, id: &str, name: &str, args: Value) -> usize {
         let place = self.calls.len();
         if place == MOST {
-            self.mistake = Some(format!("it has more than {MOST} calls"));
+            self.defect = Some(format!("the answer has more than {MOST} calls"));
             return place - 1;
         }
-        self.place_thoughts(Place::Call(place));
+        self.attach_thoughts(ThoughtTarget::Call(place));
         self.calls.push(CallDraft::new(index, id, name));
-        self.begin(place);
+        self.announce_call(place);
         match args {
             Value::String(text) => self.add_arguments(place, &text),
             Value::Null => {}
             value => {
-                if let Some(own) = self.calls[place].own.clone() {
-                    self.tell(|| ChatChunk::call_arguments(own, value.to_string()));
+                if let Some(own) = self.calls[place].unique_id.clone() {
+                    self.emit(|| ChatChunk::call_arguments(own, value.to_string()));
                 }
                 self.calls[place].args = Args::Value(value);
             }
@@ -254,53 +256,53 @@ impl Draft {
         place
     }
 
-    /// Adds a piece of a call: to the call that it belongs to, or as the beginning of another. Gives the call's place.
-    pub(crate) fn piece(&mut self, piece: &CallPiece<'_>) -> usize {
-        let Some(place) = call::place(&self.calls, piece) else {
-            return self.call(piece.index, piece.id, piece.name, Value::String(piece.args.to_owned()));
+    /// Adds a delta to the call that it continues, or starts another call. Returns the index of the call.
+    pub(crate) fn add_call_delta(&mut self, delta: &CallDelta<'_>) -> usize {
+        let Some(place) = call::continued_call(&self.calls, delta) else {
+            return self.add_call(delta.index, delta.id, delta.name, Value::String(delta.args.to_owned()));
         };
         let call = &mut self.calls[place];
         if call.id.is_empty() {
-            piece.id.clone_into(&mut call.id);
+            delta.id.clone_into(&mut call.id);
         }
         if call.name.is_empty() {
-            piece.name.clone_into(&mut call.name);
+            delta.name.clone_into(&mut call.name);
         }
-        self.begin(place);
-        self.add_arguments(place, piece.args);
+        self.announce_call(place);
+        self.add_arguments(place, delta.args);
         place
     }
 
-    /// Tells that a call begins, as soon as its name is known, with what there is of its arguments.
-    fn begin(&mut self, place: usize) {
+    /// Streams the start of a call as soon as its name is known, with the arguments so far.
+    fn announce_call(&mut self, place: usize) {
         let call = &mut self.calls[place];
-        if call.own.is_some() || call.name.is_empty() {
+        if call.unique_id.is_some() || call.name.is_empty() {
             return;
         }
-        let own = call.settle(&mut self.known).to_owned();
+        let own = call.assign_id(&mut self.known_ids).to_owned();
         let (name, args) = (call.name.clone(), call.args.text().to_owned());
-        self.tell(|| ChatChunk::call_started(&own, name));
+        self.emit(|| ChatChunk::call_started(&own, name));
         if !args.is_empty() {
-            self.tell(|| ChatChunk::call_arguments(own, args));
+            self.emit(|| ChatChunk::call_arguments(own, args));
         }
     }
 
-    /// Adds text to the arguments of a call, and begins other calls if several objects came as one.
+    /// Adds text to the arguments of a call. If the text has several objects, each starts a call.
     fn add_arguments(&mut self, mut place: usize, mut text: &str) {
         while !text.is_empty() {
             let call = &mut self.calls[place];
             let Some((own, rest)) = call.add(text) else {
-                self.mistake = Some(format!("it has the arguments of the call of `{}` twice", call.name));
+                self.defect = Some(format!("the answer has the arguments of the call of `{}` twice", call.name));
                 return;
             };
-            if let Some(id) = call.own.clone().filter(|_| !own.is_empty()) {
-                self.tell(|| ChatChunk::call_arguments(id, own));
+            if let Some(id) = call.unique_id.clone().filter(|_| !own.is_empty()) {
+                self.emit(|| ChatChunk::call_arguments(id, own));
             }
             text = rest;
             if !text.is_empty() {
                 let call = &self.calls[place];
                 let (index, name) = (call.index, call.name.clone());
-                let next = self.call(index, "", &name, Value::Null);
+                let next = self.add_call(index, "", &name, Value::Null);
                 if next == place {
                     return;
                 }
@@ -309,7 +311,7 @@ impl Draft {
         }
     }
 
-    /// Gives a call its arguments, if they did not come in pieces.
+    /// Sets the arguments of a call that arrived without deltas.
     pub(crate) fn complete_arguments(&mut self, index: u64, text: &str) {
         let place = self.calls.iter().position(|call| call.index == Some(index));
         if let Some(place) = place.filter(|place| self.calls[*place].args.text().is_empty()) {
@@ -317,20 +319,18 @@ impl Draft {
         }
     }
 
-    /// Whether a call with this number has begun.
     pub(crate) fn has_call(&self, index: u64) -> bool {
         self.calls.iter().any(|call| call.index == Some(index))
     }
 
-    /// Whether the answer calls anything.
     pub(crate) fn calls_tools(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Counts tokens. Providers tell them in parts, and again.
-    pub(crate) fn count(&mut self, tokens: Tokens) {
+    /// Updates the token counts. Providers report them in parts and repeatedly.
+    pub(crate) fn set_usage(&mut self, tokens: TokenCounts) {
         if tokens.input.unwrap_or(0) == 0 && tokens.output.unwrap_or(0) == 0 {
-            // No prompt is empty: this provider does not count.
+            // A prompt is never empty, so this provider does not count.
             return;
         }
         let usage = self.usage.get_or_insert_default();
@@ -341,12 +341,12 @@ impl Draft {
             (&mut usage.cache_write_tokens, tokens.cache_write),
             (&mut usage.reasoning_tokens, tokens.reasoning),
         ];
-        for (counted, told) in counts {
-            *counted = told.unwrap_or(*counted);
+        for (counted, reported) in counts {
+            *counted = reported.unwrap_or(*counted);
         }
     }
 
-    /// Returns true if the server has said why the answer ends. More may follow: some say it with each part.
+    /// Returns true once the server has sent a finish reason. More chunks may follow.
     pub(crate) fn is_finished(&self) -> bool {
         self.ended || self.finish.is_some()
     }

@@ -1,44 +1,40 @@
-//! What a model thinks, while it is read.
-
 use hier_agents::Reasoning;
 use serde_json::Value;
 
-/// A thought while it is read.
+/// A thought of the model while the answer is read.
 #[derive(Clone, Debug)]
 pub(super) struct Thought {
-    /// Its number; none for what only marks a call.
+    /// `None` for the marker of a call.
     pub(super) number: Option<u64>,
-    /// How much had been said before it, in bytes.
+    /// The length of the text before the thought, in bytes.
     at: usize,
     pub(super) text: String,
-    /// What the provider needs to get back.
+    /// The data that the provider needs to get back.
     pub(super) data: Value,
-    pub(super) place: Place,
+    pub(super) target: ThoughtTarget,
 }
 
-/// What a thought led to.
+/// The part of the answer that a thought led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nothing has followed yet.
+pub(super) enum ThoughtTarget {
     Open,
-    /// The text of the message.
     Message,
-    /// The call at this place of the draft.
+    /// The call with this index in the draft.
     Call(usize),
 }
 
 impl Thought {
     pub(super) fn new(number: u64, at: usize) -> Self {
-        Self { number: Some(number), at, text: String::new(), data: Value::Null, place: Place::Open }
+        Self { number: Some(number), at, text: String::new(), data: Value::Null, target: ThoughtTarget::Open }
     }
 
-    /// What marks a call.
+    /// Creates the marker that keeps data for a call.
     pub(super) fn mark(call: usize, data: Value) -> Self {
-        Self { number: None, at: 0, text: String::new(), data, place: Place::Call(call) }
+        Self { number: None, at: 0, text: String::new(), data, target: ThoughtTarget::Call(call) }
     }
 
     pub(super) fn is_mark_of(&self, call: usize) -> bool {
-        self.number.is_none() && self.place == Place::Call(call)
+        self.number.is_none() && self.target == ThoughtTarget::Call(call)
     }
 
     pub(super) fn keep(&mut self, fields: Value) {
@@ -48,15 +44,15 @@ impl Thought {
         }
     }
 
-    /// The thought as it is kept, with the id of its call. None if there is nothing to it.
+    /// Converts the thought to its public form. `ids` are the ids of the calls. Returns `None` for an empty thought.
     pub(super) fn reasoning(self, maker: &str, ids: &[String]) -> Option<Reasoning> {
         if self.text.is_empty() && self.data.is_null() {
             return None;
         }
         let reasoning = Reasoning::new(maker, self.text).with_data(self.data);
-        match self.place {
-            Place::Call(call) => Some(reasoning.of_call(ids.get(call)?)),
-            Place::Open | Place::Message => Some(reasoning.at(self.at)),
+        match self.target {
+            ThoughtTarget::Call(call) => Some(reasoning.of_call(ids.get(call)?)),
+            ThoughtTarget::Open | ThoughtTarget::Message => Some(reasoning.at(self.at)),
         }
     }
 }

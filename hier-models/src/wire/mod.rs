@@ -1,4 +1,4 @@
-//! The dialects in which servers are spoken to: what is sent, and how what comes back is read.
+//! The dialects of servers: their requests and answers.
 
 mod anthropic;
 mod blocks;
@@ -14,109 +14,108 @@ mod shared;
 mod thinking;
 
 pub(crate) use gemini::resource;
-pub(crate) use shared::no_error;
+pub(crate) use shared::check_no_error;
 
 use hier_agents::ChatRequest;
 use serde_json::Value;
 
-use crate::draft::Draft;
-use crate::error::Failure;
+use crate::draft::AnswerDraft;
+use crate::error::ModelFailure;
 
-/// A dialect. Its functions are pure: requests and answers are JSON.
-pub(crate) trait Wire: Send + Sync {
-    /// Its name, as [`Model::parse`](crate::Model::parse) takes it.
-    fn name(&self) -> &'static str;
+/// A dialect: the API of a provider, as pure functions from and to JSON.
+pub(crate) trait Dialect: Send + Sync {
+    fn info(&self) -> &'static DialectInfo;
 
-    /// The name of the provider, as OpenTelemetry's conventions spell it.
-    fn provider(&self) -> &'static str {
-        self.name()
+    /// The path of the request, relative to the server's URL.
+    fn path(&self, _model: &str, _streamed: bool) -> String {
+        self.info().path.to_owned()
     }
 
-    /// Where the provider itself is.
-    fn url(&self) -> &'static str;
+    /// The headers of a request to this model. Defaults to the key as a bearer token.
+    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
+    }
 
-    /// The environment variable that has the provider's key.
-    fn key_variable(&self) -> Option<&'static str>;
-
-    /// What stands behind the address.
-    fn endpoint(&self, model: &str, streamed: bool) -> String;
-
-    /// The header that has the key, and the headers that each request to this model has.
-    fn headers(&self, model: &str, key: Option<&str>) -> Vec<(&'static str, String)>;
-
-    /// How a streamed answer is cut into pieces.
-    fn framing(&self) -> Framing;
-
-    /// Whether what a model thought can be sent back to this dialect wherever it is spoken, and not only to the host that
-    /// answered.
-    fn is_one_maker(&self) -> bool {
+    /// Returns true if thoughts can be sent back to every server of this dialect, not only to the host that made them.
+    fn shares_thoughts(&self) -> bool {
         false
     }
 
-    /// Whether this model keeps to a schema also where it may call tools.
-    fn keeps_to_schemas(&self, _model: &str) -> bool {
+    /// Returns true if this model obeys a schema even when it may call tools.
+    fn obeys_schemas(&self, _model: &str) -> bool {
         false
     }
 
-    /// Returns true if the dialect can hold an answer to this schema.
-    fn takes(&self, _schema: &Value) -> bool {
+    /// Returns true if the provider accepts this schema of an answer.
+    fn accepts_schema(&self, _schema: &Value) -> bool {
         true
     }
 
-    /// How many tokens this model reads and writes at once, as the provider says. None if it says nothing, or if it is set where the
-    /// model is served.
+    /// Returns the context size of this model in tokens, if it is known.
     fn context_tokens(&self, _model: &str) -> Option<u64> {
         None
     }
 
-    /// The request, without the options' `extra`. A failure if the server cannot be asked this.
-    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure>;
+    /// Builds the request, without the `extra` options. Fails if the provider lacks an option.
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure>;
 
-    /// Reads a whole answer.
-    fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure>;
+    /// Reads a complete answer.
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure>;
 
-    /// Reads a piece of a streamed answer.
-    fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure>;
+    /// Reads an event of a streamed answer.
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure>;
 }
 
-/// Who is asked what.
+/// The constants of a dialect.
+#[derive(Debug)]
+pub(crate) struct DialectInfo {
+    /// The name in [`Model::parse`](crate::Model::parse).
+    pub(crate) name: &'static str,
+    /// The provider's name in the conventions of OpenTelemetry.
+    pub(crate) provider: &'static str,
+    /// The URL of the provider.
+    pub(crate) url: &'static str,
+    /// The environment variable with the provider's key.
+    pub(crate) key_variable: Option<&'static str>,
+    /// The default of [`Dialect::path`].
+    pub(crate) path: &'static str,
+    pub(crate) framing: Framing,
+}
+
+/// A request before it is written in a dialect.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct WireRequest<'a> {
     pub(crate) model: &'a str,
-    /// Who made the thoughts that are sent back.
+    /// The maker of the thoughts that are sent back.
     pub(crate) maker: &'a str,
     pub(crate) request: &'a ChatRequest,
     pub(crate) streamed: bool,
 }
 
-/// How a streamed answer is cut into pieces.
+/// The format of a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-sent events.
     Events,
-    /// A JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
-/// All dialects.
-pub(crate) const ALL: [&dyn Wire; 5] = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA];
-/// OpenAI's chat completions, which many servers speak.
-pub(crate) const OPENAI: &dyn Wire = &openai::OpenAi;
-/// OpenAI's responses.
-pub(crate) const RESPONSES: &dyn Wire = &responses::Responses;
-/// Anthropic's messages.
-pub(crate) const ANTHROPIC: &dyn Wire = &anthropic::Anthropic;
-/// Google's Gemini.
-pub(crate) const GEMINI: &dyn Wire = &gemini::Gemini;
-/// Ollama's own.
-pub(crate) const OLLAMA: &dyn Wire = &ollama::Ollama;
+pub(crate) const ALL: [&dyn Dialect; 5] = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA];
+/// OpenAI's chat completions API, which many servers offer.
+pub(crate) const OPENAI: &dyn Dialect = &openai::OpenAi;
+/// OpenAI's responses API.
+pub(crate) const RESPONSES: &dyn Dialect = &responses::Responses;
+pub(crate) const ANTHROPIC: &dyn Dialect = &anthropic::Anthropic;
+pub(crate) const GEMINI: &dyn Dialect = &gemini::Gemini;
+pub(crate) const OLLAMA: &dyn Dialect = &ollama::Ollama;
 
-/// Who makes the thoughts of a model at this address: the dialect, and the host unless the dialect is one maker.
-pub(crate) fn maker(wire: &dyn Wire, url: &str) -> String {
-    if wire.is_one_maker() {
-        return wire.name().to_owned();
+/// Returns the maker of a model's thoughts: the dialect, and the host unless all hosts share thoughts.
+pub(crate) fn maker(wire: &dyn Dialect, url: &str) -> String {
+    if wire.shares_thoughts() {
+        return wire.info().name.to_owned();
     }
-    format!("{}@{}", wire.name(), host(url))
+    format!("{}@{}", wire.info().name, host(url))
 }
 
 fn host(url: &str) -> &str {
@@ -125,19 +124,23 @@ fn host(url: &str) -> &str {
     rest.rsplit_once('@').map_or(rest, |(_, host)| host)
 }
 
-/// The whole request: the dialect's body with the options' `extra` merged into it.
-pub(crate) fn request(wire: &dyn Wire, asked: &Asked<'_>) -> Result<Value, Failure> {
-    let mut body = wire.body(asked)?;
-    match &asked.request.options.extra {
+/// Builds a request, with the `extra` options merged into it.
+pub(crate) fn request(wire: &dyn Dialect, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+    let mut body = wire.body(wire_request)?;
+    match &wire_request.request.options.extra {
         Value::Null => {}
         extra @ Value::Object(_) => merge(&mut body, extra),
-        _ => return Err(Failure::refused("`ModelOptions::extra` is no JSON object: its fields go into the request")),
+        _ => {
+            return Err(ModelFailure::refused(
+                "`ModelOptions::extra` must be a JSON object: its fields go into the request",
+            ));
+        }
     }
     Ok(body)
 }
 
-/// Merges objects field by field at every level and appends lists, so that a provider's own tools are added to those of the program.
-/// Other values are replaced.
+/// Merges objects field by field at every level, and appends lists, so that the provider's own tools are added to the
+/// program's. Replaces other values.
 fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Array(into), Value::Array(from)) => {

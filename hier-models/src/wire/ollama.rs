@@ -1,90 +1,75 @@
-//! Ollama's own dialect.
+//! Ollama's chat API.
 
-use hier_agents::{Content, FinishReason, ModelOptions, Reasoning, ToolChoice};
+use hier_agents::{Content, FinishReason, ModelOptions, ToolChoice};
 use serde_json::{Value, json};
 
-use super::shared::{bearer, field, finish, functions, lacks, list, no_error, set, set_list, text};
-use super::{Asked, Framing, Wire, shared, thinking};
-use crate::conversation::{Call, Conversation, Said, Turn};
-use crate::draft::{Draft, Tokens};
-use crate::error::Failure;
-use crate::media::media;
+use super::shared::{
+    check_no_error, field, finish_reason, functions, list, refuse_options, set, set_list, set_object, set_text, text,
+};
+use super::{Dialect, DialectInfo, Framing, WireRequest, shared, thinking};
+use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, WireConversation};
+use crate::draft::{AnswerDraft, TokenCounts};
+use crate::error::ModelFailure;
+use crate::media::media_parts;
 
 pub(super) struct Ollama;
 
-/// The number of what a model thinks: all of an answer is one thought.
+/// The number of the only thought of an answer.
 const THOUGHT: u64 = 0;
 
-impl Wire for Ollama {
-    fn name(&self) -> &'static str {
-        "ollama"
+impl Dialect for Ollama {
+    fn info(&self) -> &'static DialectInfo {
+        &DialectInfo {
+            name: "ollama",
+            provider: "ollama",
+            url: "http://localhost:11434",
+            key_variable: None,
+            path: "api/chat",
+            framing: Framing::Lines,
+        }
     }
 
-    fn url(&self) -> &'static str {
-        "http://localhost:11434"
-    }
-
-    fn key_variable(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn endpoint(&self, _model: &str, _streamed: bool) -> String {
-        "api/chat".to_owned()
-    }
-
-    /// A server behind a proxy may want a key.
-    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
-        bearer(key)
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::Lines
-    }
-
-    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
-        let Asked { model, request, .. } = *asked;
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+        let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
         let forced = shared::forces_a_call(options);
         let single = options.parallel_calls == Some(false);
-        lacks("Ollama", &[("tool_choice", forced), ("parallel_calls", single)])?;
-        let mut body = json!({ "model": model, "messages": messages(asked), "stream": asked.streamed });
+        refuse_options("Ollama", &[("tool_choice", forced), ("parallel_calls", single)])?;
+        let mut body = json!({ "model": model, "messages": messages(wire_request), "stream": wire_request.streamed });
         let tools = functions(request).filter(|_| options.tool_choice != Some(ToolChoice::None));
         set(&mut body, "tools", tools);
         set(&mut body, "format", request.output.as_ref().map(|output| output.schema.clone()));
         set(&mut body, "think", thinking::ollama(model, options));
-        set(&mut body, "options", Some(inner_options(options)).filter(|options| *options != json!({})));
+        set_object(&mut body, "options", inner_options(options));
         Ok(body)
     }
 
-    fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
-        self.piece(draft, answer)
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
+        self.read_event(draft, answer)
     }
 
-    fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure> {
-        no_error(piece)?;
-        let model = text(piece, "model");
-        if !model.is_empty() {
-            draft.model = Some(model.to_owned());
-        }
-        let message = field(piece, "message");
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
+        check_no_error(event)?;
+        draft.set_model(text(event, "model"));
+        let message = field(event, "message");
         let thinking = text(message, "thinking");
         if !thinking.is_empty() {
-            draft.keep(THOUGHT, json!({ "field": "thinking" }));
-            draft.think(THOUGHT, thinking);
+            draft.keep_fields(THOUGHT, json!({ "field": "thinking" }));
+            draft.add_thought(THOUGHT, thinking);
         }
-        draft.say_tagged(THOUGHT, text(message, "content"));
+        draft.add_tagged_text(THOUGHT, text(message, "content"));
         for call in list(message, "tool_calls") {
             let function = field(call, "function");
             let args = function.get("arguments").cloned().unwrap_or_default();
-            draft.call(None, text(call, "id"), text(function, "name"), args);
+            draft.add_call(None, text(call, "id"), text(function, "name"), args);
         }
-        let tokens = |field: &str| piece.get(field).and_then(Value::as_u64);
+        let tokens = |field: &str| event.get(field).and_then(Value::as_u64);
         let (input, output) = (tokens("prompt_eval_count"), tokens("eval_count"));
-        draft.count(Tokens { input, output, ..Tokens::default() });
-        if piece.get("done").and_then(Value::as_bool) == Some(true) {
+        draft.set_usage(TokenCounts { input, output, ..TokenCounts::default() });
+        if event.get("done").and_then(Value::as_bool) == Some(true) {
             draft.ended = true;
-            // Servers that call tools say `stop`, and older ones say nothing.
-            draft.finish = finish(piece.get("done_reason")).or(Some(FinishReason::Stop));
+            // Servers send `stop` even after calls, and older ones send nothing.
+            draft.finish = finish_reason(event.get("done_reason")).or(Some(FinishReason::Stop));
         }
         Ok(())
     }
@@ -100,41 +85,39 @@ fn inner_options(options: &ModelOptions) -> Value {
     inner
 }
 
-fn messages(asked: &Asked<'_>) -> Vec<Value> {
-    let conversation = Conversation::new(asked.request, asked.maker);
-    let system = conversation.system.iter().map(|text| json!({ "role": "system", "content": text }));
-    let mut messages: Vec<Value> = system.collect();
+fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
+    let conversation = WireConversation::new(wire_request.request, wire_request.maker);
+    let mut messages = shared::system_messages(&conversation);
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => messages.push(with_images("user", content)),
-            Turn::Model(said) => {
-                messages.push(model(said));
-                messages.extend(said.calls.iter().map(result));
+            ConversationTurn::User(content) => messages.push(with_images("user", content)),
+            ConversationTurn::Model(turn) => {
+                messages.push(model_message(turn));
+                messages.extend(turn.calls.iter().map(result));
             }
         }
     }
-    // The server holds the model to a schema, but does not show it to the model.
-    let wanted = asked.request.output.as_ref().map(shared::wanted);
+    // The server holds the model to the schema but does not show it to the model.
+    let wanted = wire_request.request.output.as_ref().map(shared::schema_instruction);
     messages.extend(wanted.map(|wanted| json!({ "role": "system", "content": wanted })));
     messages
 }
 
-/// What the model said; what it thought only within the turn that it thought it in.
-fn model(said: &Said<'_>) -> Value {
-    let mut message = json!({ "role": "assistant", "content": said.text.as_deref().unwrap_or_default() });
-    if !said.calls.is_empty() {
-        let call =
-            |call: &Call<'_>| json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } });
-        message["tool_calls"] = said.calls.iter().map(call).collect();
+/// Returns a message of the model. It contains the model's thoughts only until a user message follows.
+fn model_message(turn: &ModelTurn<'_>) -> Value {
+    let mut message = json!({ "role": "assistant", "content": turn.text.as_deref().unwrap_or_default() });
+    if !turn.calls.is_empty() {
+        let call = |call: &AnsweredCall<'_>| json!({ "id": call.id, "function": { "name": call.name, "arguments": call.args } });
+        message["tool_calls"] = turn.calls.iter().map(call).collect();
     }
-    if said.current {
-        let thoughts: String = said.all_thoughts().map(|thought: &Reasoning| &*thought.text).collect();
-        set(&mut message, "thinking", Some(thoughts).filter(|text| !text.is_empty()));
+    if turn.current {
+        let thoughts: String = turn.all_thoughts().map(|thought| &*thought.text).collect();
+        set_text(&mut message, "thinking", &thoughts);
     }
     message
 }
 
-fn result(call: &Call<'_>) -> Value {
+fn result(call: &AnsweredCall<'_>) -> Value {
     let mut result = with_images("tool", &call.result);
     result["tool_name"] = json!(call.name);
     result["tool_call_id"] = json!(call.id);
@@ -143,18 +126,18 @@ fn result(call: &Call<'_>) -> Value {
 
 fn with_images(role: &str, content: &Content) -> Value {
     let (mut text, mut images) = (content.text(), Vec::new());
-    for media in media(content) {
+    for media in media_parts(content) {
         match media.base64 {
             Some(base64) if media.is_image => images.push(base64),
             _ => {
                 let why = if media.is_image {
-                    "Ollama takes images with the request only, and none by their address: give it as \
+                    "Ollama accepts images only inside the request, not by URL: use \
                      `data:image/png;base64,…`"
                 } else {
-                    "Ollama takes images and no files"
+                    "Ollama accepts images but no other files"
                 };
                 let separator = if text.is_empty() { "" } else { "\n" };
-                text = format!("{text}{separator}{}", media.left_out(why));
+                text = format!("{text}{separator}{}", media.omission_note(why));
             }
         }
     }

@@ -1,67 +1,54 @@
-//! OpenAI's chat completions, which llama.cpp, vLLM, LM Studio and many providers speak, too.
+//! OpenAI's chat completions, which llama.cpp, vLLM, LM Studio and many providers offer, too.
 
 use hier_agents::{Content, Effort, ModelOptions, OutputSpec, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{
-    bearer, field, finish, functions, is_newer, is_reasoner, list, named_schema, no_error, not_broken_off, set,
+    check_no_error, check_not_aborted, field, finish_reason, functions, is_newer, is_reasoner, list, named_schema, set,
     set_list, text,
 };
-use super::{Asked, Framing, Wire, shared, thinking};
-use crate::conversation::{Call, Conversation, Said, Turn};
-use crate::draft::{CallPiece, Draft, Tokens};
-use crate::error::Failure;
-use crate::media::{Media, Piece, media, pieces};
+use super::{Dialect, DialectInfo, Framing, WireRequest, shared, thinking};
+use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, WireConversation};
+use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
+use crate::error::ModelFailure;
+use crate::media::{ContentPart, Media, content_parts, media_parts};
 
 pub(super) struct OpenAi;
 
-/// The number of what a model thinks: all of an answer is one thought.
+/// The number of the only thought of an answer.
 const THOUGHT: u64 = 0;
-/// The fields in which servers give what a model thinks; one of them, whichever it was, is sent back.
+/// The fields in which servers send thoughts. Thoughts are sent back in the field in which they arrived.
 const THINKING: [&str; 2] = ["reasoning_content", "reasoning"];
-/// What `OpenRouter` gives, in parts, and wants back in place of the text.
+/// The field of `OpenRouter`'s thoughts, which arrive in parts and are sent back in place of the text.
 const DETAILS: &str = "reasoning_details";
-/// What Gemini gives beside a message or a call, and wants back.
+/// The field of Gemini's signatures, next to a message or a call.
 const EXTRA: &str = "extra_content";
 
-impl Wire for OpenAi {
-    fn name(&self) -> &'static str {
-        "openai"
+impl Dialect for OpenAi {
+    fn info(&self) -> &'static DialectInfo {
+        &DialectInfo {
+            name: "openai",
+            provider: "openai",
+            url: "https://api.openai.com/v1",
+            key_variable: Some("OPENAI_API_KEY"),
+            path: "chat/completions",
+            framing: Framing::Events,
+        }
     }
 
-    fn url(&self) -> &'static str {
-        "https://api.openai.com/v1"
-    }
-
-    fn key_variable(&self) -> Option<&'static str> {
-        Some("OPENAI_API_KEY")
-    }
-
-    fn endpoint(&self, _model: &str, _streamed: bool) -> String {
-        "chat/completions".to_owned()
-    }
-
-    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
-        bearer(key)
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::Events
-    }
-
-    fn keeps_to_schemas(&self, model: &str) -> bool {
-        shared::keeps_to_schemas(model)
+    fn obeys_schemas(&self, model: &str) -> bool {
+        shared::obeys_schemas(model)
     }
 
     fn context_tokens(&self, model: &str) -> Option<u64> {
         shared::context_of_openai(model)
     }
 
-    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
-        let Asked { model, request, .. } = *asked;
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+        let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
-        let mut body = json!({ "model": model, "messages": messages(asked), "stream": asked.streamed });
-        if asked.streamed {
+        let mut body = json!({ "model": model, "messages": messages(wire_request), "stream": wire_request.streamed });
+        if wire_request.streamed {
             body["stream_options"] = json!({ "include_usage": true });
         }
         if let Some(tools) = functions(request) {
@@ -78,36 +65,37 @@ impl Wire for OpenAi {
         Ok(body)
     }
 
-    fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
-        no_error(answer)?;
-        common(draft, answer);
-        let choice = list(answer, "choices").first().ok_or_else(|| Failure::bad_answer("it has no choice"))?;
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
+        check_no_error(answer)?;
+        read_head(draft, answer);
+        let choice =
+            list(answer, "choices").first().ok_or_else(|| ModelFailure::bad_answer("the answer has no choice"))?;
         let message = field(choice, "message");
-        say(draft, message);
+        read_text(draft, message);
         for call in list(message, "tool_calls") {
             let function = field(call, "function");
             let args = function.get("arguments").cloned().unwrap_or_default();
-            let place = draft.call(None, text(call, "id"), text(function, "name"), args);
-            keep_extra(call, |extra| draft.keep_of_call(place, extra));
+            let place = draft.add_call(None, text(call, "id"), text(function, "name"), args);
+            keep_extra(call, |extra| draft.keep_call_fields(place, extra));
         }
-        draft.finish = finish(choice.get("finish_reason"));
-        not_broken_off(draft.finish.as_ref())
+        draft.finish = finish_reason(choice.get("finish_reason"));
+        check_not_aborted(draft.finish.as_ref())
     }
 
-    fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure> {
-        if piece.is_null() {
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
+        if event.is_null() {
             draft.ended = true;
             return Ok(());
         }
-        no_error(piece)?;
-        common(draft, piece);
-        let Some(choice) = list(piece, "choices").first() else {
-            // The piece that counts tokens comes last.
-            draft.complete |= draft.finish.is_some() && piece.get("usage").is_some_and(Value::is_object);
+        check_no_error(event)?;
+        read_head(draft, event);
+        let Some(choice) = list(event, "choices").first() else {
+            // The event with the token counts comes last.
+            draft.complete |= draft.finish.is_some() && event.get("usage").is_some_and(Value::is_object);
             return Ok(());
         };
         let delta = field(choice, "delta");
-        say(draft, delta);
+        read_text(draft, delta);
         for call in list(delta, "tool_calls") {
             let function = field(call, "function");
             let is_empty = |name: &str| field(function, name).as_str().is_none_or(str::is_empty);
@@ -115,20 +103,19 @@ impl Wire for OpenAi {
             if text(call, "id").is_empty() && is_empty("name") && is_empty("arguments") && whole.is_none() {
                 continue;
             }
-            let place = draft.piece(&CallPiece {
+            let place = draft.add_call_delta(&CallDelta {
                 index: call.get("index").and_then(Value::as_u64),
                 id: text(call, "id"),
                 name: text(function, "name"),
                 args: whole.as_deref().unwrap_or_else(|| text(function, "arguments")),
             });
-            keep_extra(call, |extra| draft.keep_of_call(place, extra));
+            keep_extra(call, |extra| draft.keep_call_fields(place, extra));
         }
-        draft.finish = finish(choice.get("finish_reason")).or(draft.finish.take());
-        not_broken_off(draft.finish.as_ref())
+        draft.finish = finish_reason(choice.get("finish_reason")).or(draft.finish.take());
+        check_not_aborted(draft.finish.as_ref())
     }
 }
 
-/// Sets what chooses among words. Models that reason refuse it.
 pub(super) fn sampling(body: &mut Value, model: &str, options: &ModelOptions) {
     if !is_reasoner(model) {
         set(body, "temperature", options.temperature);
@@ -149,15 +136,12 @@ fn response_format(output: &OutputSpec) -> Value {
     json!({ "type": "json_schema", "json_schema": named_schema(output) })
 }
 
-/// Reads what whole answers and pieces have in common.
-fn common(draft: &mut Draft, answer: &Value) {
-    let model = text(answer, "model");
-    if !model.is_empty() {
-        draft.model = Some(model.to_owned());
-    }
+/// Reads the fields that complete answers and events share.
+fn read_head(draft: &mut AnswerDraft, answer: &Value) {
+    draft.set_model(text(answer, "model"));
     if let Some(usage) = answer.get("usage") {
         let tokens = |path: &str| usage.pointer(path).and_then(Value::as_u64);
-        draft.count(Tokens {
+        draft.set_usage(TokenCounts {
             input: tokens("/prompt_tokens"),
             output: tokens("/completion_tokens"),
             cached: tokens("/prompt_tokens_details/cached_tokens").or_else(|| tokens("/prompt_cache_hit_tokens")),
@@ -167,33 +151,33 @@ fn common(draft: &mut Draft, answer: &Value) {
     }
 }
 
-/// Reads what is thought and said: text, a list of parts, or why the model will not say it.
-fn say(draft: &mut Draft, message: &Value) {
-    think(draft, message);
-    draft.say_tagged(THOUGHT, text(message, "content"));
+/// Reads thoughts and text. The content is a text, a list of parts, or a refusal.
+fn read_text(draft: &mut AnswerDraft, message: &Value) {
+    read_thoughts(draft, message);
+    draft.add_tagged_text(THOUGHT, text(message, "content"));
     for part in list(message, "content") {
         for thought in list(part, "thinking") {
-            draft.think(THOUGHT, text(thought, "text"));
+            draft.add_thought(THOUGHT, text(thought, "text"));
         }
-        draft.say_tagged(THOUGHT, text(part, "text"));
-        draft.refuse(text(part, "refusal"));
+        draft.add_tagged_text(THOUGHT, text(part, "text"));
+        draft.add_refusal(text(part, "refusal"));
     }
-    draft.refuse(text(message, "refusal"));
+    draft.add_refusal(text(message, "refusal"));
 }
 
-fn think(draft: &mut Draft, message: &Value) {
+fn read_thoughts(draft: &mut AnswerDraft, message: &Value) {
     if let Some(name) = THINKING.iter().find(|name| !text(message, name).is_empty()) {
-        draft.keep(THOUGHT, json!({ "field": name }));
-        draft.think(THOUGHT, text(message, name));
+        draft.keep_fields(THOUGHT, json!({ "field": name }));
+        draft.add_thought(THOUGHT, text(message, name));
     }
     for detail in list(message, DETAILS) {
-        gather(draft.kept(THOUGHT), detail);
+        merge_detail(draft.thought_data(THOUGHT), detail);
     }
-    keep_extra(message, |extra| draft.keep(THOUGHT, extra));
+    keep_extra(message, |extra| draft.keep_fields(THOUGHT, extra));
 }
 
-/// Adds a part of [`DETAILS`]: a new one, or more text of one that has begun.
-fn gather(kept: &mut Value, detail: &Value) {
+/// Adds a part of [`DETAILS`], or more text to the last one.
+fn merge_detail(kept: &mut Value, detail: &Value) {
     if !kept.is_object() {
         *kept = json!({});
     }
@@ -228,27 +212,28 @@ fn keep_extra(value: &Value, keep: impl FnOnce(Value)) {
     }
 }
 
-fn messages(asked: &Asked<'_>) -> Vec<Value> {
-    let conversation = Conversation::new(asked.request, asked.maker);
-    let system = conversation.system.iter().map(|text| json!({ "role": "system", "content": text }));
-    let mut messages: Vec<Value> = system.collect();
+fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
+    let conversation = WireConversation::new(wire_request.request, wire_request.maker);
+    let mut messages = shared::system_messages(&conversation);
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => messages.push(json!({ "role": "user", "content": user(content) })),
-            Turn::Model(said) => model(&mut messages, said, asked.model),
+            ConversationTurn::User(content) => {
+                messages.push(json!({ "role": "user", "content": user_content(content) }))
+            }
+            ConversationTurn::Model(turn) => push_model_turn(&mut messages, turn, wire_request.model),
         }
     }
     messages
 }
 
-fn user(content: &Content) -> Value {
-    let part = |piece| match piece {
-        Piece::Text(text) => json!({ "type": "text", "text": text }),
-        Piece::Media(media) => media_part(&media),
+fn user_content(content: &Content) -> Value {
+    let part = |part| match part {
+        ContentPart::Text(text) => json!({ "type": "text", "text": text }),
+        ContentPart::Media(media) => media_part(&media),
     };
     match content {
         Content::Text(text) => json!(text),
-        Content::Parts(_) => pieces(content).into_iter().map(part).collect(),
+        Content::Parts(_) => content_parts(content).into_iter().map(part).collect(),
     }
 }
 
@@ -257,9 +242,8 @@ fn media_part(media: &Media<'_>) -> Value {
         return json!({ "type": "image_url", "image_url": { "url": media.url } });
     }
     let Some(base64) = media.base64 else {
-        let text = media.left_out(
-            "chat completions take files with the request only, and none by their address: give it as \
-             `data:application/pdf;base64,…`",
+        let text = media.omission_note(
+            "chat completions accept files only inside the request, not by URL: use `data:application/pdf;base64,…`",
         );
         return json!({ "type": "text", "text": text });
     };
@@ -270,28 +254,29 @@ fn media_part(media: &Media<'_>) -> Value {
     json!({ "type": "file", "file": { "filename": media.name.unwrap_or("file"), "file_data": media.url } })
 }
 
-/// What the model said, then the results of its calls, and the images and files among them, which results cannot have here.
-fn model(messages: &mut Vec<Value>, said: &Said<'_>, model: &str) {
-    let mut message = json!({ "role": "assistant", "content": said.text });
-    if !said.calls.is_empty() {
-        message["tool_calls"] = said.calls.iter().map(made).collect();
-        if said.current && thinking::insists_on_signatures(model) {
-            sign(&mut message["tool_calls"]);
+/// Adds a message of the model, the results of its calls, and the files of the results. Results cannot contain files
+/// here.
+fn push_model_turn(messages: &mut Vec<Value>, turn: &ModelTurn<'_>, model: &str) {
+    let mut message = json!({ "role": "assistant", "content": turn.text });
+    if !turn.calls.is_empty() {
+        message["tool_calls"] = turn.calls.iter().map(call_object).collect();
+        if turn.current && thinking::insists_on_signatures(model) {
+            sign_first(&mut message["tool_calls"]);
         }
     }
-    think_again(&mut message, said);
+    add_thoughts(&mut message, turn);
     messages.push(message);
-    for call in &said.calls {
+    for call in &turn.calls {
         messages.push(json!({ "role": "tool", "tool_call_id": call.id, "content": call.result.text() }));
     }
-    let seen = said.calls.iter().flat_map(|call| media(&call.result)).map(|media| media_part(&media));
+    let seen = turn.calls.iter().flat_map(|call| media_parts(&call.result)).map(|media| media_part(&media));
     let seen: Vec<Value> = seen.collect();
     if !seen.is_empty() {
         messages.push(json!({ "role": "user", "content": seen }));
     }
 }
 
-fn made(call: &Call<'_>) -> Value {
+fn call_object(call: &AnsweredCall<'_>) -> Value {
     let function = json!({ "name": call.name, "arguments": call.args.to_string() });
     let mut made = json!({ "id": call.id, "type": "function", "function": function });
     let extra = call.thoughts.iter().find_map(|thought| thought.data.get(EXTRA));
@@ -299,8 +284,8 @@ fn made(call: &Call<'_>) -> Value {
     made
 }
 
-/// Marks the first call as one of another model, where none has a signature.
-fn sign(calls: &mut Value) {
+/// Marks the first call as one of another model if no call has a signature.
+fn sign_first(calls: &mut Value) {
     let Value::Array(calls) = calls else { return };
     if calls.iter().all(|call| call.get(EXTRA).is_none())
         && let Some(first) = calls.first_mut()
@@ -309,17 +294,16 @@ fn sign(calls: &mut Value) {
     }
 }
 
-/// Gives back what the model thought: text only within the turn that it thought it in and where it called something, for
-/// servers refuse or ignore it otherwise.
-fn think_again(message: &mut Value, said: &Said<'_>) {
+/// Adds the thoughts. Servers refuse or ignore their text after the turn in which the model called something.
+fn add_thoughts(message: &mut Value, turn: &ModelTurn<'_>) {
     for name in [EXTRA, DETAILS] {
-        let kept = said.all_thoughts().filter(|thought| name == DETAILS || thought.call.is_none());
+        let kept = turn.all_thoughts().filter(|thought| name == DETAILS || thought.call.is_none());
         set(message, name, { kept }.find_map(|thought| thought.data.get(name)).cloned());
     }
-    if !said.current || said.calls.is_empty() || message.get(DETAILS).is_some() {
+    if !turn.current || turn.calls.is_empty() || message.get(DETAILS).is_some() {
         return;
     }
-    for thought in said.all_thoughts() {
+    for thought in turn.all_thoughts() {
         if let Some(name) = thought.data.get("field").and_then(Value::as_str) {
             message[name] = json!(thought.text);
         }

@@ -1,25 +1,23 @@
-//! One answer in the shapes in which providers send it: streamed and whole, with thoughts, text of several bytes a letter,
-//! and two calls.
+//! One answer in the formats of all providers, streamed and complete. It has thoughts, multi-byte text and two calls.
 
 use serde_json::{Value, json};
 
-use super::{ANTHROPIC, GEMINI, OLLAMA, OPENAI, RESPONSES, Wire};
+use super::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
 
-/// The answer in a dialect.
 #[derive(Clone)]
-pub(crate) struct Recorded {
-    pub(crate) wire: &'static dyn Wire,
+pub(crate) struct RecordedAnswer {
+    pub(crate) wire: &'static dyn Dialect,
     pub(crate) stream: String,
     pub(crate) whole: Value,
-    /// What is kept of its thoughts: text, call, data.
+    /// The expected thoughts: text, call, data.
     pub(crate) thoughts: Vec<(&'static str, Option<&'static str>, Value)>,
 }
 
-pub(crate) fn recorded() -> [Recorded; 5] {
+pub(crate) fn recorded_answers() -> [RecordedAnswer; 5] {
     [openai(), anthropic(), ollama(), gemini(), responses()]
 }
 
-/// Server-sent events, with the names that Anthropic and OpenAI's responses give them.
+/// Formats server-sent events, with the event names of Anthropic and of OpenAI's responses API.
 pub(crate) fn events(values: &[Value]) -> String {
     let event = |value: &Value| {
         let kind =
@@ -29,12 +27,11 @@ pub(crate) fn events(values: &[Value]) -> String {
     values.iter().map(event).collect()
 }
 
-/// A piece of chat completions.
 pub(crate) fn openai_delta(delta: &Value, finish: Option<&str>) -> Value {
     json!({ "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
 }
 
-fn openai() -> Recorded {
+fn openai() -> RecordedAnswer {
     let function = |name: &str, args: &str| json!({ "name": name, "arguments": args });
     let call = |index: u8, id: &str, name: &str, args: &str| json!({ "index": index, "id": id, "function": function(name, args) });
     let extra = json!({ "google": { "thought_signature": "c2ln" } });
@@ -66,10 +63,10 @@ fn openai() -> Recorded {
         ("hm, hm", None, json!({ "field": "reasoning_content" })),
         ("", Some("a"), json!({ "extra_content": extra })),
     ];
-    Recorded { wire: OPENAI, stream, whole, thoughts }
+    RecordedAnswer { wire: OPENAI, stream, whole, thoughts }
 }
 
-fn anthropic() -> Recorded {
+fn anthropic() -> RecordedAnswer {
     let usage = json!({ "input_tokens": 3, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 1, "output_tokens": 1 });
     let block =
         |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
@@ -106,10 +103,10 @@ fn anthropic() -> Recorded {
     let whole = json!({ "model": "m", "content": content, "stop_reason": "tool_use", "usage": whole_usage });
     let thoughts =
         vec![("hm, hm", None, json!({ "signature": "c2ln" })), ("", Some("a"), json!({ "redacted": "c2VjcmV0" }))];
-    Recorded { wire: ANTHROPIC, stream, whole, thoughts }
+    RecordedAnswer { wire: ANTHROPIC, stream, whole, thoughts }
 }
 
-fn ollama() -> Recorded {
+fn ollama() -> RecordedAnswer {
     let line = |message: Value| format!("{}\n", json!({ "model": "m", "message": message, "done": false }));
     let made = json!([
         { "id": "a", "function": { "name": "pay", "arguments": { "e": 1 } } },
@@ -124,10 +121,10 @@ fn ollama() -> Recorded {
         + &format!("{end}\n");
     let mut whole = end;
     whole["message"] = json!({ "content": "grüß€🎉", "thinking": "hm, hm", "tool_calls": made });
-    Recorded { wire: OLLAMA, stream, whole, thoughts: vec![("hm, hm", None, json!({ "field": "thinking" }))] }
+    RecordedAnswer { wire: OLLAMA, stream, whole, thoughts: vec![("hm, hm", None, json!({ "field": "thinking" }))] }
 }
 
-fn gemini() -> Recorded {
+fn gemini() -> RecordedAnswer {
     let parts = |parts: Value| json!({ "candidates": [{ "content": { "parts": parts, "role": "model" }, "index": 0 }], "modelVersion": "m" });
     let usage = json!({
         "promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2, "cachedContentTokenCount": 3,
@@ -155,10 +152,10 @@ fn gemini() -> Recorded {
         ("hm, hm", None, json!({ "thoughtSignature": "bWVz" })),
         ("", Some("a"), json!({ "thoughtSignature": "c2ln" })),
     ];
-    Recorded { wire: GEMINI, stream, whole, thoughts }
+    RecordedAnswer { wire: GEMINI, stream, whole, thoughts }
 }
 
-fn responses() -> Recorded {
+fn responses() -> RecordedAnswer {
     let part = |text: &str| json!({ "type": "summary_text", "text": text });
     let kept = json!({ "id": "rs_1", "summary": [part("hm, "), part("hm")], "encrypted_content": "c2VjcmV0" });
     let mut reasoning = kept.clone();
@@ -196,10 +193,10 @@ fn responses() -> Recorded {
         at("function_call_arguments.delta", 2, json!({ "delta": "{\"e\"" })),
         at("function_call_arguments.delta", 2, json!({ "delta": ":1}" })),
         at("output_item.done", 2, json!({ "item": call("a", "pay", "{\"e\":1}") })),
-        // No pieces: the arguments come with the end.
+        // Without deltas, the arguments arrive at the end.
         at("output_item.added", 3, json!({ "item": call("b", "look", "") })),
         at("output_item.done", 3, json!({ "item": call("b", "look", "{}") })),
         json!({ "type": "response.completed", "response": whole }),
     ]);
-    Recorded { wire: RESPONSES, stream, whole, thoughts: vec![("hm, \n\nhm", Some("a"), kept)] }
+    RecordedAnswer { wire: RESPONSES, stream, whole, thoughts: vec![("hm, \n\nhm", Some("a"), kept)] }
 }

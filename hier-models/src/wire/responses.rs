@@ -1,72 +1,57 @@
-//! OpenAI's responses. Nothing is stored there: the conversation goes with each request, and what the model thought with it,
+//! OpenAI's responses API. OpenAI stores nothing: each request contains the conversation, with the model's thoughts
 //! encrypted.
 
 use hier_agents::{Content, FinishReason, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
 use super::openai::sampling;
-use super::shared::{bearer, field, finish, is_reasoner, lacks, list, named_schema, no_error, only, set, text, tool};
-use super::{Asked, Framing, Wire, shared};
-use crate::conversation::{Call, Conversation, Said, Turn, Word};
-use crate::draft::{CallPiece, Draft, Tokens};
-use crate::error::Failure;
-use crate::media::{Media, Piece, media, pieces};
+use super::shared::{
+    check_no_error, field, finish_reason, is_reasoner, list, named_schema, pick_fields, refuse_options, set, set_text,
+    text, tool,
+};
+use super::{Dialect, DialectInfo, Framing, WireRequest, shared};
+use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, Segment, WireConversation};
+use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
+use crate::error::ModelFailure;
+use crate::media::{ContentPart, Media, content_parts, media_parts};
 
 pub(super) struct Responses;
 
-/// What is kept of a piece of reasoning, and sent back.
+/// The fields of a reasoning item that are kept and sent back.
 const KEPT: [&str; 4] = ["id", "summary", "content", "encrypted_content"];
-/// What stands between two parts of a summary.
+/// The separator of the parts of a summary.
 const BETWEEN: &str = "\n\n";
 
-impl Wire for Responses {
-    fn name(&self) -> &'static str {
-        "responses"
+impl Dialect for Responses {
+    fn info(&self) -> &'static DialectInfo {
+        &DialectInfo {
+            name: "responses",
+            provider: "openai",
+            url: "https://api.openai.com/v1",
+            key_variable: Some("OPENAI_API_KEY"),
+            path: "responses",
+            framing: Framing::Events,
+        }
     }
 
-    fn provider(&self) -> &'static str {
-        "openai"
-    }
-
-    fn url(&self) -> &'static str {
-        "https://api.openai.com/v1"
-    }
-
-    fn key_variable(&self) -> Option<&'static str> {
-        Some("OPENAI_API_KEY")
-    }
-
-    fn endpoint(&self, _model: &str, _streamed: bool) -> String {
-        "responses".to_owned()
-    }
-
-    fn headers(&self, _model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
-        bearer(key)
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::Events
-    }
-
-    fn keeps_to_schemas(&self, model: &str) -> bool {
-        shared::keeps_to_schemas(model)
+    fn obeys_schemas(&self, model: &str) -> bool {
+        shared::obeys_schemas(model)
     }
 
     fn context_tokens(&self, model: &str) -> Option<u64> {
         shared::context_of_openai(model)
     }
 
-    fn body(&self, asked: &Asked<'_>) -> Result<Value, Failure> {
-        let Asked { model, request, .. } = *asked;
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+        let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
-        lacks("OpenAI's responses", &[("stop", !options.stop.is_empty()), ("seed", options.seed.is_some())])?;
-        let conversation = Conversation::new(request, asked.maker);
+        refuse_options("OpenAI's responses", &[("stop", !options.stop.is_empty()), ("seed", options.seed.is_some())])?;
+        let conversation = WireConversation::new(request, wire_request.maker);
         let mut body =
-            json!({ "model": model, "input": input(&conversation), "store": false, "stream": asked.streamed });
-        let system = conversation.system.join("\n\n");
-        set(&mut body, "instructions", Some(system).filter(|text| !text.is_empty()));
+            json!({ "model": model, "input": input(&conversation), "store": false, "stream": wire_request.streamed });
+        set_text(&mut body, "instructions", &conversation.system.join("\n\n"));
         if is_reasoner(model) || options.reasoning.is_some() {
-            // Models that do not reason refuse this.
+            // Other models refuse this field.
             body["include"] = json!(["reasoning.encrypted_content"]);
         }
         if let Some(effort) = &options.reasoning {
@@ -87,52 +72,54 @@ impl Wire for Responses {
         Ok(body)
     }
 
-    fn whole(&self, draft: &mut Draft, answer: &Value) -> Result<(), Failure> {
-        no_error(answer)?;
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
+        check_no_error(answer)?;
         for (number, item) in (0..).zip(list(answer, "output")) {
             match text(item, "type") {
-                "message" => list(item, "content").iter().for_each(|part| say(draft, part)),
+                "message" => list(item, "content").iter().for_each(|part| read_text(draft, part)),
                 "reasoning" => {
-                    draft.think(number, &summary(item));
-                    keep(draft, number, item);
+                    draft.add_thought(number, &summary(item));
+                    keep_reasoning(draft, number, item);
                 }
                 "function_call" => {
                     let args = item.get("arguments").cloned().unwrap_or_default();
-                    draft.call(Some(number), text(item, "call_id"), text(item, "name"), args);
+                    draft.add_call(Some(number), text(item, "call_id"), text(item, "name"), args);
                 }
-                _ => draft.keep(number, json!({ "item": item })),
+                _ => draft.keep_fields(number, json!({ "item": item })),
             }
         }
-        end(draft, answer)
+        read_end(draft, answer)
     }
 
-    fn piece(&self, draft: &mut Draft, piece: &Value) -> Result<(), Failure> {
-        let (item, delta) = (field(piece, "item"), text(piece, "delta"));
-        let index = piece.get("output_index").and_then(Value::as_u64);
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
+        let (item, delta) = (field(event, "item"), text(event, "delta"));
+        let index = event.get("output_index").and_then(Value::as_u64);
         let number = index.unwrap_or_default();
-        match text(piece, "type") {
-            "error" => return Err(Failure::said(piece)),
+        match text(event, "type") {
+            "error" => return Err(ModelFailure::from_error_body(event)),
             "response.output_item.added" if text(item, "type") == "function_call" => {
-                draft.piece(&call_piece(index, item, text(item, "arguments")));
+                draft.add_call_delta(&call_piece(index, item, text(item, "arguments")));
             }
-            "response.output_text.delta" => draft.say(delta),
-            "response.refusal.delta" => draft.refuse(delta),
-            "response.reasoning_summary_part.added" if has_earlier(piece) => draft.think(number, BETWEEN),
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => draft.think(number, delta),
+            "response.output_text.delta" => draft.add_text(delta),
+            "response.refusal.delta" => draft.add_refusal(delta),
+            "response.reasoning_summary_part.added" if has_earlier(event) => draft.add_thought(number, BETWEEN),
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                draft.add_thought(number, delta)
+            }
             "response.function_call_arguments.delta" => {
-                draft.piece(&CallPiece { index, args: delta, ..CallPiece::default() });
+                draft.add_call_delta(&CallDelta { index, args: delta, ..CallDelta::default() });
             }
             "response.output_item.done" => match text(item, "type") {
-                "reasoning" => keep(draft, number, item),
+                "reasoning" => keep_reasoning(draft, number, item),
                 "function_call" => {
-                    draft.piece(&call_piece(index, item, ""));
+                    draft.add_call_delta(&call_piece(index, item, ""));
                     draft.complete_arguments(number, text(item, "arguments"));
                 }
                 "message" | "" => {}
-                _ => draft.keep(number, json!({ "item": item })),
+                _ => draft.keep_fields(number, json!({ "item": item })),
             },
             "response.completed" | "response.incomplete" | "response.failed" => {
-                end(draft, field(piece, "response"))?;
+                read_end(draft, field(event, "response"))?;
                 draft.ended = true;
             }
             _ => {}
@@ -141,50 +128,47 @@ impl Wire for Responses {
     }
 }
 
-fn call_piece<'a>(index: Option<u64>, item: &'a Value, args: &'a str) -> CallPiece<'a> {
-    CallPiece { index, id: text(item, "call_id"), name: text(item, "name"), args }
+fn call_piece<'a>(index: Option<u64>, item: &'a Value, args: &'a str) -> CallDelta<'a> {
+    CallDelta { index, id: text(item, "call_id"), name: text(item, "name"), args }
 }
 
-fn has_earlier(piece: &Value) -> bool {
-    piece.get("summary_index").and_then(Value::as_u64).is_some_and(|index| index > 0)
+fn has_earlier(event: &Value) -> bool {
+    event.get("summary_index").and_then(Value::as_u64).is_some_and(|index| index > 0)
 }
 
-fn say(draft: &mut Draft, part: &Value) {
-    draft.say(text(part, "text"));
-    draft.refuse(text(part, "refusal"));
+fn read_text(draft: &mut AnswerDraft, part: &Value) {
+    draft.add_text(text(part, "text"));
+    draft.add_refusal(text(part, "refusal"));
 }
 
-/// What people can read of a piece of reasoning.
+/// Returns the readable text of a reasoning item.
 fn summary(item: &Value) -> String {
     let texts = |name: &str| list(item, name).iter().map(|part| text(part, "text").to_owned()).collect::<Vec<_>>();
     [texts("summary").join(BETWEEN), texts("content").concat()].concat()
 }
 
-/// Keeps a piece of reasoning as it came, if the provider can read it again.
-fn keep(draft: &mut Draft, number: u64, item: &Value) {
+/// Keeps a reasoning item, if the provider can read it again.
+fn keep_reasoning(draft: &mut AnswerDraft, number: u64, item: &Value) {
     if !text(item, "encrypted_content").is_empty() {
-        draft.keep(number, only(item, &KEPT));
+        draft.keep_fields(number, pick_fields(item, &KEPT));
     }
 }
 
-/// Reads the end of an answer: how, and what it cost.
-fn end(draft: &mut Draft, response: &Value) -> Result<(), Failure> {
-    no_error(response)?;
-    let model = text(response, "model");
-    if !model.is_empty() {
-        draft.model = Some(model.to_owned());
-    }
+/// Reads the finish reason and the usage of an answer.
+fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailure> {
+    check_no_error(response)?;
+    draft.set_model(text(response, "model"));
     draft.finish = match text(response, "status") {
         "completed" if draft.calls_tools() => Some(FinishReason::ToolCalls),
         "completed" => Some(FinishReason::Stop),
         "incomplete" => {
             let reason = field(response, "incomplete_details").get("reason");
-            finish(reason).or(Some(FinishReason::Other("incomplete".to_owned())))
+            finish_reason(reason).or(Some(FinishReason::Other("incomplete".to_owned())))
         }
-        status => return Err(Failure::bad_answer(format!("it is no answer (its status is `{status}`)"))),
+        status => return Err(ModelFailure::bad_answer(format!("the answer has the status `{status}`"))),
     };
     let tokens = |path: &str| response.pointer(path).and_then(Value::as_u64);
-    draft.count(Tokens {
+    draft.set_usage(TokenCounts {
         input: tokens("/usage/input_tokens"),
         output: tokens("/usage/output_tokens"),
         cached: tokens("/usage/input_tokens_details/cached_tokens"),
@@ -197,7 +181,7 @@ fn end(draft: &mut Draft, response: &Value) -> Result<(), Failure> {
 fn function(spec: &hier_agents::ToolSpec) -> Value {
     let mut function = tool(spec, "parameters");
     function["type"] = json!("function");
-    // Unless told, the provider takes schemas to be strict, and refuses those that are not.
+    // By default the provider treats schemas as strict, and refuses those that are not.
     function["strict"] = json!(false);
     function
 }
@@ -211,32 +195,32 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-fn input(conversation: &Conversation<'_>) -> Vec<Value> {
+fn input(conversation: &WireConversation<'_>) -> Vec<Value> {
     let mut input = Vec::new();
     for turn in &conversation.turns {
         match turn {
-            Turn::User(content) => input.push(json!({ "role": "user", "content": parts(content) })),
-            Turn::Model(said) => model(&mut input, said),
+            ConversationTurn::User(content) => input.push(json!({ "role": "user", "content": parts(content) })),
+            ConversationTurn::Model(turn) => push_model_turn(&mut input, turn),
         }
     }
     input
 }
 
-/// What the model thought and said, its calls, each behind what led to it, and their results.
-fn model(input: &mut Vec<Value>, said: &Said<'_>) {
-    input.extend(said.words().into_iter().filter_map(|word| match word {
-        Word::Thought(thought) => reasoning(thought),
-        Word::Said(text) => {
+/// Adds the model's thoughts and text, its calls, each after the thoughts that led to it, and their results.
+fn push_model_turn(input: &mut Vec<Value>, turn: &ModelTurn<'_>) {
+    input.extend(turn.segments().into_iter().filter_map(|segment| match segment {
+        Segment::Thought(thought) => reasoning(thought),
+        Segment::Text(text) => {
             let part = json!({ "type": "output_text", "text": text });
             Some(json!({ "type": "message", "role": "assistant", "content": [part] }))
         }
     }));
-    for call in &said.calls {
+    for call in &turn.calls {
         input.extend(call.thoughts.iter().filter_map(|thought| reasoning(thought)));
         let args = call.args.to_string();
         input.push(json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": args }));
     }
-    input.extend(said.calls.iter().map(result));
+    input.extend(turn.calls.iter().map(result));
 }
 
 fn reasoning(thought: &Reasoning) -> Option<Value> {
@@ -252,18 +236,18 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
     Some(item)
 }
 
-fn result(call: &Call<'_>) -> Value {
-    let has_media = !media(&call.result).is_empty();
+fn result(call: &AnsweredCall<'_>) -> Value {
+    let has_media = !media_parts(&call.result).is_empty();
     let output = if has_media { parts(&call.result) } else { json!(call.result.text()) };
     json!({ "type": "function_call_output", "call_id": call.id, "output": output })
 }
 
 fn parts(content: &Content) -> Value {
-    let part = |piece| match piece {
-        Piece::Text(text) => json!({ "type": "input_text", "text": text }),
-        Piece::Media(media) => media_part(&media),
+    let part = |part| match part {
+        ContentPart::Text(text) => json!({ "type": "input_text", "text": text }),
+        ContentPart::Media(media) => media_part(&media),
     };
-    pieces(content).into_iter().map(part).collect()
+    content_parts(content).into_iter().map(part).collect()
 }
 
 fn media_part(media: &Media<'_>) -> Value {
@@ -271,7 +255,7 @@ fn media_part(media: &Media<'_>) -> Value {
         return json!({ "type": "input_image", "image_url": media.url });
     }
     if media.mime.starts_with("audio/") || media.mime.starts_with("video/") {
-        let text = media.left_out("OpenAI's responses take documents and images");
+        let text = media.omission_note("OpenAI's responses accept only documents and images");
         return json!({ "type": "input_text", "text": text });
     }
     let mut part = json!({ "type": "input_file" });

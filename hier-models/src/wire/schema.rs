@@ -1,8 +1,8 @@
-//! Schemas of answers, fitted to the subset of JSON Schema that a provider accepts.
+//! Fits the schemas of answers to the subset of JSON Schema that a provider accepts.
 //!
-//! A provider refuses a whole request for one keyword that it does not know. [`Subset::fit`] rewrites a schema: it keeps the keywords of
-//! the subset and describes the others in the description. It returns none if the subset cannot describe the values. A fitted schema may
-//! allow more than the original, so the answer is checked against the original afterwards.
+//! A provider refuses a whole request for one unknown keyword. [`SchemaSubset::fit`] keeps the keywords of the subset, and
+//! describes the others in the description. It returns `None` if the subset cannot describe the values. A fitted schema
+//! may allow more than the original, so the answer is checked against the original afterwards.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +11,28 @@ use serde_json::{Map, Value, json};
 mod choice;
 
 /// The part of JSON Schema that a provider accepts.
-pub(super) struct Subset {
-    /// The keywords that constrain a value and are sent as they are.
+pub(super) struct SchemaSubset {
+    /// Constraints that are sent unchanged.
     keywords: &'static [&'static str],
     formats: &'static [&'static str],
-    allows: &'static [Allowed],
+    allows: &'static [SchemaFeature],
 }
 
-/// A feature that a subset may allow beyond objects that name all their fields, lists and plain values.
+/// A feature that a provider may accept in addition to objects with known fields, lists and plain values.
 #[derive(Clone, Copy, PartialEq)]
-enum Allowed {
-    /// Maps, and arbitrary values.
+enum SchemaFeature {
     Open,
-    /// Fields that may be missing. Otherwise null stands for the absence of a field that may be null.
+    /// Fields may be missing. Otherwise null stands for a missing field that accepts null.
     Missing,
-    /// `type` may be a list.
     TypeLists,
-    /// A type may contain itself.
     Recursion,
-    /// The schema as a whole need not describe an object.
+    /// The root may describe something other than an object.
     AnyRoot,
     Tuples,
 }
 
-/// The subset that OpenAI holds a model to with `strict`.
-pub(super) const OPENAI: Subset = Subset {
+/// The subset of OpenAI's `strict` mode.
+pub(super) const OPENAI: SchemaSubset = SchemaSubset {
     keywords: &[
         "pattern",
         "multipleOf",
@@ -47,29 +44,35 @@ pub(super) const OPENAI: Subset = Subset {
         "maxItems",
     ],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"],
-    allows: &[Allowed::TypeLists, Allowed::Recursion],
+    allows: &[SchemaFeature::TypeLists, SchemaFeature::Recursion],
 };
 
-pub(super) const ANTHROPIC: Subset = Subset {
+pub(super) const ANTHROPIC: SchemaSubset = SchemaSubset {
     keywords: &[],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
-    allows: &[Allowed::Missing],
+    allows: &[SchemaFeature::Missing],
 };
 
-pub(super) const GEMINI: Subset = Subset {
+pub(super) const GEMINI: SchemaSubset = SchemaSubset {
     keywords: &["minimum", "maximum", "minItems", "maxItems"],
     formats: &["date-time", "date", "time"],
-    allows: &[Allowed::Open, Allowed::Missing, Allowed::TypeLists, Allowed::AnyRoot, Allowed::Tuples],
+    allows: &[
+        SchemaFeature::Open,
+        SchemaFeature::Missing,
+        SchemaFeature::TypeLists,
+        SchemaFeature::AnyRoot,
+        SchemaFeature::Tuples,
+    ],
 };
 
 /// Schemas nested deeper than this are not followed.
 const DEEPEST: usize = 100;
 
-/// Maximum size of the parts that a fitted schema repeats, in bytes of JSON. A schema of a few references can describe one that is
-/// larger than any memory.
+/// Maximum size of the parts that a fitted schema repeats, in bytes of JSON. A few references can describe a schema
+/// that is larger than any memory.
 const MOST_REPEATED: usize = 256 * 1024;
 
-/// The keywords that say what a value is made of; all others constrain it.
+/// The keywords that define the structure of a value. All others constrain it.
 const STRUCTURE: [&str; 14] = [
     "type",
     "enum",
@@ -87,20 +90,20 @@ const STRUCTURE: [&str; 14] = [
     "definitions",
 ];
 
-/// The keywords that constrain nothing and that no model needs.
+/// Keywords that constrain nothing.
 const IGNORED: [&str; 7] = ["title", "$schema", "$id", "$comment", "readOnly", "writeOnly", "description"];
 
-/// Prefixes of the number formats. They add nothing to the Rust type that the answer is deserialized as.
+/// Prefixes of number formats. They add nothing to the Rust type of the answer.
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
-impl Subset {
-    fn allows(&self, what: Allowed) -> bool {
+impl SchemaSubset {
+    fn allows(&self, what: SchemaFeature) -> bool {
         self.allows.contains(&what)
     }
 
-    /// The schema in this subset; none if the subset cannot describe its values.
+    /// Returns the schema in this subset, or `None` if the subset cannot describe its values.
     pub(super) fn fit(&self, schema: &Value) -> Option<Value> {
-        let mut fitting = Fitting {
+        let mut fitting = SchemaFitter {
             subset: self,
             root: schema,
             open: Vec::new(),
@@ -109,7 +112,7 @@ impl Subset {
             used: BTreeSet::new(),
         };
         let mut fitted = fitting.node(schema)?;
-        if !self.allows(Allowed::AnyRoot) && fitted.get("type").and_then(Value::as_str) != Some("object") {
+        if !self.allows(SchemaFeature::AnyRoot) && fitted.get("type").and_then(Value::as_str) != Some("object") {
             return None;
         }
         let mut definitions = Map::new();
@@ -124,10 +127,9 @@ impl Subset {
     }
 }
 
-struct Fitting<'a> {
-    subset: &'a Subset,
+struct SchemaFitter<'a> {
+    subset: &'a SchemaSubset,
     root: &'a Value,
-    /// The references that are being resolved.
     open: Vec<String>,
     depth: usize,
     /// Number of bytes that may still be repeated.
@@ -136,7 +138,7 @@ struct Fitting<'a> {
     used: BTreeSet<String>,
 }
 
-impl Fitting<'_> {
+impl SchemaFitter<'_> {
     fn node(&mut self, schema: &Value) -> Option<Value> {
         if self.depth == DEEPEST {
             return None;
@@ -153,13 +155,13 @@ impl Fitting<'_> {
             return self.reference(reference.as_str()?);
         }
         if let Some(parts) = fields.get("allOf") {
-            return self.node(&choice::united(fields, parts.as_array()?)?);
+            return self.node(&choice::merged(fields, parts.as_array()?)?);
         }
-        let mut notes = Notes::of(fields);
-        let mut fitted = match choice::of_constants(fields, &mut notes) {
+        let mut notes = SchemaNotes::from_description(fields);
+        let mut fitted = match choice::constants(fields, &mut notes) {
             Some(constants) => constants,
             None => match ["anyOf", "oneOf"].iter().find_map(|name| fields.get(*name)) {
-                // Fields next to the choice belong to each of its objects. This subset cannot express that.
+                // Fields next to a choice apply to each alternative, which this subset cannot express.
                 Some(_) if fields.contains_key("properties") => return None,
                 Some(several) => {
                     let several: Option<Vec<Value>> = several.as_array()?.iter().map(|one| self.node(one)).collect();
@@ -173,34 +175,33 @@ impl Fitting<'_> {
                 name if STRUCTURE.contains(&name) || IGNORED.contains(&name) => {}
                 name if self.subset.keywords.contains(&name) => fitted[name] = value.clone(),
                 "format" => self.format(value, &mut fitted, &mut notes),
-                "patternProperties" if !self.subset.allows(Allowed::Open) => return None,
+                "patternProperties" if !self.subset.allows(SchemaFeature::Open) => return None,
                 name => notes.add(name, value),
             }
         }
         notes.write(&mut fitted);
-        if self.subset.allows(Allowed::TypeLists) {
+        if self.subset.allows(SchemaFeature::TypeLists) {
             return Some(fitted);
         }
         let kinds = fitted.get("type").and_then(Value::as_array).map_or(0, Vec::len);
         if kinds > 0 {
             self.repeat(&fitted, kinds)?;
         }
-        Some(choice::split(fitted))
+        Some(choice::split_types(fitted))
     }
 
-    /// Counts a part that the fitted schema has this many times. None if it repeats too much.
+    /// Counts a repeated part. Returns `None` if the schema becomes too large.
     fn repeat(&mut self, part: &Value, times: usize) -> Option<()> {
         self.repeatable = self.repeatable.checked_sub(part.to_string().len().checked_mul(times)?)?;
         Some(())
     }
 
-    /// A schema that any value fits.
     fn anything(&self) -> Option<Value> {
-        self.subset.allows(Allowed::Open).then(|| json!({}))
+        self.subset.allows(SchemaFeature::Open).then(|| json!({}))
     }
 
     fn reference(&mut self, reference: &str) -> Option<Value> {
-        if self.subset.allows(Allowed::Recursion) {
+        if self.subset.allows(SchemaFeature::Recursion) {
             if reference == "#" {
                 return Some(json!({ "$ref": "#" }));
             }
@@ -221,7 +222,7 @@ impl Fitting<'_> {
         fitted
     }
 
-    fn format(&self, format: &Value, fitted: &mut Value, notes: &mut Notes) {
+    fn format(&self, format: &Value, fitted: &mut Value, notes: &mut SchemaNotes) {
         let Some(name) = format.as_str() else { return };
         if self.subset.formats.contains(&name) {
             fitted["format"] = format.clone();
@@ -230,7 +231,7 @@ impl Fitting<'_> {
         }
     }
 
-    fn typed(&mut self, fields: &Map<String, Value>, notes: &mut Notes) -> Option<Value> {
+    fn typed(&mut self, fields: &Map<String, Value>, notes: &mut SchemaNotes) -> Option<Value> {
         let kinds: Vec<&str> = match fields.get("type") {
             Some(Value::String(kind)) => vec![kind],
             Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -255,7 +256,7 @@ impl Fitting<'_> {
         let (no_fields, rest) = (Map::new(), fields.get("additionalProperties"));
         let properties = fields.get("properties").map_or(Some(&no_fields), Value::as_object)?;
         let required = fields.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        if !self.subset.allows(Allowed::Open) {
+        if !self.subset.allows(SchemaFeature::Open) {
             let is_closed = match rest {
                 Some(rest) => *rest == Value::Bool(false),
                 None => !properties.is_empty(),
@@ -269,21 +270,21 @@ impl Fitting<'_> {
         let mut fitted_fields = Map::new();
         for (name, field) in properties {
             let field = self.node(field)?;
-            if !self.subset.allows(Allowed::Missing) && !required.iter().any(|known| known == name) {
-                choice::takes_null(&field).then(|| required.push(json!(name)))?;
+            if !self.subset.allows(SchemaFeature::Missing) && !required.iter().any(|known| known == name) {
+                choice::accepts_null(&field).then(|| required.push(json!(name)))?;
             }
             fitted_fields.insert(name.clone(), field);
         }
-        if fields.contains_key("properties") || !self.subset.allows(Allowed::Open) {
+        if fields.contains_key("properties") || !self.subset.allows(SchemaFeature::Open) {
             fitted["properties"] = Value::Object(fitted_fields);
         }
-        if fields.contains_key("required") || !self.subset.allows(Allowed::Missing) {
+        if fields.contains_key("required") || !self.subset.allows(SchemaFeature::Missing) {
             fitted["required"] = Value::Array(required);
         }
         Some(())
     }
 
-    fn array(&mut self, fields: &Map<String, Value>, fitted: &mut Value, notes: &mut Notes) -> Option<()> {
+    fn array(&mut self, fields: &Map<String, Value>, fitted: &mut Value, notes: &mut SchemaNotes) -> Option<()> {
         let Some(places) = fields.get("prefixItems").and_then(Value::as_array) else {
             match fields.get("items") {
                 Some(items) => fitted["items"] = self.node(items)?,
@@ -292,7 +293,7 @@ impl Fitting<'_> {
             return Some(());
         };
         let places: Vec<Value> = places.iter().map(|place| self.node(place)).collect::<Option<_>>()?;
-        if self.subset.allows(Allowed::Tuples) {
+        if self.subset.allows(SchemaFeature::Tuples) {
             fitted["prefixItems"] = Value::Array(places);
             return Some(());
         }
@@ -315,13 +316,13 @@ impl Fitting<'_> {
 }
 
 /// Additions to the description: the constraints that the subset cannot express.
-struct Notes {
+struct SchemaNotes {
     description: String,
     notes: Vec<String>,
 }
 
-impl Notes {
-    fn of(fields: &Map<String, Value>) -> Self {
+impl SchemaNotes {
+    fn from_description(fields: &Map<String, Value>) -> Self {
         let description = fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
         Self { description, notes: Vec::new() }
     }

@@ -1,12 +1,13 @@
-//! What several dialects have in common.
+//! Functions that several dialects share.
 
 use hier_agents::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
 use super::schema;
-use crate::error::Failure;
+use crate::conversation::WireConversation;
+use crate::error::ModelFailure;
 
-/// The providers' names of finish reasons, in lower case.
+/// The providers' finish reasons, in lower case.
 const REASONS: [(&[&str], FinishReason); 4] = [
     (&["stop", "end_turn", "stop_sequence", "eos", "complete"], FinishReason::Stop),
     (
@@ -34,104 +35,111 @@ const REASONS: [(&[&str], FinishReason); 4] = [
     ),
 ];
 
-/// The providers' names for an answer that they aborted themselves.
-const BROKEN_OFF: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
+/// Finish reasons of answers that the provider aborted.
+const ABORTED: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
 
-/// The reason that a provider gives for the end of an answer. Null as text is not a reason.
-pub(super) fn finish(value: Option<&Value>) -> Option<FinishReason> {
+/// Parses a finish reason. The text "null" is not a reason.
+pub(super) fn finish_reason(value: Option<&Value>) -> Option<FinishReason> {
     let text = value?.as_str().filter(|text| !text.is_empty() && *text != "null")?;
     let name = text.to_ascii_lowercase();
     let known = REASONS.iter().find(|(names, _)| names.contains(&&*name)).map(|(_, reason)| reason.clone());
     Some(known.unwrap_or_else(|| FinishReason::Other(text.to_owned())))
 }
 
-/// Refuses an answer that the provider broke off.
-pub(super) fn not_broken_off(finish: Option<&FinishReason>) -> Result<(), Failure> {
+pub(super) fn check_not_aborted(finish: Option<&FinishReason>) -> Result<(), ModelFailure> {
     match finish {
-        Some(FinishReason::Other(reason)) if BROKEN_OFF.contains(&&**reason) => {
-            Err(Failure::unavailable(format!("the provider broke the answer off (`{reason}`)")))
+        Some(FinishReason::Other(reason)) if ABORTED.contains(&&**reason) => {
+            Err(ModelFailure::unavailable(format!("the provider aborted the answer (`{reason}`)")))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses what says that something went wrong.
-pub(crate) fn no_error(answer: &Value) -> Result<(), Failure> {
+pub(crate) fn check_no_error(answer: &Value) -> Result<(), ModelFailure> {
     match answer.get("error") {
         None | Some(Value::Null) => Ok(()),
-        Some(_) => Err(Failure::said(answer)),
+        Some(_) => Err(ModelFailure::from_error_body(answer)),
     }
 }
 
-/// The text of a field; empty if there is none.
+/// Returns the text of a field, or an empty text.
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items of a field; none if there is no such list.
+/// Returns the list in a field, or an empty list.
 pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A field; null if there is none.
+/// Returns a field, or null.
 pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
-/// Sets a field, unless its value is none.
+/// Sets a field if there is a value.
 pub(super) fn set<T: Into<Value>>(object: &mut Value, field: &str, value: Option<T>) {
     if let Some(value) = value {
         object[field] = value.into();
     }
 }
 
-/// Sets a field to this list, unless that is empty.
+/// Sets a field to a list that is not empty.
 pub(super) fn set_list(object: &mut Value, field: &str, list: &[String]) {
     set(object, field, (!list.is_empty()).then(|| json!(list)));
 }
 
-/// The fields of an object that have a value.
-pub(super) fn only(value: &Value, fields: &[&str]) -> Value {
+/// Sets a field to a text that is not empty.
+pub(super) fn set_text(object: &mut Value, field: &str, text: &str) {
+    set(object, field, Some(text).filter(|text| !text.is_empty()));
+}
+
+/// Sets a field to an object that is not empty.
+pub(super) fn set_object(object: &mut Value, field: &str, value: Value) {
+    set(object, field, Some(value).filter(|value| *value != json!({})));
+}
+
+/// Returns an object of the listed fields that are not null.
+pub(super) fn pick_fields(value: &Value, fields: &[&str]) -> Value {
     let kept = fields.iter().filter_map(|name| Some((*name, value.get(name)?))).filter(|(_, value)| !value.is_null());
     kept.map(|(name, value)| (name.to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The header that most servers want the key in.
-pub(super) fn bearer(key: Option<&str>) -> Vec<(&'static str, String)> {
-    key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
-}
-
-/// A tool, with its schema in this field, and its description if it has one.
+/// Returns a tool with its schema in the field `schema`.
 pub(super) fn tool(spec: &ToolSpec, schema: &str) -> Value {
     let mut tool = json!({ "name": spec.name, schema: spec.parameters });
-    set(&mut tool, "description", Some(&*spec.description).filter(|text| !text.is_empty()));
+    set_text(&mut tool, "description", &spec.description);
     tool
 }
 
-/// The tools of a request as most servers take them.
+/// Returns the system messages of a conversation in OpenAI's format.
+pub(super) fn system_messages(conversation: &WireConversation<'_>) -> Vec<Value> {
+    conversation.system.iter().map(|text| json!({ "role": "system", "content": text })).collect()
+}
+
+/// Returns the tools of a request in OpenAI's format.
 pub(super) fn functions(request: &ChatRequest) -> Option<Value> {
     let function = |spec| json!({ "type": "function", "function": tool(spec, "parameters") });
     (!request.tools.is_empty()).then(|| request.tools.iter().map(function).collect())
 }
 
-/// Refuses options that are set and that the provider lacks.
-pub(super) fn lacks(provider: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+/// Fails if an option that the provider lacks is set.
+pub(super) fn refuse_options(provider: &str, options: &[(&str, bool)]) -> Result<(), ModelFailure> {
     match options.iter().find(|(_, is_set)| *is_set) {
         None => Ok(()),
-        Some((name, _)) => Err(Failure::refused(format!(
-            "{provider} has no option `{name}`: leave it out of the `ModelOptions`, or say it in the provider's own words \
-             in `extra`"
+        Some((name, _)) => Err(ModelFailure::refused(format!(
+            "{provider} has no option `{name}`: remove it from the `ModelOptions`, or put the provider's own option into \
+             `extra`"
         ))),
     }
 }
 
-/// Whether the model must call a tool.
 pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
     use hier_agents::ToolChoice;
     matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
 }
 
-/// The shape of an answer as OpenAI takes it: strict if its subset of schemas has this one.
+/// Returns the schema of an answer for OpenAI: strict if its subset of JSON Schema can express it.
 pub(super) fn named_schema(output: &OutputSpec) -> Value {
     match schema::OPENAI.fit(&output.schema) {
         Some(strict) => json!({ "name": output.name, "schema": strict, "strict": true }),
@@ -139,33 +147,33 @@ pub(super) fn named_schema(output: &OutputSpec) -> Value {
     }
 }
 
-/// Words for a model that the provider does not hold to the schema of its answer.
-pub(super) fn wanted(output: &OutputSpec) -> String {
+/// Returns an instruction for a model that the provider does not hold to the schema of its answer.
+pub(super) fn schema_instruction(output: &OutputSpec) -> String {
     format!("Answer with JSON of this schema, and with nothing else: {}", output.schema)
 }
 
-/// Whether a model of OpenAI is one of those that count what they think, too, and refuse some older fields.
+/// Returns true for OpenAI's newer models, which count thoughts as output and refuse some older fields.
 pub(super) fn is_newer(model: &str) -> bool {
     ["gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(|prefix| model.starts_with(prefix))
 }
 
-/// Whether a model of OpenAI reasons. Those that do refuse temperature and top-p.
+/// Returns true for OpenAI's reasoning models, which refuse temperature and top-p.
 pub(super) fn is_reasoner(model: &str) -> bool {
     is_newer(model) && !model.starts_with("gpt-5-chat")
 }
 
-/// What is known of models by what their names begin with: of the first that fits.
+/// Returns the entry of the first prefix that the model's name starts with.
 pub(super) fn by_name<T: Copy>(table: &[(&str, T)], model: &str) -> Option<T> {
     table.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, known)| *known)
 }
 
-/// The contexts of OpenAI's models, in tokens.
+/// The context sizes of OpenAI's models, in tokens.
 const CONTEXTS_OF_OPENAI: [(&str, u64); 9] = [
     ("gpt-4.1", 1_047_576),
     ("gpt-4o", 128_000),
     ("gpt-4-turbo", 128_000),
     ("gpt-5-chat", 128_000),
-    // Of 400,000 they read so many.
+    // The input limit, of a context of 400,000.
     ("gpt-5", 272_000),
     ("gpt-3.5-turbo", 16_385),
     ("o1", 200_000),
@@ -173,13 +181,12 @@ const CONTEXTS_OF_OPENAI: [(&str, u64); 9] = [
     ("o4", 200_000),
 ];
 
-/// How many tokens a model of OpenAI reads and writes at once.
 pub(super) fn context_of_openai(model: &str) -> Option<u64> {
     by_name(&CONTEXTS_OF_OPENAI, model)
 }
 
-/// Whether a model of OpenAI can be held to a schema: all but the oldest.
-pub(super) fn keeps_to_schemas(model: &str) -> bool {
+/// Returns true for OpenAI's models that can be held to a schema: all but the oldest.
+pub(super) fn obeys_schemas(model: &str) -> bool {
     let is_one = |prefix: &&str| model.starts_with(*prefix);
     ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(is_one)
         && !["gpt-4o-2024-05-13", "o1-mini", "o1-preview"].iter().any(is_one)

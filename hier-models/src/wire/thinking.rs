@@ -1,19 +1,19 @@
-//! How much models are to think, in the words of providers.
+//! Efforts of reasoning in the terms of the providers.
 
 use hier_agents::{Effort, ModelOptions};
 use serde_json::{Value, json};
 
-use crate::error::Failure;
+use crate::error::ModelFailure;
 
-/// The tokens of an effort; one in the provider's own words is a number.
-pub(super) fn tokens(effort: &Effort, table: &[(Effort, u32)]) -> Result<u32, Failure> {
+/// Converts an effort to tokens. An effort in the provider's own terms must be a number.
+pub(super) fn tokens(effort: &Effort, table: &[(Effort, u32)]) -> Result<u32, ModelFailure> {
     let known = table.iter().find(|(known, _)| known == effort).map(|(_, tokens)| *tokens);
     known.or_else(|| effort.as_str().parse().ok()).ok_or_else(|| {
-        Failure::refused(format!("it has no effort `{effort}`: say `minimal` to `high`, or a number of tokens"))
+        ModelFailure::refused(format!("unknown effort `{effort}`: use `minimal` to `high`, or a number of tokens"))
     })
 }
 
-/// The tokens of efforts, for models of Gemini that want a number: those of Google's own translation.
+/// Google's own translation of efforts, for models of Gemini that take a number.
 const GEMINI_TOKENS: [(Effort, u32); 5] = [
     (Effort::None, 0),
     (Effort::Minimal, 1_024),
@@ -22,22 +22,22 @@ const GEMINI_TOKENS: [(Effort, u32); 5] = [
     (Effort::High, 24_576),
 ];
 
-/// Whether a model is one of Gemini's that want numbers for the effort, and do not insist on signatures.
+/// Returns true for Gemini's models that take a number for the effort and do not require signatures.
 fn is_older_gemini(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     ["gemini-1", "gemini-2"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What stands where a call of another model has no signature: with it, the newer ones of Gemini's models take the call.
+/// The signature for calls of other models, which newer Gemini models refuse without one.
 pub(super) const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Whether a model is one of Gemini's that refuse a call of the current turn without a signature.
+/// Returns true for Gemini's models that refuse a call of the current turn without a signature.
 pub(super) fn insists_on_signatures(model: &str) -> bool {
     model.rsplit('/').next().unwrap_or(model).starts_with("gemini-") && !is_older_gemini(model)
 }
 
-/// What Gemini is told of thinking.
-pub(super) fn gemini(model: &str, options: &ModelOptions) -> Result<Option<Value>, Failure> {
+/// Returns Gemini's `thinkingConfig`.
+pub(super) fn gemini(model: &str, options: &ModelOptions) -> Result<Option<Value>, ModelFailure> {
     let Some(effort) = &options.reasoning else { return Ok(None) };
     let shown = *effort != Effort::None;
     if is_older_gemini(model) {
@@ -48,7 +48,7 @@ pub(super) fn gemini(model: &str, options: &ModelOptions) -> Result<Option<Value
     Ok(Some(json!({ "thinkingLevel": level, "includeThoughts": shown })))
 }
 
-/// What Ollama is told of thinking: whether, and how much to the one family of models that takes a word.
+/// Returns Ollama's `think` field: a word for the models that take one, otherwise a bool.
 pub(super) fn ollama(model: &str, options: &ModelOptions) -> Option<Value> {
     let effort = options.reasoning.as_ref()?;
     let takes_words = model.rsplit('/').next().unwrap_or(model).starts_with("gpt-oss");

@@ -1,4 +1,4 @@
-//! A server on the loopback that answers each request with the next of a list, and remembers what it was asked.
+//! A loopback server that answers each request with the next reply of a list, and records the requests.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::sync::{Arc, Mutex};
@@ -10,33 +10,33 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server answers.
+/// A reply of the server.
 pub(crate) enum Reply {
-    /// A whole answer: status, further headers, body.
+    /// A complete answer: status, further headers, body.
     Whole(u16, &'static str, String),
-    /// The beginning of a stream of events, which is then cut off.
+    /// A truncated stream of events.
     CutStream(String),
-    /// The beginning of an answer, whose length is greater.
+    /// A truncated body: its length header is larger.
     CutBody(String),
-    /// A stream of lines, which ends in order.
+    /// A complete stream of lines.
     Lines(String),
-    /// These bytes, head and all.
+    /// These bytes, including the head.
     Raw(Vec<u8>),
-    /// A body of this head that does not end, of this many bytes at the most.
+    /// A body with this head that ends only after this number of bytes.
     Endless(&'static str, usize),
-    /// The beginning of a stream of events, which then stalls.
+    /// A stream of events that stalls.
     Stalled(String),
-    /// Server-sent events, which end in order.
+    /// A complete stream of server-sent events.
     Events(String),
-    /// An answer if this finds what it wants in the request's body, else its words, with status 400.
+    /// The answer of the function for the request's body. An error becomes status 400.
     Judged(fn(&Value) -> Result<Value, String>),
-    /// It neither answers nor hangs up.
+    /// Neither an answer nor a disconnect.
     Silence,
-    /// It hangs up.
+    /// A disconnect.
     Nothing,
 }
 
-/// A request: its head and its body.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) head: String,
@@ -50,7 +50,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with these answers. A request too many gets a status that is not tried again.
+    /// Starts a server with these replies. Further requests get a status that is not retried.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -88,7 +88,7 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
         Reply::Silence => {
             tokio::spawn(async move {
                 let mut end = [0; 1];
-                // Until the other side hangs up.
+                // Until the client disconnects.
                 let _ = stream.read(&mut end).await;
             });
             return;
@@ -157,17 +157,15 @@ async fn read(stream: &mut TcpStream) -> Asked {
     Asked { head, body: serde_json::from_slice(&bytes).expect("JSON") }
 }
 
-/// A request with one message.
 pub(crate) fn ask(text: &str) -> ChatRequest {
     ChatRequest::new([Message::user(text)])
 }
 
-/// Tried three times, without a wait worth mentioning.
+/// Three attempts with negligible delays.
 pub(crate) fn quick() -> Retry {
     Retry { attempts: 3, interval: Duration::from_millis(1), ..Retry::default() }
 }
 
-/// An answer with an error.
 pub(crate) fn failed(status: u16, headers: &'static str, message: &str) -> Reply {
     Reply::Whole(status, headers, json!({ "error": { "message": message } }).to_string())
 }

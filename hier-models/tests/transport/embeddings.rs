@@ -1,4 +1,4 @@
-//! Embeddings: what is sent, what is read, and what errors say.
+//! Embeddings: requests, answers and errors.
 
 use hier_core::store::{Embedder, Index, MemoryStore, Op, Search, Store, StoreError, StoreExt, StoreOptions};
 use hier_models::Embeddings;
@@ -49,14 +49,14 @@ async fn each_dialect_embeds() {
 }
 
 #[tokio::test]
-async fn a_query_is_told_apart_where_that_matters() {
+async fn queries_are_marked_where_necessary() {
     let server = Server::start([reply(&json!({ "embeddings": [{ "values": [1.0] }] }))]).await;
     let vector = Embeddings::gemini("m").url(&server.url).key(KEY).embed_query("where?".to_owned()).await.unwrap();
     assert_eq!(vector, [1.0]);
     assert_eq!(server.asked()[0].body["requests"][0]["taskType"], "RETRIEVAL_QUERY");
 }
 
-/// Many texts go in several requests, and their vectors come back in order.
+/// Many texts are sent in several requests, and their vectors are returned in order.
 #[tokio::test]
 async fn many_texts_are_sent_in_parts() {
     let batch = |from: usize, count: usize| {
@@ -75,14 +75,14 @@ async fn many_texts_are_sent_in_parts() {
 }
 
 #[tokio::test]
-async fn what_is_no_vector_is_told() {
+async fn invalid_vectors_are_reported() {
     let vector = |index: u8| json!({ "index": index, "embedding": [1.0] });
     let cases = [
         (json!({ "data": [vector(0)] }), "1 vectors for 2 texts"),
-        (json!({ "data": [vector(0), vector(0)] }), "no vectors where they stand"),
-        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors where they stand"),
+        (json!({ "data": [vector(0), vector(0)] }), "no vectors found in the answer"),
+        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors found in the answer"),
         (json!({ "error": { "message": format!("no credits for {KEY}") } }), "no credits for [the key]"),
-        (json!({}), "no vectors where they stand"),
+        (json!({}), "no vectors found in the answer"),
     ];
     for (body, told) in cases {
         let server = Server::start([reply(&body)]).await;
@@ -95,7 +95,7 @@ async fn what_is_no_vector_is_told() {
     assert!(!format!("{model:?}").contains(KEY) && format!("{model:?}").contains("ollama"), "{model:?}");
 }
 
-/// A store finds by what a real client of a server says is near.
+/// A store searches with the vectors of a real client.
 #[tokio::test]
 async fn a_store_is_searched_by_meaning() {
     let vector = |vector: [f32; 2]| reply(&json!({ "data": [{ "index": 0, "embedding": vector }] }));
@@ -109,9 +109,9 @@ async fn a_store_is_searched_by_meaning() {
     assert_eq!(found[0].key, "car");
 }
 
-/// A server that takes fewer texts at once is sent fewer, and one that is too long is cut.
+/// Batches shrink to the server's limit, and texts that are too long are truncated.
 #[tokio::test]
-async fn texts_are_sent_as_a_server_takes_them() {
+async fn batches_shrink_to_the_limits_of_the_server() {
     fn judge(body: &Value) -> Result<Value, String> {
         let texts = body["input"].as_array().unwrap();
         let longest = texts.iter().map(|text| text.as_str().unwrap().len()).max().unwrap_or_default();
@@ -134,7 +134,7 @@ async fn texts_are_sent_as_a_server_takes_them() {
     let expected: Vec<Vec<f32>> = [6.0; 8].into_iter().chain([74.0]).map(|length| vec![length]).collect();
     assert_eq!(vectors, expected);
     let before = server.asked().len();
-    assert_eq!(model.batch(2).embed(texts(4)).await.unwrap().len(), 4);
+    assert_eq!(model.batch_size(2).embed(texts(4)).await.unwrap().len(), 4);
     let sizes =
         server.asked()[before..].iter().map(|asked| asked.body["input"].as_array().unwrap().len()).collect::<Vec<_>>();
     assert_eq!(sizes, [2, 2]);
@@ -176,9 +176,10 @@ async fn a_text_that_cannot_be_embedded_is_named() {
     assert_eq!(server.asked().len(), 1);
 }
 
-/// Gemini answers 400 to a wrong key. Neither halves of the texts nor single texts are sent then, and no text is blamed.
+/// Gemini answers 400 to a wrong key. The client then sends neither halves of the batch nor single texts, and
+/// attributes the error to no text.
 #[tokio::test]
-async fn refusals_of_requests_are_not_blamed_on_texts() {
+async fn request_errors_are_not_attributed_to_texts() {
     let body = json!({ "error": {
         "code": 400, "status": "INVALID_ARGUMENT", "message": "API key not valid. Please pass a valid API key.",
         "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }],

@@ -1,4 +1,4 @@
-//! A process that is killed between two turns: the next goes on with what the model thought.
+//! A process is killed between two turns. The next turn continues with the model's thoughts.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,5 @@
-//! What is sent of a conversation that was made shorter is one that each provider takes: its rules are written down here, one
-//! judge a dialect, and the real request is held to them.
+//! Shortened conversations are valid for each provider. A judge per dialect checks the real requests against the
+//! provider's rules.
 
 use hier_agents::{
     ChatModel, ChatRequest, Clipping, Compaction, Content, Mark, Message, Messages, Part, Reasoning, ToolCall,
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use crate::providers::{Provider, SIGNED, all};
 use crate::support::{Reply, Server};
 
-/// What is said next.
+/// A step of the conversation.
 #[derive(Clone, Debug)]
 enum Said {
     System,
     User(usize),
     Image,
-    /// The model speaks: so much text, so many calls, with what it thought or not.
+    /// The model answers with this much text and this many calls, with or without thoughts.
     Model(usize, usize, bool),
-    /// One of the calls without a result gets one.
+    /// A call without a result gets one.
     Result(usize),
     Orphan,
 }
@@ -38,7 +38,7 @@ fn said() -> impl Strategy<Value = Said> {
     ]
 }
 
-/// The conversation in which this is said, by a model that thinks like this.
+/// Builds the conversation of these steps.
 fn talk(said: &[Said], thoughts: &[Reasoning]) -> Messages {
     let (mut list, mut open) = (Vec::new(), Vec::<ToolCall>::new());
     for (place, next) in said.iter().enumerate() {
@@ -64,7 +64,7 @@ fn talk(said: &[Said], thoughts: &[Reasoning]) -> Messages {
     list.into()
 }
 
-/// A rule that is broken, in the provider's words.
+/// A violated rule, in the provider's wording.
 type Judged = Result<(), String>;
 
 fn rule(holds: bool, what: impl Into<String>) -> Judged {
@@ -75,7 +75,7 @@ fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value[field].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// OpenAI's chat completions, Ollama and all who speak like one of them.
+/// OpenAI's chat completions, Ollama and compatible servers.
 fn chat(body: &Value) -> Judged {
     let mut waiting: Vec<String> = Vec::new();
     for message in items(body, "messages") {
@@ -172,10 +172,10 @@ fn gemini(body: &Value) -> Judged {
     rule(called == 0, "the last function calls have no responses")
 }
 
-/// What a provider refuses.
+/// The rules of a provider.
 type Judge = fn(&Value) -> Judged;
 
-/// All dialects, with what their models think and the rules of their providers.
+/// Returns all dialects, with the thoughts of their models and the rules of their providers.
 fn dialects() -> Vec<(Provider, Judge)> {
     let judge = |provider: &Provider| -> Judge {
         match provider.name {
@@ -223,7 +223,7 @@ fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
                 record.summary = "They talked.".to_owned();
                 record.pinned = all.iter().filter(|_| pins).take(1).filter_map(|message| message.id.clone()).collect();
                 let view = compacted(&all, Some(&record));
-                // The server answers with a refusal: only what it was sent counts.
+                // The server refuses every request. Only the request matters.
                 let _ = runtime.block_on(model.chat(ChatRequest::new(&view)));
                 let body = server.asked().pop().unwrap().body;
                 prop_assert!(judge(&body).is_ok(), "{name}: {:?}\n{body:#}\nof {view:#?}", judge(&body));
@@ -233,9 +233,9 @@ fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
         .unwrap();
 }
 
-/// The judges do refuse: a test of the test above.
+/// The judges refuse invalid requests.
 #[test]
-fn the_judges_refuse_what_providers_refuse() {
+fn judges_refuse_like_providers() {
     let call = json!({ "role": "assistant", "tool_calls": [{ "id": "1" }] });
     let result = json!({ "role": "tool", "tool_call_id": "1", "content": "x" });
     let user = json!({ "role": "user", "content": "hi" });

@@ -1,4 +1,4 @@
-//! What is sent, what is tried again, and what errors say, against a server on the loopback.
+//! Requests, retries and errors, against a server on the loopback.
 
 mod embeddings;
 mod killed;
@@ -37,7 +37,7 @@ fn event(delta: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again() {
+async fn temporary_failure_is_retried() {
     let server =
         Server::start([failed(429, "retry-after: 0\r\n", "slow down"), failed(503, "", "overloaded"), said("at last")])
             .await;
@@ -49,7 +49,7 @@ async fn a_passing_failure_is_tried_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_asked_for_again() {
+async fn truncated_answer_is_retried() {
     let server = Server::start([Reply::CutBody(r#"{"id": "x", "#.to_owned()), said("whole")]).await;
     let model = Model::at(&server.url, "m").retry(quick());
     assert_eq!(model.chat(ask("hello")).await.unwrap().message.content().unwrap().text(), "whole");
@@ -57,7 +57,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
+async fn truncated_ollama_stream_fails() {
     let line = |text: &str, done: bool| {
         let counts = json!({ "done": done, "prompt_eval_count": 5, "eval_count": 2 });
         let mut line = json!({ "model": "m", "message": { "role": "assistant", "content": text }, "done": false });
@@ -84,7 +84,7 @@ async fn a_stream_of_ollama_that_ends_early_is_no_answer() {
     assert_eq!(answer.message.content().unwrap().text(), "Hello");
 }
 
-/// An Ollama server and its model both receive the schema. Images that it could not fetch are left out.
+/// An Ollama server and its model both receive the schema. Images that it could not fetch are omitted.
 #[tokio::test]
 async fn schemas_and_images_in_other_dialects() {
     let body = json!({ "model": "m", "message": { "role": "assistant", "content": "{\"a\": 1}" }, "done": true });
@@ -114,7 +114,7 @@ async fn schemas_and_images_in_other_dialects() {
 }
 
 #[tokio::test]
-async fn attempts_are_bounded_and_the_last_error_is_told() {
+async fn attempts_are_bounded_and_report_the_last_error() {
     let server = Server::start([failed(500, "", "one"), Reply::Nothing, failed(500, "", "three")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
@@ -123,7 +123,7 @@ async fn attempts_are_bounded_and_the_last_error_is_told() {
 }
 
 #[tokio::test]
-async fn what_will_not_pass_is_not_tried_again() {
+async fn permanent_failure_is_not_retried() {
     let server = Server::start([failed(400, "", "no such model"), said("never")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
@@ -132,7 +132,7 @@ async fn what_will_not_pass_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_with_its_cause() {
+async fn unreachable_server_is_reported_with_its_cause() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = Model::at(format!("http://{free}/v1"), "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::Unavailable { .. }), "{error:?}");
@@ -140,14 +140,14 @@ async fn a_server_that_is_not_there_is_told_with_its_cause() {
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_is_told() {
+async fn meaningless_answer_is_reported() {
     let server = Server::start([Reply::Whole(200, "", "<html>".to_owned())]).await;
     let error = Model::at(&server.url, "m").chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_given_up() {
+async fn slow_answer_times_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let model = Model::at(url, "m").retry(1).timeout(Duration::from_millis(50));
@@ -209,7 +209,7 @@ async fn without_a_key_none_is_sent() {
 }
 
 #[tokio::test]
-async fn a_stream_is_tried_again_until_its_first_piece() {
+async fn stream_is_retried_until_its_first_chunk() {
     let hello = event(&json!({ "content": "Hel" })) + &event(&json!({ "content": "lo" }));
     let server = Server::start([failed(503, "", "busy"), Reply::CutStream(hello)]).await;
     let mut stream = Model::at(&server.url, "m").retry(quick()).stream(ask("hello")).await.unwrap();
@@ -222,17 +222,18 @@ async fn a_stream_is_tried_again_until_its_first_piece() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_shape_is_refused() {
+async fn answer_of_another_shape_is_refused() {
     let server = Server::start([said("I would rather not.")]).await;
     let output = Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object" }) });
     let error = Model::at(&server.url, "m").chat(ask("hello").output(output)).await.unwrap_err();
     assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
 }
 
-/// A dialect: its model at an address, the paths of a whole and of a streamed answer, and the header with the key.
+/// A dialect: its model at a URL, the paths of complete and of streamed answers, and the header with the key.
 type Spoken = (fn(&str) -> Model, [&'static str; 2], String);
 
-/// Where each dialect is spoken, whole and streamed, with the key where it wants it, in front of the address's own query.
+/// Each dialect has its path for complete and for streamed answers, in front of the URL's own query, and its header for
+/// the key.
 #[tokio::test]
 async fn each_dialect_has_its_path_and_its_key() {
     let cases: [Spoken; 5] = [
@@ -258,9 +259,10 @@ async fn each_dialect_has_its_path_and_its_key() {
     }
 }
 
-/// The newest models of Anthropic are told by a header, too, what to do with thoughts of another beginning; others do not know it.
+/// A header tells the newest models of Anthropic how to treat thoughts of another beginning. Other models do not know
+/// it.
 #[tokio::test]
-async fn only_models_that_bind_thoughts_are_told_so() {
+async fn only_models_that_bind_thoughts_get_the_header() {
     for (name, told) in [("claude-opus-5", false), ("claude-opus-5-5", true)] {
         let server = Server::start([failed(400, "", "no")]).await;
         Model::anthropic(name).url(&server.url).key(KEY).chat(ask("hello")).await.unwrap_err();
@@ -269,7 +271,7 @@ async fn only_models_that_bind_thoughts_are_told_so() {
 }
 
 #[test]
-fn texts_name_models() {
+fn model_texts_are_parsed() {
     let model = Model::parse("ollama:qwen3:4b").unwrap();
     assert_eq!((model.provider(), model.name()), ("ollama", "qwen3:4b"));
     let model = Model::parse("http://localhost:8080/v1#smol").unwrap();
@@ -285,13 +287,13 @@ fn texts_name_models() {
         assert_eq!((model.provider(), model.name()), (provider, name), "{text}");
     }
     for (text, told) in [
-        ("antropic+http://localhost#m", "the provider `antropic` is not known; did you mean `anthropic`?"),
-        ("ftp://localhost#m", "an address begins with `http://` or `https://`"),
-        ("http://localhost#", "behind `#` stands the model's name"),
-        ("gpt-4o", "it needs its provider"),
-        ("opnai:gpt-4o", "the provider `opnai` is not known; did you mean `openai`?"),
-        ("openai:", "behind `openai:` stands the model's name"),
-        ("", "it needs its provider"),
+        ("antropic+http://localhost#m", "unknown provider `antropic`; did you mean `anthropic`?"),
+        ("ftp://localhost#m", "a URL must start with `http://` or `https://`"),
+        ("http://localhost#", "add the model's name after `#`"),
+        ("gpt-4o", "no provider: write"),
+        ("opnai:gpt-4o", "unknown provider `opnai`; did you mean `openai`?"),
+        ("openai:", "add the model's name after `openai:`"),
+        ("", "no provider: write"),
     ] {
         let error = Model::parse(text).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");

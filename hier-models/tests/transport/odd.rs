@@ -29,7 +29,7 @@ fn whole(text: &str) -> Reply {
     Reply::Whole(200, "", json!({ "choices": [{ "message": message, "finish_reason": "stop" }] }).to_string())
 }
 
-/// All pieces of a stream, and its answer.
+/// Returns all chunks of a stream, and its answer.
 async fn streamed(model: &Model) -> std::result::Result<(Vec<ChatChunk>, ChatResponse), ModelError> {
     let mut stream = model.stream(ask("hello")).await?;
     let mut pieces = Vec::new();
@@ -46,9 +46,9 @@ fn paused(block: &Value) -> Value {
     json!({ "content": [{ "type": "text", "text": "I search. " }, block], "stop_reason": "pause_turn", "usage": { "input_tokens": 5, "output_tokens": 3 } })
 }
 
-/// A pause is not an end: what there is of the answer goes back, and the rest is read.
+/// A pause is not an end: the partial answer is sent back, and the rest is read.
 #[tokio::test]
-async fn an_answer_goes_on_after_a_pause() {
+async fn paused_answer_continues() {
     let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
     let rest = json!({ "content": [{ "type": "text", "text": "Done." }], "stop_reason": "end_turn", "usage": { "input_tokens": 9, "output_tokens": 1 } });
     let first = paused(&block);
@@ -89,7 +89,7 @@ async fn an_answer_goes_on_after_a_pause() {
     }
 }
 
-/// A model that pauses again and again ends at last, with what there is.
+/// A model that pauses again and again ends with a partial answer.
 #[tokio::test]
 async fn pauses_are_bounded() {
     let block = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
@@ -101,7 +101,7 @@ async fn pauses_are_bounded() {
 
 /// A malformed call is requested again, with the provider's comment on it.
 #[tokio::test]
-async fn an_unreadable_call_is_asked_for_again() {
+async fn unreadable_call_is_requested_again() {
     let malformed = json!({ "candidates": [{ "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(1)" }] });
     let good = json!({ "candidates": [{ "content": { "parts": [{ "text": "done" }] }, "finishReason": "STOP" }] });
     let (bad, good) = (events(&[malformed]), events(&[good]));
@@ -118,24 +118,27 @@ async fn an_unreadable_call_is_asked_for_again() {
 
 /// A stream that stalls or breaks before it has sent anything but thoughts is requested again. Later it is an error.
 #[tokio::test]
-async fn thoughts_alone_do_not_end_the_attempts() {
+async fn thoughts_do_not_prevent_a_retry() {
     let thought = events(&[chat(&json!({ "reasoning_content": "hm" }), None)]);
     let text = events(&[chat(&json!({ "content": "He" }), None)]);
     let replies = [Reply::Stalled(thought.clone()), Reply::CutStream(thought), done(), Reply::Stalled(text)];
     let server = Server::start(replies).await;
-    let model = Model::at(&server.url, "m").retry(quick()).idle(Duration::from_millis(300));
+    let model = Model::at(&server.url, "m").retry(quick()).idle_timeout(Duration::from_millis(300));
     let (pieces, answer) = streamed(&model).await.unwrap();
     let thought = || ChatChunk::Reasoning("hm".to_owned());
     assert_eq!(pieces, [thought(), thought(), ChatChunk::Text("done".to_owned())]);
     assert!(answer.message.reasoning().is_empty(), "the thoughts of an attempt that failed are not part of the answer");
     let Err(error) = streamed(&model).await else { panic!("it stalls after a text") };
-    assert!(error.is_transient() && error.to_string().contains("300ms, the limit that `Model::idle` sets"), "{error}");
+    assert!(
+        error.is_transient() && error.to_string().contains("300ms, the limit set by `Model::idle_timeout`"),
+        "{error}"
+    );
     assert_eq!(server.asked().len(), 4);
 }
 
-/// A quota that is used up does not come back by waiting.
+/// Waiting does not restore an exhausted quota.
 #[tokio::test]
-async fn a_quota_that_is_used_up_is_final() {
+async fn exhausted_quota_is_not_retried() {
     let body = json!({ "error": { "message": "You exceeded your quota", "code": "insufficient_quota" } });
     let server = Server::start([Reply::Whole(429, "", body.to_string()), whole("never")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
@@ -145,7 +148,7 @@ async fn a_quota_that_is_used_up_is_final() {
 
 /// The delay that a provider requests is respected in any field.
 #[tokio::test]
-async fn the_delay_of_a_provider_is_kept() {
+async fn requested_delay_is_respected() {
     let info = json!({ "error": { "message": "slow", "details": [{ "retryDelay": "0.3s" }] } }).to_string();
     let replies = [
         Reply::Whole(429, "", info),
@@ -169,9 +172,9 @@ fn with_image() -> ChatRequest {
     ChatRequest::new([Message::user(Content::parts(parts))])
 }
 
-/// A file that a provider refuses is left out, and the model is notified.
+/// A file that a provider refuses is omitted, with a note for the model.
 #[tokio::test]
-async fn a_refused_file_does_not_spoil_the_thread() {
+async fn refused_file_is_omitted_once() {
     let replies = [
         failed(400, "", "Invalid base64 data"),
         whole("I cannot see it."),
@@ -186,7 +189,7 @@ async fn a_refused_file_does_not_spoil_the_thread() {
     let content = &asked[1].body["messages"][0]["content"];
     assert_eq!(content[0], json!({ "type": "text", "text": "What is it?" }));
     assert!(content[1]["text"].as_str().unwrap().contains("Invalid base64 data"), "{content}");
-    // An error about something else is an error, and so is one that stays.
+    // Errors about something else, and repeated ones, are returned.
     assert!(model.chat(with_image()).await.is_err());
     assert_eq!(server.asked().len(), 3);
     let error = model.chat(with_image()).await.unwrap_err();
@@ -216,7 +219,7 @@ async fn too_long_in_other_words() {
 
 /// An empty answer reports its reason and its cost.
 #[tokio::test]
-async fn an_empty_answer_has_its_end_and_its_cost() {
+async fn empty_answer_has_finish_reason_and_usage() {
     for (reason, finish) in [("length", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)] {
         let choice = json!({ "message": { "content": "", "reasoning_content": "hm" }, "finish_reason": reason });
         let body = json!({ "choices": [choice], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });
@@ -244,7 +247,7 @@ graph! {
     Planner<Planning> = Agent { answer: plan }
 }
 
-/// An answer with a map, which Anthropic's schemas cannot say, is given by a tool, and nothing of it is lost.
+/// Anthropic's schemas cannot describe maps, so an answer with a map is given through a tool, without losses.
 #[tokio::test]
 async fn a_map_is_answered_by_a_tool() {
     let plan = json!({ "count": 2, "notes": { "a": "b" } });

@@ -1,26 +1,25 @@
-//! Providers that refuse the second turn of a conversation in which what the model thought in the first is missing: what they
-//! answer first, whole and streamed, and what they look for then.
+//! Providers that refuse a second turn without the model's thoughts of the first: their first answers, complete and
+//! streamed, and their checks.
 
 use hier_models::Model;
 use serde_json::{Value, json};
 
-/// What a provider signs with, and what the secret of its thoughts is.
+/// A provider with its signature, and the secret of its thoughts.
 pub(crate) const SIGNED: &str = "c2ln";
 
 #[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) name: &'static str,
-    /// The model at this address.
+    /// Creates the model at this URL.
     pub(crate) model: fn(&str) -> Model,
     /// The first answer: a thought, and a call of `look`.
     pub(crate) first: Value,
-    /// The same as a stream.
+    /// The first answer as a stream.
     pub(crate) events: String,
-    /// Gives the second answer, `done`, to a request that has all it wants.
+    /// Gives the second answer, `done`, to a valid request.
     pub(crate) judge: fn(&Value) -> Result<Value, String>,
 }
 
-/// All, by name.
 pub(crate) fn all() -> [Provider; 5] {
     [gemini(), anthropic(), responses(), compatible(), deepseek()]
 }
@@ -33,7 +32,7 @@ fn events(values: &[Value]) -> String {
     values.iter().map(event).collect()
 }
 
-/// The first item that fits.
+/// Returns the first item that matches.
 fn find(list: &Value, fits: impl Fn(&Value) -> bool) -> Option<&Value> {
     list.as_array()?.iter().find(|item| fits(item))
 }
@@ -144,7 +143,7 @@ fn chat_pieces(deltas: &[Value]) -> String {
     events(&all) + "data: [DONE]\n\n"
 }
 
-/// Gemini at the address where it speaks like OpenAI.
+/// Gemini's OpenAI-compatible API.
 fn compatible() -> Provider {
     let mut call = json!({ "id": "1", "type": "function", "function": { "name": "look", "arguments": "{}" } });
     call["extra_content"] = json!({ "google": { "thought_signature": SIGNED } });
@@ -165,7 +164,7 @@ fn compatible() -> Provider {
     }
 }
 
-/// A server that wants the text of thoughts back.
+/// A server that requires the text of thoughts.
 fn deepseek() -> Provider {
     let call = json!({ "index": 0, "id": "1", "type": "function", "function": { "name": "look", "arguments": "{}" } });
     Provider {

@@ -1,4 +1,4 @@
-//! An agent that is for an answer of a type: in the provider's own shape where its models keep to one beside tools, else by a tool.
+//! An agent with a typed answer: with a native schema if the model combines it with tools, otherwise with a tool.
 
 use hier_agents::prelude::*;
 use hier_agents::{AgentEnd, ChatModel, OutputSpec};
@@ -29,7 +29,7 @@ async fn look() -> String {
     "seen".to_owned()
 }
 
-/// A dialect: its model, what it answers as text, and where its request has the schema.
+/// A dialect: its model, its text answer, and the position of the schema in its request.
 struct Case {
     model: fn(&str) -> Model,
     answer: fn(&str) -> Value,
@@ -63,7 +63,7 @@ const CASES: [Case; 4] = [
 ];
 
 #[tokio::test]
-async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
+async fn models_with_native_output_get_schema_and_tools() {
     for Case { model, answer, schema } in CASES {
         let reply = || Reply::Whole(200, "", answer(r#"{"accepted": true}"#).to_string());
         let server = Server::start([reply(), reply()]).await;
@@ -79,7 +79,7 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
         let sent = body.to_string();
         assert!(sent.contains("\"look\"") && !sent.contains("final_answer"), "{what}: {sent}");
 
-        // Told otherwise, it is offered the tool, and what it says is an answer all the same.
+        // With native output turned off it gets the tool, and its text is still an answer.
         let context = BaseContext::new(model.with_native_output(false));
         let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Answer), "{what}");
@@ -88,9 +88,9 @@ async fn models_that_keep_to_a_shape_are_asked_for_it_beside_tools() {
     }
 }
 
-/// Servers that take either tools or a schema are offered the tool; whoever knows better says so.
+/// Servers that accept either tools or a schema get the tool, unless the program knows better.
 #[tokio::test]
-async fn other_models_are_offered_a_tool() {
+async fn other_models_get_an_answer_tool() {
     let older: [Model; 6] = [
         Model::openai("gpt-3.5-turbo"),
         Model::anthropic("claude-3-5-haiku-latest"),
@@ -113,7 +113,7 @@ async fn other_models_are_offered_a_tool() {
 }
 
 #[test]
-fn models_say_how_much_they_read() {
+fn models_report_their_context_size() {
     for (model, tokens) in [
         (Model::openai("gpt-4o-mini"), Some(128_000)),
         (Model::responses("gpt-5-mini"), Some(272_000)),

@@ -1,4 +1,4 @@
-//! What a model thought goes back to its maker, and to nobody else.
+//! Thoughts of a model are sent back only to its maker.
 
 use futures_util::StreamExt;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, Effort, Message, Messages, ModelError, ModelOptions};
@@ -35,7 +35,7 @@ async fn first_turn(provider: &Provider, streamed: bool) -> (Server, Messages) {
 }
 
 #[tokio::test]
-async fn the_second_turn_has_what_the_first_was_signed_with() {
+async fn second_turn_contains_signatures() {
     for provider in all() {
         for streamed in [false, true] {
             let (server, messages) = first_turn(&provider, streamed).await;
@@ -46,9 +46,9 @@ async fn the_second_turn_has_what_the_first_was_signed_with() {
     }
 }
 
-/// The same after the conversation was stored: as a checkpoint, and as JSON.
+/// After the conversation was stored, as a checkpoint and as JSON.
 #[tokio::test]
-async fn what_was_stored_is_still_signed() {
+async fn stored_messages_keep_signatures() {
     for provider in all() {
         let (server, messages) = first_turn(&provider, true).await;
         let model = (provider.model)(&server.url).retry(quick());
@@ -59,9 +59,9 @@ async fn what_was_stored_is_still_signed() {
     }
 }
 
-/// These servers do refuse what has lost its signature: a test of the tests above.
+/// These servers refuse missing signatures.
 #[tokio::test]
-async fn what_has_lost_its_signature_is_refused() {
+async fn missing_signature_is_refused() {
     for provider in all() {
         let (server, messages) = first_turn(&provider, false).await;
         let bare = messages.iter().cloned().map(|message| message.with_reasoning([])).collect::<Messages>();
@@ -71,9 +71,10 @@ async fn what_has_lost_its_signature_is_refused() {
     }
 }
 
-/// Another provider takes over in the middle of a turn: it gets the conversation, and nothing that only the first can read.
+/// Another provider takes over in the middle of a turn. It gets the conversation without the parts that only the first
+/// can read.
 #[tokio::test]
-async fn another_provider_gets_no_foreign_thoughts() {
+async fn thoughts_are_not_sent_to_other_providers() {
     for from in all() {
         let (_server, messages) = first_turn(&from, false).await;
         for to in all().into_iter().filter(|to| to.name != from.name) {
@@ -84,7 +85,7 @@ async fn another_provider_gets_no_foreign_thoughts() {
             let what = format!("{} to {}: {body:#}", from.name, to.name);
             assert!(!text.contains(SIGNED) && !text.contains("hm"), "{what}");
             assert!(text.contains("look") && text.contains("seen"), "{what}");
-            // What each wants to know of calls that it did not make.
+            // The marks that each provider requires of foreign calls.
             let told = match to.name {
                 "gemini" => body.pointer("/contents/1/parts/0/thoughtSignature"),
                 "compatible" => body.pointer("/messages/1/tool_calls/0/extra_content/google/thought_signature"),
@@ -97,9 +98,9 @@ async fn another_provider_gets_no_foreign_thoughts() {
     }
 }
 
-/// The same dialect at another address is another maker: its thoughts mean nothing there.
+/// The same dialect at another host is another maker, which cannot read the thoughts.
 #[tokio::test]
-async fn another_address_gets_no_foreign_thoughts() {
+async fn thoughts_are_not_sent_to_other_hosts() {
     for provider in all() {
         let (_server, messages) = first_turn(&provider, false).await;
         let other = Server::start([Reply::Whole(200, "", provider.first.to_string())]).await;

@@ -1,18 +1,18 @@
-//! Values that are stored as what was added to them.
+//! Channels stored as a chain of deltas.
 
 use std::sync::Arc;
 
 use super::Subject;
-use super::kit::Change::{Add, Drop, Set};
-use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
+use super::kit::ChannelChange::{Add, Drop, Set};
+use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
 
 cases!(super::Case, "chains":
-    what_was_added_comes_back_in_order,
-    each_checkpoint_has_what_was_added_until_then,
+    deltas_are_read_in_order,
+    each_checkpoint_has_the_deltas_up_to_it,
     parts_may_be_short_and_long,
-    a_whole_value_starts_anew,
-    forks_have_their_own,
+    a_whole_value_starts_a_new_chain,
+    forks_have_their_own_deltas,
     forks_of_forks_stay_apart,
     chains_in_namespaces_do_not_mix,
     chains_survive_a_prune,
@@ -20,27 +20,27 @@ cases!(super::Case, "chains":
     chains_survive_a_copy,
     chains_survive_the_deletion_of_runs,
     a_dropped_chain_can_start_again,
-    what_is_known_may_be_left_out,
+    known_values_may_be_omitted,
 );
 
-async fn what_was_added_comes_back_in_order(saver: Subject) -> Outcome {
+async fn deltas_are_read_in_order(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
-    // A checkpoint in between that adds nothing.
-    saver.commit(&lease, vec![line.next(&[Set("x", b"y")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"2")]), line.next(&[Add("log", b"")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"1")])]).await?;
+    // A checkpoint that adds nothing.
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"y")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"2")]), branch.next(&[Add("log", b"")])]).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("log", &[b"0", b"1", b"2", b""]), ("x", &[b"y"])])
 }
 
-async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcome {
+async fn each_checkpoint_has_the_deltas_up_to_it(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", &[0])])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", &[0])])]).await?;
     for number in 1..100_u8 {
-        saver.commit(&lease, vec![line.next(&[Add("log", &[number])])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Add("log", &[number])])]).await?;
     }
     let all = ids(&saver, "t", "").await?;
     same("the number of checkpoints", &all.len(), &100)?;
@@ -52,54 +52,54 @@ async fn each_checkpoint_has_what_was_added_until_then(saver: Subject) -> Outcom
     Ok(())
 }
 
-/// A saver may read what is short another way than what is long.
-async fn parts_may_be_short_and_long(saver: Subject) -> Outcome {
+/// A saver may store short and long parts differently.
+async fn parts_may_be_short_and_long(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let lengths = [3, 9_000, 0, 70_000, 20, 9_000, 9_000, 9_000, 9_000, 9_000, 9_000, 1_000_000, 1];
     let wanted: Vec<Vec<u8>> = (1..).zip(lengths).map(|(number, length)| vec![number; length]).collect();
     for (place, part) in wanted.iter().enumerate() {
         let change = if place == 0 { Set("log", part) } else { Add("log", part) };
-        saver.commit(&lease, vec![line.next(&[change])]).await?;
+        saver.commit(&lease, vec![branch.next(&[change])]).await?;
         let parts: Vec<&[u8]> = wanted[..=place].iter().map(Vec::as_slice).collect();
         has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &parts)])?;
     }
     Ok(())
 }
 
-async fn a_whole_value_starts_anew(saver: Subject) -> Outcome {
+async fn a_whole_value_starts_a_new_chain(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     for change in [Set("log", b"0"), Add("log", b"1"), Set("log", b"01"), Add("log", b"2")] {
-        saver.commit(&lease, vec![line.next(&[change])]).await?;
+        saver.commit(&lease, vec![branch.next(&[change])]).await?;
     }
     has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"01", b"2"])])
 }
 
-async fn forks_have_their_own(saver: Subject) -> Outcome {
+async fn forks_have_their_own_deltas(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
-    let mut fork = line.fork(line.tip()?);
-    saver.commit(&lease, vec![line.next(&[Add("log", b"main")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
+    let mut fork = branch.fork(branch.tip()?);
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"main")])]).await?;
     saver.commit(&lease, vec![fork.next(&[Add("log", b"fork")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"main 2")])]).await?;
-    let main = get(&saver, "t", "", Some(line.tip()?.id)).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"main 2")])]).await?;
+    let main = get(&saver, "t", "", Some(branch.tip()?.id)).await?;
     has_values("the main line", &main, &[("log", &[b"0", b"1", b"main", b"main 2"])])?;
     let forked = get(&saver, "t", "", Some(fork.tip()?.id)).await?;
     has_values("the fork", &forked, &[("log", &[b"0", b"1", b"fork"])])
 }
 
-async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
+async fn forks_of_forks_stay_apart(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0")])]).await?;
-    let mut tips = vec![(line, vec![b"0".to_vec()])];
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])]).await?;
+    let mut tips = vec![(branch, vec![b"0".to_vec()])];
     for depth in 1..6_u8 {
         let mut next = Vec::new();
-        for (line, parts) in &tips {
+        for (branch, parts) in &tips {
             for side in [b'l', b'r'] {
-                let mut fork = line.fork(line.tip()?);
+                let mut fork = branch.fork(branch.tip()?);
                 let part = vec![side, depth];
                 saver.commit(&lease, vec![fork.next(&[Add("log", &part)])]).await?;
                 next.push((fork, parts.iter().cloned().chain([part]).collect()));
@@ -107,21 +107,21 @@ async fn forks_of_forks_stay_apart(saver: Subject) -> Outcome {
         }
         tips = next;
     }
-    for (line, parts) in tips {
+    for (branch, parts) in tips {
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        has_values("a leaf", &get(&saver, "t", "", Some(line.tip()?.id)).await?, &[("log", &parts)])?;
+        has_values("a leaf", &get(&saver, "t", "", Some(branch.tip()?.id)).await?, &[("log", &parts)])?;
     }
     Ok(())
 }
 
-/// The engine calls it damage; a saver must neither hide it nor hang.
-async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
+/// The engine reports this as damage. The saver must neither hide it nor hang.
+async fn chains_in_namespaces_do_not_mix(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut root = Line::root();
+    let mut root = Branch::root();
     saver.commit(&lease, vec![root.next(&[Set("log", b"root")])]).await?;
-    let mut child = Line::within("child");
+    let mut child = Branch::within("child");
     child.tip.clone_from(&root.tip);
-    // The same ids in another namespace are other checkpoints.
+    // Equal ids in another namespace are other checkpoints.
     let Record::Checkpoint { checkpoint, mut pieces, .. } = root.fork(root.tip()?).next(&[Set("log", b"child")]) else {
         return Ok(());
     };
@@ -136,81 +136,81 @@ async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
     has_values("the child's", &get(&saver, "t", "child", None).await?, &[("log", &[b"child", b"1"])])
 }
 
-async fn chains_survive_a_prune(saver: Subject) -> Outcome {
+async fn chains_survive_a_prune(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
     for part in [b"1", b"2", b"3"] {
-        saver.commit(&lease, vec![line.next(&[Add("log", part)])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Add("log", part)])]).await?;
     }
     let pruned = saver.prune(Prune::default()).await?;
     same("the number of those pruned", &pruned, &3)?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the value", &found, &[("log", &[b"0", b"1", b"2", b"3"]), ("x", &[b"x"])])?;
-    // And the run that goes on builds on it.
-    saver.commit(&lease, vec![line.next(&[Add("log", b"4")])]).await?;
+    // A later run builds on the pruned chain.
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"4")])]).await?;
     saver.prune(Prune::default()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the value", &found, &[("log", &[b"0", b"1", b"2", b"3", b"4"]), ("x", &[b"x"])])
 }
 
-async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) -> Outcome {
+async fn chains_survive_a_prune_of_the_branch_they_started_on(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().aged(LONG_AGO);
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
-    let mut fork = line.fork(line.tip()?).aged(std::time::Duration::ZERO);
-    saver.commit(&lease, vec![line.next(&[Add("log", b"main")]), line.next(&[Set("log", b"main")])]).await?;
+    let mut branch = Branch::root().aged(LONG_AGO);
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
+    let mut fork = branch.fork(branch.tip()?).aged(std::time::Duration::ZERO);
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"main")]), branch.next(&[Set("log", b"main")])]).await?;
     saver.commit(&lease, vec![fork.next(&[Add("log", b"fork")])]).await?;
     let old = Prune { older_than: Some(LONG_AGO / 2), ..Prune::default() };
     same("the number of those pruned", &saver.prune(old).await?, &4)?;
     has_values("the fork", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"1", b"fork"])])
 }
 
-async fn chains_survive_a_copy(saver: Subject) -> Outcome {
+async fn chains_survive_a_copy(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0")]), line.next(&[Add("log", b"1")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")]), branch.next(&[Add("log", b"1")])]).await?;
     saver.prune(Prune { strategy: Strategy::Keep(1), ..Prune::default() }).await?;
     saver.copy_thread("t", "copy").await?;
     saver.delete_thread("t").await?;
     has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"1"])])?;
     let lease = claim(&saver, "copy").await?;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"2")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"2")])]).await?;
     has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"1", b"2"])])
 }
 
-async fn chains_survive_the_deletion_of_runs(saver: Subject) -> Outcome {
+async fn chains_survive_the_deletion_of_runs(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
-    let mut line = line.of_run("two");
-    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
-    let mut line = line.of_run("three");
-    saver.commit(&lease, vec![line.next(&[Add("log", b"2")])]).await?;
+    let mut branch = Branch::root().of_run("one");
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    let mut branch = branch.of_run("two");
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"1")])]).await?;
+    let mut branch = branch.of_run("three");
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"2")])]).await?;
     saver.delete_for_runs(&["one".to_owned(), "two".to_owned()]).await?;
-    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![line.tip()?.id])?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![branch.tip()?.id])?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("log", &[b"0", b"1", b"2"]), ("x", &[b"x"])])
 }
 
-async fn a_dropped_chain_can_start_again(saver: Subject) -> Outcome {
+async fn a_dropped_chain_can_start_again(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let changes = [Set("log", b"0"), Add("log", b"1"), Drop("log"), Set("log", b"new"), Add("log", b"2")];
     for change in changes {
-        saver.commit(&lease, vec![line.next(&[change])]).await?;
+        saver.commit(&lease, vec![branch.next(&[change])]).await?;
     }
     has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"new", b"2"])])
 }
 
-/// Of what the caller has, and of nothing else.
-async fn what_is_known_may_be_left_out(saver: Subject) -> Outcome {
+/// Only values that the caller already has may be omitted.
+async fn known_values_may_be_omitted(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
-    let first = line.tip()?.id;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"1")])]).await?;
-    let last = line.tip()?.id;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])]).await?;
+    let first = branch.tip()?.id;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"1")])]).await?;
+    let last = branch.tip()?.id;
     saver.commit(&lease, vec![writes("", last, new_id(), "a", &[(0, "x", b"pending")])]).await?;
     let whole = get(&saver, "t", "", None).await?;
     let none: &[&str] = &[];
@@ -219,7 +219,7 @@ async fn what_is_known_may_be_left_out(saver: Subject) -> Outcome {
         (vec![("log", last)], &["log"]),
         (vec![("x", first)], &["x"]),
         (vec![("x", first), ("log", last)], &["log", "x"]),
-        // Versions of before, and of other channels.
+        // Older versions, and those of other channels.
         (vec![("log", first), ("x", last), ("other", last)], none),
     ] {
         let known: Vec<_> = known.into_iter().map(|(name, version)| (Arc::from(name), version)).collect();

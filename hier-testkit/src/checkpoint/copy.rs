@@ -1,23 +1,23 @@
 //! Copying threads.
 
 use super::Subject;
-use super::kit::Change::{Add, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::ChannelChange::{Add, Set};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 
 cases!(super::Case, "copy":
     a_copy_has_the_whole_history,
-    the_copy_and_the_source_go_on_apart,
+    copy_and_source_continue_independently,
     the_target_loses_its_own_history,
     a_run_of_the_target_is_superseded,
-    a_run_of_the_source_goes_on,
+    a_run_of_the_source_continues,
     an_unknown_source_leaves_no_history,
-    onto_itself_changes_nothing,
+    copying_onto_itself_changes_nothing,
 );
 
-async fn a_copy_has_the_whole_history(saver: Subject) -> Outcome {
+async fn a_copy_has_the_whole_history(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let (mut root, mut child) = (Line::root().of_run("one"), Line::within("a:1"));
+    let (mut root, mut child) = (Branch::root().of_run("one"), Branch::within("a:1"));
     let mut records =
         vec![root.next(&[Set("log", b"0")]), root.next(&[Add("log", b"1")]), child.next(&[Set("y", b"2")])];
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(-3, "__interrupt__", b"?"), (0, "x", b"v")]));
@@ -38,68 +38,68 @@ async fn a_copy_has_the_whole_history(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_copy_and_the_source_go_on_apart(saver: Subject) -> Outcome {
-    let mut line = Line::root();
+async fn copy_and_source_continue_independently(saver: Subject) -> CaseResult {
+    let mut branch = Branch::root();
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![line.next(&[Set("log", b"0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])]).await?;
     saver.copy_thread("t", "copy").await?;
     let copy = claim(&saver, "copy").await?;
-    let mut elsewhere = line.clone();
+    let mut elsewhere = branch.clone();
     saver.commit(&copy, vec![elsewhere.next(&[Add("log", b"copy")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Add("log", b"source")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"source")])]).await?;
     has_values("the source", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"source"])])?;
     has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"copy"])])?;
     saver.delete_thread("copy").await?;
     has_values("the source", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"source"])])
 }
 
-async fn the_target_loses_its_own_history(saver: Subject) -> Outcome {
+async fn the_target_loses_its_own_history(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"source")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"source")])]).await?;
     let target = claim(&saver, "target").await?;
-    saver.commit(&target, vec![Line::within("child").next(&[]), Line::root().next(&[Set("x", b"target")])]).await?;
+    saver.commit(&target, vec![Branch::within("child").next(&[]), Branch::root().next(&[Set("x", b"target")])]).await?;
     saver.copy_thread("t", "target").await?;
-    same("the root's checkpoints", &ids(&saver, "target", "").await?, &vec![line.tip()?.id])?;
+    same("the root's checkpoints", &ids(&saver, "target", "").await?, &vec![branch.tip()?.id])?;
     same("the child's checkpoints", &ids(&saver, "target", "child").await?, &Vec::new())?;
     has_values("the value", &get(&saver, "target", "", None).await?, &[("x", &[b"source"])])
 }
 
-async fn a_run_of_the_target_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_of_the_target_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[Set("x", b"source")])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"source")])]).await?;
     let target = claim(&saver, "target").await?;
     saver.copy_thread("t", "target").await?;
-    superseded("a commit of the target's run", &saver.commit(&target, vec![Line::root().next(&[])]).await)?;
+    superseded("a commit of the target's run", &saver.commit(&target, vec![Branch::root().next(&[])]).await)?;
     let next = claim(&saver, "target").await?;
     holds("the token is greater", next.token > target.token)
 }
 
-async fn a_run_of_the_source_goes_on(saver: Subject) -> Outcome {
+async fn a_run_of_the_source_continues(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.copy_thread("t", "copy").await?;
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     same("the source's", &ids(&saver, "t", "").await?.len(), &2)?;
     same("the copy's", &ids(&saver, "copy", "").await?.len(), &1)
 }
 
-async fn an_unknown_source_leaves_no_history(saver: Subject) -> Outcome {
+async fn an_unknown_source_leaves_no_history(saver: Subject) -> CaseResult {
     let target = claim(&saver, "target").await?;
-    saver.commit(&target, vec![Line::root().next(&[])]).await?;
+    saver.commit(&target, vec![Branch::root().next(&[])]).await?;
     saver.copy_thread("unknown", "target").await?;
     same("the target", &saver.get("target", "", None).await?, &None)?;
     saver.copy_thread("unknown", "other").await?;
     same("the threads", &saver.threads(None).await?, &Vec::new())
 }
 
-async fn onto_itself_changes_nothing(saver: Subject) -> Outcome {
+async fn copying_onto_itself_changes_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.copy_thread("t", "t").await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])?;
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     Ok(())
 }

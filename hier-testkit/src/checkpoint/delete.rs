@@ -3,22 +3,22 @@
 use uuid::Uuid;
 
 use super::Subject;
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
 
 cases!(super::Case, "delete":
-    a_thread_is_gone_with_all_it_had,
-    other_threads_stay,
-    an_unknown_thread_is_no_error,
+    deleting_a_thread_deletes_its_data,
+    other_threads_are_kept,
+    deleting_an_unknown_thread_succeeds,
     a_thread_can_start_again,
-    a_run_that_is_going_on_is_superseded,
-    the_checkpoints_of_a_run,
-    of_several_runs,
-    of_runs_in_all_threads_and_namespaces,
-    of_no_run_and_of_unknown_runs,
-    with_their_writes,
-    calls_go_with_the_checkpoint_they_were_made_from,
+    deleting_supersedes_the_active_run,
+    deletes_the_checkpoints_of_a_run,
+    deletes_the_checkpoints_of_several_runs,
+    deletes_runs_in_all_threads_and_namespaces,
+    unknown_runs_delete_nothing,
+    deletes_the_writes_of_a_run,
+    subgraph_calls_are_deleted_with_their_checkpoint,
     a_run_whose_base_is_deleted_is_superseded,
 );
 
@@ -26,9 +26,9 @@ fn runs(runs: &[&str]) -> Vec<String> {
     runs.iter().map(|run| (*run).to_owned()).collect()
 }
 
-async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
+async fn deleting_a_thread_deletes_its_data(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let (mut root, mut child) = (Line::root(), Line::within("child"));
+    let (mut root, mut child) = (Branch::root(), Branch::within("child"));
     let mut records = vec![root.next(&[Set("x", b"0")]), child.next(&[Set("x", b"0")]), root.next(&[])];
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(0, "x", b"v")]));
     saver.commit(&lease, records).await?;
@@ -53,10 +53,10 @@ async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
     holds("there is no old value", found.values.is_empty())
 }
 
-async fn other_threads_stay(saver: Subject) -> Outcome {
+async fn other_threads_are_kept(saver: Subject) -> CaseResult {
     for thread in ["t", "t2", "T"] {
         let lease = claim(&saver, thread).await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", thread.as_bytes())])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", thread.as_bytes())])]).await?;
     }
     saver.delete_thread("t").await?;
     for thread in ["t2", "T"] {
@@ -65,7 +65,7 @@ async fn other_threads_stay(saver: Subject) -> Outcome {
     same("how many threads are left", &saver.threads(None).await?.len(), &2)
 }
 
-async fn an_unknown_thread_is_no_error(saver: Subject) -> Outcome {
+async fn deleting_an_unknown_thread_succeeds(saver: Subject) -> CaseResult {
     saver.delete_thread("unknown").await?;
     claim(&saver, "t").await?;
     saver.delete_thread("t").await?;
@@ -73,10 +73,10 @@ async fn an_unknown_thread_is_no_error(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_thread_can_start_again(saver: Subject) -> Outcome {
+async fn a_thread_can_start_again(saver: Subject) -> CaseResult {
     for value in [b"1", b"2", b"3"] {
         let lease = claim(&saver, "t").await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", value)])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", value)])]).await?;
         same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)?;
         has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[value])])?;
         saver.delete_thread("t").await?;
@@ -84,25 +84,25 @@ async fn a_thread_can_start_again(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_run_that_is_going_on_is_superseded(saver: Subject) -> Outcome {
+async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.delete_thread("t").await?;
-    // Its next checkpoint would point to values that are gone.
-    superseded("its next commit", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    // The next checkpoint would refer to deleted values.
+    superseded("its next commit", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
     superseded("renewing its lease", &saver.renew(&lease).await)?;
     saver.release(&lease).await?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
+async fn deletes_the_checkpoints_of_a_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"1")]), line.next(&[Set("y", b"1")])]).await?;
-    let mut line = line.of_run("two");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await?;
-    let kept = line.tip()?.id;
+    let mut branch = Branch::root().of_run("one");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"1")]), branch.next(&[Set("y", b"1")])]).await?;
+    let mut branch = branch.of_run("two");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await?;
+    let kept = branch.tip()?.id;
     saver.delete_for_runs(&runs(&["one"])).await?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &vec![kept])?;
     let found = get(&saver, "t", "", Some(kept)).await?;
@@ -110,28 +110,28 @@ async fn the_checkpoints_of_a_run(saver: Subject) -> Outcome {
     same("the link to its parent, which is gone", &found.checkpoint.parent, &None)
 }
 
-async fn of_several_runs(saver: Subject) -> Outcome {
+async fn deletes_the_checkpoints_of_several_runs(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut kept = Vec::new();
     for run in ["one", "two", "three", "four"] {
-        line = line.of_run(run);
-        saver.commit(&lease, vec![line.next(&[Set("x", run.as_bytes())])]).await?;
+        branch = branch.of_run(run);
+        saver.commit(&lease, vec![branch.next(&[Set("x", run.as_bytes())])]).await?;
         if ["two", "four"].contains(&run) {
-            kept.insert(0, line.tip()?.id);
+            kept.insert(0, branch.tip()?.id);
         }
     }
     saver.delete_for_runs(&runs(&["one", "three", "none"])).await?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &kept)
 }
 
-async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
+async fn deletes_runs_in_all_threads_and_namespaces(saver: Subject) -> CaseResult {
     for thread in ["t", "other"] {
         let lease = claim(&saver, thread).await?;
         for namespace in ["", "child"] {
             for run in ["one", "two"] {
-                let mut line = Line::within(namespace).of_run(run);
-                saver.commit(&lease, vec![line.next(&[Set("x", run.as_bytes())])]).await?;
+                let mut branch = Branch::within(namespace).of_run(run);
+                saver.commit(&lease, vec![branch.next(&[Set("x", run.as_bytes())])]).await?;
             }
         }
     }
@@ -145,25 +145,25 @@ async fn of_runs_in_all_threads_and_namespaces(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn of_no_run_and_of_unknown_runs(saver: Subject) -> Outcome {
+async fn unknown_runs_delete_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    line = line.of_run("one");
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    branch = branch.of_run("one");
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.delete_for_runs(&[]).await?;
     saver.delete_for_runs(&runs(&["unknown", "", "null", "On", "%"])).await?;
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &2)?;
-    // And the run that holds the thread goes on.
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    // The run that holds the thread continues.
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     Ok(())
 }
 
-async fn with_their_writes(saver: Subject) -> Outcome {
+async fn deletes_the_writes_of_a_run(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    let record = line.next(&[]);
-    let id = line.tip()?.id;
+    let mut branch = Branch::root().of_run("one");
+    let record = branch.next(&[]);
+    let id = branch.tip()?.id;
     let of_task = writes("", id, new_id(), "a", &[(0, "x", b"v")]);
     saver.commit(&lease, vec![record.clone(), of_task]).await?;
     saver.delete_for_runs(&runs(&["one"])).await?;
@@ -172,13 +172,13 @@ async fn with_their_writes(saver: Subject) -> Outcome {
     holds("the same checkpoint has no writes", get(&saver, "t", "", Some(id)).await?.writes.is_empty())
 }
 
-async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
+async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut root = Line::root().of_run("one");
+    let mut root = Branch::root().of_run("one");
     saver.commit(&lease, vec![root.next(&[])]).await?;
     let from = root.tip()?.id;
     // The child's own checkpoints carry no run id.
-    let (mut call, mut lasting) = (Line::within("a:1").called_from(from), Line::within("a").called_from(from));
+    let (mut call, mut lasting) = (Branch::within("a:1").called_from(from), Branch::within("a").called_from(from));
     saver.commit(&lease, vec![call.next(&[]), lasting.next(&[Set("x", b"kept")])]).await?;
     let mut root = root.of_run("two");
     saver.commit(&lease, vec![root.next(&[])]).await?;
@@ -187,11 +187,11 @@ async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Out
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"kept"])])
 }
 
-async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().of_run("one");
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root().of_run("one");
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.delete_for_runs(&runs(&["one"])).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }

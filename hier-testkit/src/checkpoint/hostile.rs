@@ -1,10 +1,10 @@
-//! Names and filters that were made to do harm.
+//! Malicious names and filters.
 
 use serde_json::{Map, Value, json};
 
 use super::Subject;
-use super::kit::Change::{Add, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
+use super::kit::ChannelChange::{Add, Set};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, ListQuery, Prune, SaverError};
 
 cases!(super::Case, "hostile":
@@ -37,12 +37,12 @@ const NAMES: [&str; 16] = [
     "{\"$gt\": \"\"}",
 ];
 
-async fn names_of_threads(saver: Subject) -> Outcome {
+async fn names_of_threads(saver: Subject) -> CaseResult {
     let long = "x".repeat(2_000);
     let names = || NAMES.into_iter().chain([long.as_str()]);
     for name in names() {
         let lease = claim(&saver, name).await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", name.as_bytes())])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", name.as_bytes())])]).await?;
     }
     for name in names() {
         has_values("the value", &get(&saver, name, "", None).await?, &[("x", &[name.as_bytes()])])?;
@@ -61,13 +61,13 @@ async fn names_of_threads(saver: Subject) -> Outcome {
     same("how many are left", &saver.threads(None).await?.len(), &(wanted.len() - 3))
 }
 
-async fn names_of_namespaces(saver: Subject) -> Outcome {
+async fn names_of_namespaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     for name in NAMES {
-        let mut line = Line::within(name);
-        let records = vec![line.next(&[Set("log", name.as_bytes())]), line.next(&[Add("log", b"+")])];
+        let mut branch = Branch::within(name);
+        let records = vec![branch.next(&[Set("log", name.as_bytes())]), branch.next(&[Add("log", b"+")])];
         saver.commit(&lease, records).await?;
-        saver.commit(&lease, vec![writes(name, line.tip()?.id, new_id(), name, &[(0, name, b"v")])]).await?;
+        saver.commit(&lease, vec![writes(name, branch.tip()?.id, new_id(), name, &[(0, name, b"v")])]).await?;
     }
     for name in NAMES {
         let found = get(&saver, "t", name, None).await?;
@@ -78,13 +78,13 @@ async fn names_of_namespaces(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn names_of_channels_and_paths(saver: Subject) -> Outcome {
+async fn names_of_channels_and_paths(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let changes: Vec<_> = NAMES.iter().map(|name| Set(name, name.as_bytes())).collect();
-    saver.commit(&lease, vec![line.next(&changes)]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)]).await?;
     let changes: Vec<_> = NAMES.iter().map(|name| Add(name, b"+")).collect();
-    saver.commit(&lease, vec![line.next(&changes)]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)]).await?;
     let found = get(&saver, "t", "", None).await?;
     let parts = NAMES.map(|name| [name.as_bytes(), b"+".as_slice()]);
     let wanted: Vec<(&str, &[&[u8]])> =
@@ -94,12 +94,12 @@ async fn names_of_channels_and_paths(saver: Subject) -> Outcome {
     has_values("the values after a prune", &get(&saver, "t", "", None).await?, &wanted)
 }
 
-async fn names_of_runs_and_holders(saver: Subject) -> Outcome {
+async fn names_of_runs_and_holders(saver: Subject) -> CaseResult {
     for (number, name) in NAMES.into_iter().enumerate() {
         let claim = Claim { holder: name.to_owned(), ..Claim::default() };
         let lease = saver.acquire("t", claim).await?;
-        let mut line = Line::within(&format!("n{number}")).of_run(name);
-        saver.commit(&lease, vec![line.next(&[])]).await?;
+        let mut branch = Branch::within(&format!("n{number}")).of_run(name);
+        saver.commit(&lease, vec![branch.next(&[])]).await?;
         let holder = saver.threads(None).await?.into_iter().next().and_then(|it| it.holder);
         same("the holder", &holder.as_deref(), &Some(name))?;
     }
@@ -108,14 +108,14 @@ async fn names_of_runs_and_holders(saver: Subject) -> Outcome {
     same("how many are left", &left, &(NAMES.len() - 2))
 }
 
-async fn keys_of_filters(saver: Subject) -> Outcome {
+async fn keys_of_filters(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut made = Vec::new();
     for name in NAMES {
-        let mut line = Line::root();
-        line.metadata.insert(name.to_owned(), json!("here"));
-        saver.commit(&lease, vec![line.next(&[])]).await?;
-        made.push(line.tip()?.id);
+        let mut branch = Branch::root();
+        branch.metadata.insert(name.to_owned(), json!("here"));
+        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        made.push(branch.tip()?.id);
     }
     for (name, id) in NAMES.iter().zip(made) {
         let filter: Map<String, Value> = [((*name).to_owned(), json!("here"))].into_iter().collect();
@@ -129,17 +129,17 @@ async fn keys_of_filters(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn values_of_filters(saver: Subject) -> Outcome {
+async fn values_of_filters(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut values: Vec<Value> = NAMES.iter().map(|name| json!(name)).collect();
     values.extend([json!(null), json!(true), json!(0), json!(-1), json!(u64::MAX), json!(0.5), json!([]), json!({})]);
     values.push(json!({"$ne": null, "nested": ["'", {"deep": "%"}]}));
     let mut made = Vec::new();
     for value in &values {
-        let mut line = Line::root();
-        line.metadata.insert("key".to_owned(), value.clone());
-        saver.commit(&lease, vec![line.next(&[])]).await?;
-        made.push(line.tip()?.id);
+        let mut branch = Branch::root();
+        branch.metadata.insert("key".to_owned(), value.clone());
+        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        made.push(branch.tip()?.id);
     }
     for (value, id) in values.iter().zip(made) {
         let filter: Map<String, Value> = [("key".to_owned(), value.clone())].into_iter().collect();
@@ -154,13 +154,13 @@ async fn values_of_filters(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn many_channels(saver: Subject) -> Outcome {
+async fn many_channels(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let names: Vec<String> = (0..2_000).map(|number| format!("channel {number}")).collect();
     let changes: Vec<_> = names.iter().map(|name| Set(name, name.as_bytes())).collect();
-    saver.commit(&lease, vec![line.next(&changes)]).await?;
-    saver.commit(&lease, vec![line.next(&[Set(&names[7], b"new")])]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set(&names[7], b"new")])]).await?;
     let found = get(&saver, "t", "", None).await?;
     same("how many values there are", &found.values.len(), &names.len())?;
     for (channel, chain) in &found.values {
@@ -170,12 +170,12 @@ async fn many_channels(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn names_that_are_too_long(saver: Subject) -> Outcome {
-    // A backslash is what a database may store twice.
+async fn names_that_are_too_long(saver: Subject) -> CaseResult {
+    // Some databases store a backslash twice.
     let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
     for name in &longest {
         let lease = claim(&saver, name).await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", b"1")])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"1")])]).await?;
         same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
     }
     for name in longest.iter().map(|name| format!("{name}y")) {

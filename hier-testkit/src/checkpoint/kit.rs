@@ -9,30 +9,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use uuid::{Timestamp, Uuid};
 
-use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+use super::{ContractViolation, Subject};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::checkpoint::{
     Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
 };
 
-/// Fails unless the call was refused since somebody else has taken the thread over.
-pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
+/// Fails unless the error says that another writer has taken over the thread.
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> CaseResult {
     match result {
         Err(SaverError::Superseded { .. }) => Ok(()),
-        other => Err(Failure(format!("{what}: {other:?} instead of `Superseded`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded`"))),
     }
 }
 
-/// Ids grow from call to call, as if they were all made now.
+/// Returns an id of the current time. Ids increase from call to call.
 pub(super) fn new_id() -> Uuid {
     new_id_at(SystemTime::now())
 }
 
-/// An id as if made at this time; greater than those that were made before as if at this time or earlier.
+/// Returns an id of this time, greater than all earlier ids of this time or before.
 pub(super) fn new_id_at(time: SystemTime) -> Uuid {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Ticks of 100 ns since 1582; a number of ours takes the place of the last ones, so that ids of one instant differ.
+    // Ticks of 100 ns since 1582. A counter replaces the last digits, so that ids of one instant differ.
     let seconds = since.as_secs() + 12_219_292_800;
     let number = LAST.fetch_add(1, Ordering::Relaxed) % 10_000_000;
     let ticks = seconds * 10_000_000 + number;
@@ -41,29 +41,29 @@ pub(super) fn new_id_at(time: SystemTime) -> Uuid {
 
 pub(super) const LONG_AGO: Duration = Duration::from_hours(8760);
 
-/// A series of checkpoints in a namespace, each after the one before.
+/// A sequence of checkpoints in a namespace, each the child of the one before.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct Branch {
     pub(super) namespace: Arc<str>,
     pub(super) tip: Option<Checkpoint>,
     pub(super) metadata: Map<String, Value>,
     pub(super) parents: BTreeMap<String, Uuid>,
-    /// How old the ids say that the checkpoints are.
+    /// The age of the checkpoints according to their ids.
     pub(super) age: Duration,
 }
 
-/// What a checkpoint changes.
+/// A change of a channel.
 #[derive(Clone, Debug)]
-pub(super) enum Change<'a> {
-    /// The channel's whole value.
+pub(super) enum ChannelChange<'a> {
+    /// Sets the whole value.
     Set(&'a str, &'a [u8]),
-    /// Something that is added to the channel's value.
+    /// Adds a delta to the value.
     Add(&'a str, &'a [u8]),
-    /// The channel has no value any more.
+    /// Removes the value.
     Drop(&'a str),
 }
 
-impl Line {
+impl Branch {
     pub(super) fn root() -> Self {
         Self::within("")
     }
@@ -93,20 +93,19 @@ impl Line {
         self
     }
 
-    /// The line that goes on from this checkpoint of the same namespace.
+    /// Starts another branch at this checkpoint.
     pub(super) fn fork(&self, from: &Checkpoint) -> Self {
         Self { tip: Some(from.clone()), ..self.clone() }
     }
 
-    /// The next checkpoint.
-    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> Record {
+    pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> Record {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
         let mut versions = tip.map(|tip| tip.versions.to_vec()).unwrap_or_default();
         let mut pieces = Vec::new();
         for change in changes {
-            let (Change::Set(name, _) | Change::Add(name, _) | Change::Drop(name)) = *change;
+            let (ChannelChange::Set(name, _) | ChannelChange::Add(name, _) | ChannelChange::Drop(name)) = *change;
             let known = channels.iter().position(|channel| &**channel == name);
             let channel = known.unwrap_or_else(|| {
                 channels.push(Arc::from(name));
@@ -115,9 +114,11 @@ impl Line {
             });
             let before = std::mem::replace(&mut versions[channel], id);
             match change {
-                Change::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
-                Change::Add(_, bytes) => pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() }),
-                Change::Drop(_) => versions[channel] = Uuid::nil(),
+                ChannelChange::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
+                ChannelChange::Add(_, bytes) => {
+                    pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() })
+                }
+                ChannelChange::Drop(_) => versions[channel] = Uuid::nil(),
             }
         }
         let source = if tip.is_none() { Source::Input } else { Source::Loop };
@@ -132,13 +133,12 @@ impl Line {
         Record::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
     }
 
-    /// The last checkpoint that was made.
-    pub(super) fn tip(&self) -> Result<&Checkpoint, Failure> {
+    /// Returns the last checkpoint.
+    pub(super) fn tip(&self) -> Result<&Checkpoint, ContractViolation> {
         some("the line's last checkpoint", self.tip.as_ref())
     }
 }
 
-/// Writes of a task.
 pub(super) fn writes(
     namespace: &str,
     checkpoint: Uuid,
@@ -155,37 +155,41 @@ pub(super) fn writes(
     Record::Writes { namespace: Arc::from(namespace), writes }
 }
 
-pub(super) async fn claim(saver: &Subject, thread: &str) -> Result<Lease, Failure> {
+pub(super) async fn claim(saver: &Subject, thread: &str) -> Result<Lease, ContractViolation> {
     Ok(saver.acquire(thread, Claim::default()).await?)
 }
 
-/// The checkpoint with its values and writes.
-pub(super) async fn get(saver: &Subject, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Saved, Failure> {
+pub(super) async fn get(
+    saver: &Subject,
+    thread: &str,
+    namespace: &str,
+    id: Option<Uuid>,
+) -> Result<Saved, ContractViolation> {
     some("the checkpoint", saver.get(thread, namespace, id).await?)
 }
 
-/// The ids of all checkpoints of a thread's namespace, newest first.
-pub(super) async fn ids(saver: &Subject, thread: &str, namespace: &str) -> Result<Vec<Uuid>, Failure> {
+/// Returns the ids of all checkpoints in a namespace, newest first.
+pub(super) async fn ids(saver: &Subject, thread: &str, namespace: &str) -> Result<Vec<Uuid>, ContractViolation> {
     let query = ListQuery { namespace: Some(namespace.to_owned()), ..ListQuery::thread(thread) };
     Ok(saver.list(query).await?.into_iter().map(|listed| listed.checkpoint.id).collect())
 }
 
-/// The value of each channel that has one, as its parts: the whole value, then what was added.
-pub(super) fn parts(saved: &Saved) -> Result<BTreeMap<String, Vec<Vec<u8>>>, Failure> {
+/// Returns the parts of each channel's value: the whole value, then the deltas.
+pub(super) fn parts(saved: &Saved) -> Result<BTreeMap<String, Vec<Vec<u8>>>, ContractViolation> {
     let mut found = BTreeMap::new();
     for (channel, chain) in &saved.values {
         let name = some("the name of a channel that has a value", saved.checkpoint.channels.get(*channel))?;
         let whole = some(&format!("the whole value of channel `{name}`"), chain.full.clone())?;
         let parts = std::iter::once(whole).chain(chain.deltas.iter().cloned()).collect();
         if found.insert(name.to_string(), parts).is_some() {
-            return Err(Failure(format!("channel `{name}` has two values")));
+            return Err(ContractViolation(format!("channel `{name}` has two values")));
         }
     }
     Ok(found)
 }
 
 /// Fails unless exactly these channels have these values.
-pub(super) fn has_values(what: &str, saved: &Saved, wanted: &[(&str, &[&[u8]])]) -> Outcome {
+pub(super) fn has_values(what: &str, saved: &Saved, wanted: &[(&str, &[&[u8]])]) -> CaseResult {
     let wanted = wanted.iter().map(|(name, parts)| {
         let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
         ((*name).to_owned(), parts)

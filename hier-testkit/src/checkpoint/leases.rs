@@ -1,33 +1,33 @@
-//! One writer a thread.
+//! One writer per thread.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::kit::Change::{Add, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::{Add, Set};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Also, Checkpointer, Claim, SaverError, WhenRunning};
 
 cases!(super::Case, "leases":
     tokens_grow,
     tokens_grow_over_a_deletion,
-    whoever_was_superseded_stores_nothing,
+    a_superseded_writer_stores_nothing,
     a_superseded_commit_among_others,
-    renewing_tells_who_was_superseded,
-    releasing_what_was_taken_over_does_nothing,
-    reject_says_who_runs_it,
-    reject_is_content_with_a_free_thread,
+    renewing_fails_for_a_superseded_writer,
+    releasing_a_lost_lease_does_nothing,
+    reject_reports_the_holder,
+    reject_claims_a_free_thread,
     wait_gets_the_thread_when_it_is_released,
     wait_gives_up,
     wait_does_not_wait_for_a_free_thread,
-    several_that_wait_get_it_one_after_the_other,
-    whoever_died_is_waited_for_until_the_lease_runs_out,
+    waiting_claims_succeed_one_after_the_other,
+    wait_ends_when_the_lease_of_a_dead_writer_expires,
     leases_of_other_threads_do_not_matter,
     claims_at_once_leave_one_writer,
-    a_last_commit_says_whether_it_releases,
+    a_last_commit_reports_if_it_releases,
     a_last_commit_that_is_refused_releases_nothing,
-    who_waits_gets_what_a_last_commit_releases,
+    a_waiting_claim_gets_the_lease_of_a_last_commit,
 );
 
 fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
@@ -37,7 +37,7 @@ fn claiming(holder: &str, when_running: WhenRunning) -> Claim {
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_secs(30);
 
-async fn tokens_grow(saver: Subject) -> Outcome {
+async fn tokens_grow(saver: Subject) -> CaseResult {
     let mut last = 0;
     for _ in 0..5 {
         let lease = claim(&saver, "t").await?;
@@ -50,45 +50,45 @@ async fn tokens_grow(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn tokens_grow_over_a_deletion(saver: Subject) -> Outcome {
+async fn tokens_grow_over_a_deletion(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
-    saver.commit(&old, vec![Line::root().next(&[])]).await?;
+    saver.commit(&old, vec![Branch::root().next(&[])]).await?;
     saver.delete_thread("t").await?;
-    superseded("a commit after the deletion", &saver.commit(&old, vec![Line::root().next(&[])]).await)?;
+    superseded("a commit after the deletion", &saver.commit(&old, vec![Branch::root().next(&[])]).await)?;
     let new = claim(&saver, "t").await?;
     holds("the token is greater than before the deletion", new.token > old.token)?;
-    superseded("a commit with the old lease", &saver.commit(&old, vec![Line::root().next(&[])]).await)?;
+    superseded("a commit with the old lease", &saver.commit(&old, vec![Branch::root().next(&[])]).await)?;
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
-async fn whoever_was_superseded_stores_nothing(saver: Subject) -> Outcome {
-    let mut line = Line::root();
+async fn a_superseded_writer_stores_nothing(saver: Subject) -> CaseResult {
+    let mut branch = Branch::root();
     let old = claim(&saver, "t").await?;
-    saver.commit(&old, vec![line.next(&[Set("x", b"old")])]).await?;
-    let first = line.tip()?.id;
+    saver.commit(&old, vec![branch.next(&[Set("x", b"old")])]).await?;
+    let first = branch.tip()?.id;
     let new = claim(&saver, "t").await?;
-    let mut stale = line.clone();
+    let mut stale = branch.clone();
     let records = vec![writes("", first, new_id(), "a", &[(0, "x", b"stale")]), stale.next(&[Set("x", b"stale")])];
     superseded("the old run's commit", &saver.commit(&old, records).await)?;
     superseded("its empty commit", &saver.commit(&old, Vec::new()).await)?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
     holds("no write was stored", get(&saver, "t", "", None).await?.writes.is_empty())?;
-    saver.commit(&new, vec![line.next(&[Set("x", b"new")])]).await?;
+    saver.commit(&new, vec![branch.next(&[Set("x", b"new")])]).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"new"])])
 }
 
-/// Savers may store several calls at once: those that are refused must not take the others with them.
-async fn a_superseded_commit_among_others(saver: Subject) -> Outcome {
+/// A saver may store several calls together. A refused commit must not affect the others.
+async fn a_superseded_commit_among_others(saver: Subject) -> CaseResult {
     let stale = claim(&saver, "t").await?;
     let fresh = claim(&saver, "t").await?;
     let other = claim(&saver, "other").await?;
-    let (mut line, mut elsewhere) = (Line::root(), Line::root());
+    let (mut branch, mut elsewhere) = (Branch::root(), Branch::root());
     let mut good = Vec::new();
     let mut bad = Vec::new();
     for number in 0..10_u8 {
-        bad.push(saver.commit(&stale, vec![Line::root().next(&[Set("x", b"stale")])]));
+        bad.push(saver.commit(&stale, vec![Branch::root().next(&[Set("x", b"stale")])]));
         let change = if number == 0 { Set("log", b"0") } else { Add("log", b"+") };
-        good.push(saver.commit(&fresh, vec![line.next(&[change])]));
+        good.push(saver.commit(&fresh, vec![branch.next(&[change])]));
         good.push(saver.commit(&other, vec![elsewhere.next(&[Set("x", &[number])])]));
     }
     for result in join_all(bad).await {
@@ -103,7 +103,7 @@ async fn a_superseded_commit_among_others(saver: Subject) -> Outcome {
     has_values("the other's value", &get(&saver, "other", "", None).await?, &[("x", &[&[9]])])
 }
 
-async fn renewing_tells_who_was_superseded(saver: Subject) -> Outcome {
+async fn renewing_fails_for_a_superseded_writer(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     saver.renew(&old).await?;
     let new = claim(&saver, "t").await?;
@@ -112,81 +112,83 @@ async fn renewing_tells_who_was_superseded(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn releasing_what_was_taken_over_does_nothing(saver: Subject) -> Outcome {
+async fn releasing_a_lost_lease_does_nothing(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     let new = saver.acquire("t", claiming("new", WhenRunning::TakeOver)).await?;
     saver.release(&old).await?;
     match saver.acquire("t", claiming("third", WhenRunning::Reject)).await {
         Err(SaverError::Busy { .. }) => {}
-        other => return Err(Failure(format!("{other:?} instead of `Busy`: the old release freed the thread"))),
+        other => {
+            return Err(ContractViolation(format!("{other:?} instead of `Busy`: the old release freed the thread")));
+        }
     }
-    saver.commit(&new, vec![Line::root().next(&[])]).await?;
+    saver.commit(&new, vec![Branch::root().next(&[])]).await?;
     Ok(())
 }
 
-async fn reject_says_who_runs_it(saver: Subject) -> Outcome {
+async fn reject_reports_the_holder(saver: Subject) -> CaseResult {
     let lease = saver.acquire("t", claiming("Ada's run", WhenRunning::Reject)).await?;
     match saver.acquire("t", claiming("second", WhenRunning::Reject)).await {
         Err(SaverError::Busy { thread, holder }) => {
             same("the thread", &thread.as_str(), &"t")?;
             same("the holder", &holder.as_str(), &"Ada's run")?;
         }
-        other => return Err(Failure(format!("{other:?} instead of `Busy`"))),
+        other => return Err(ContractViolation(format!("{other:?} instead of `Busy`"))),
     }
-    // Whoever was refused has changed nothing.
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    // A refused writer has changed nothing.
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     Ok(())
 }
 
-async fn reject_is_content_with_a_free_thread(saver: Subject) -> Outcome {
+async fn reject_claims_a_free_thread(saver: Subject) -> CaseResult {
     let first = saver.acquire("t", claiming("first", WhenRunning::Reject)).await?;
-    saver.commit(&first, vec![Line::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
     saver.release(&first).await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Reject)).await?;
     holds("the token is greater", second.token > first.token)?;
-    superseded("a commit after the release and a claim", &saver.commit(&first, vec![Line::root().next(&[])]).await)
+    superseded("a commit after the release and a claim", &saver.commit(&first, vec![Branch::root().next(&[])]).await)
 }
 
-async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> Outcome {
+async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let release = async {
-        saver.commit(&first, vec![Line::root().next(&[])]).await?;
+        saver.commit(&first, vec![Branch::root().next(&[])]).await?;
         saver.release(&first).await
     };
     let (second, released) = tokio::join!(second, release);
     released?;
     let second = second?;
     holds("the token is greater", second.token > first.token)?;
-    saver.commit(&second, vec![Line::root().next(&[])]).await?;
+    saver.commit(&second, vec![Branch::root().next(&[])]).await?;
     Ok(())
 }
 
-async fn wait_gives_up(saver: Subject) -> Outcome {
+async fn wait_gives_up(saver: Subject) -> CaseResult {
     let first = saver.acquire("t", claiming("first", WhenRunning::TakeOver)).await?;
     match saver.acquire("t", claiming("second", WhenRunning::Wait(SOON))).await {
         Err(SaverError::Busy { holder, .. }) => same("the holder", &holder.as_str(), &"first")?,
-        other => return Err(Failure(format!("{other:?} instead of `Busy`"))),
+        other => return Err(ContractViolation(format!("{other:?} instead of `Busy`"))),
     }
-    saver.commit(&first, vec![Line::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
     Ok(())
 }
 
-async fn wait_does_not_wait_for_a_free_thread(saver: Subject) -> Outcome {
+async fn wait_does_not_wait_for_a_free_thread(saver: Subject) -> CaseResult {
     let lease = saver.acquire("t", claiming("first", WhenRunning::Wait(Duration::ZERO))).await?;
     saver.release(&lease).await?;
     saver.acquire("t", claiming("second", WhenRunning::Wait(Duration::ZERO))).await?;
     Ok(())
 }
 
-async fn several_that_wait_get_it_one_after_the_other(saver: Subject) -> Outcome {
+async fn waiting_claims_succeed_one_after_the_other(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let waiting = (0..5).map(|number| {
         let saver = saver.clone();
         async move {
             let claim = claiming(&format!("waiter {number}"), WhenRunning::Wait(LATE));
             let lease = saver.acquire("t", claim).await?;
-            saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+            saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
             saver.release(&lease).await?;
             Ok::<_, SaverError>(lease.token)
         }
@@ -199,32 +201,32 @@ async fn several_that_wait_get_it_one_after_the_other(saver: Subject) -> Outcome
     same("how many got it", &tokens.len(), &5)
 }
 
-async fn whoever_died_is_waited_for_until_the_lease_runs_out(saver: Subject) -> Outcome {
+async fn wait_ends_when_the_lease_of_a_dead_writer_expires(saver: Subject) -> CaseResult {
     if !saver.leases_expire() {
         return Ok(());
     }
     let dead = saver.acquire("t", Claim { lasts: SOON, ..claiming("dead", WhenRunning::TakeOver) }).await?;
     let next = saver.acquire("t", claiming("next", WhenRunning::Wait(LATE))).await?;
     holds("the token is greater", next.token > dead.token)?;
-    superseded("a commit of the one that was thought dead", &saver.commit(&dead, vec![Line::root().next(&[])]).await)
+    superseded("a commit of the one that was thought dead", &saver.commit(&dead, vec![Branch::root().next(&[])]).await)
 }
 
-async fn leases_of_other_threads_do_not_matter(saver: Subject) -> Outcome {
+async fn leases_of_other_threads_do_not_matter(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("other", claiming("second", WhenRunning::Reject)).await?;
-    saver.commit(&first, vec![Line::root().next(&[])]).await?;
-    saver.commit(&second, vec![Line::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&second, vec![Branch::root().next(&[])]).await?;
     saver.release(&second).await?;
     saver.renew(&first).await?;
     Ok(())
 }
 
-async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
+async fn claims_at_once_leave_one_writer(saver: Subject) -> CaseResult {
     let claims = (0..8).map(|_| saver.acquire("t", Claim::default()));
     let leases = join_all(claims).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let last = leases.iter().map(|lease| lease.token).max().unwrap_or_default();
     for lease in &leases {
-        let result = saver.commit(lease, vec![Line::root().next(&[])]).await;
+        let result = saver.commit(lease, vec![Branch::root().next(&[])]).await;
         if lease.token == last {
             result?;
         } else {
@@ -234,50 +236,54 @@ async fn claims_at_once_leave_one_writer(saver: Subject) -> Outcome {
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &1)
 }
 
-async fn a_last_commit_says_whether_it_releases(saver: Subject) -> Outcome {
-    let mut line = Line::root();
+async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
+    let mut branch = Branch::root();
     for _ in 0..2 {
         let lease = claim(&saver, "t").await?;
-        let released = saver.commit_last(&lease, vec![line.next(&[])], Also::default()).await?;
+        let released = saver.commit_last(&lease, vec![branch.next(&[])], Also::default()).await?;
         match saver.acquire("t", claiming("next", WhenRunning::Reject)).await {
             Ok(next) if released => saver.release(&next).await?,
             Err(SaverError::Busy { .. }) if !released => saver.release(&lease).await?,
-            other => return Err(Failure(format!("{other:?}, and it was said that `released` is {released}"))),
+            other => {
+                return Err(ContractViolation(format!("{other:?}, and it was said that `released` is {released}")));
+            }
         }
-        same("the newest", &get(&saver, "t", "", None).await?.checkpoint.id, &line.tip()?.id)?;
-        // Once more, by whoever cannot know it, changes nothing.
+        same("the newest", &get(&saver, "t", "", None).await?.checkpoint.id, &branch.tip()?.id)?;
+        // A second release changes nothing.
         saver.release(&lease).await?;
     }
     Ok(())
 }
 
-async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> Outcome {
+async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
-    let refused = saver.commit_last(&old, vec![Line::root().next(&[Set("x", b"stale")])], Also::default()).await;
+    let refused = saver.commit_last(&old, vec![Branch::root().next(&[Set("x", b"stale")])], Also::default()).await;
     superseded("the last commit of whoever was superseded", &refused)?;
-    let mut line = Line::root();
-    saver.commit(&new, vec![line.next(&[Set("x", b"x")])]).await?;
-    // It builds on what is not there.
-    let mut astray = line.clone();
+    let mut branch = Branch::root();
+    saver.commit(&new, vec![branch.next(&[Set("x", b"x")])]).await?;
+    // Its base does not exist.
+    let mut astray = branch.clone();
     astray.next(&[Set("x", b"never stored")]);
     let refused = saver.commit_last(&new, vec![astray.next(&[Add("x", b"+")])], Also::default()).await;
     holds("it is refused", matches!(refused, Err(SaverError::Gone { .. })))?;
     match saver.acquire("t", claiming("third", WhenRunning::Reject)).await {
         Err(SaverError::Busy { .. }) => {}
         other => {
-            return Err(Failure(format!("{other:?} instead of `Busy`: a commit that was refused freed the thread")));
+            return Err(ContractViolation(format!(
+                "{other:?} instead of `Busy`: a commit that was refused freed the thread"
+            )));
         }
     }
-    saver.commit(&new, vec![line.next(&[Set("x", b"y")])]).await?;
+    saver.commit(&new, vec![branch.next(&[Set("x", b"y")])]).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"y"])])
 }
 
-async fn who_waits_gets_what_a_last_commit_releases(saver: Subject) -> Outcome {
+async fn a_waiting_claim_gets_the_lease_of_a_last_commit(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let last = async {
-        if !saver.commit_last(&first, vec![Line::root().next(&[])], Also::default()).await? {
+        if !saver.commit_last(&first, vec![Branch::root().next(&[])], Also::default()).await? {
             saver.release(&first).await?;
         }
         Ok::<_, SaverError>(())

@@ -3,18 +3,18 @@
 use std::time::{Duration, SystemTime};
 
 use super::Subject;
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, cases, claim, holds, same, superseded};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, CaseResult, cases, claim, holds, same, superseded};
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError};
 
 cases!(super::Case, "lifetime":
-    a_thread_whose_time_has_passed_is_swept,
-    a_thread_without_a_time_lives_for_ever,
-    a_thread_that_is_held_is_not_swept,
-    a_thread_whose_time_has_not_passed_is_not_swept,
-    each_claim_sets_the_time_anew,
-    threads_say_when_they_expire,
-    whoever_released_it_is_superseded_after_the_sweep,
+    an_expired_thread_is_swept,
+    a_thread_without_time_to_live_is_kept,
+    a_leased_thread_is_not_swept,
+    an_unexpired_thread_is_not_swept,
+    each_claim_resets_the_time_to_live,
+    threads_report_their_expiry,
+    a_writer_that_released_is_superseded_after_the_sweep,
 );
 
 async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>) -> Result<Lease, SaverError> {
@@ -23,11 +23,11 @@ async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>
 
 const HOUR: Duration = Duration::from_hours(1);
 
-async fn a_thread_whose_time_has_passed_is_swept(saver: Subject) -> Outcome {
+async fn an_expired_thread_is_swept(saver: Subject) -> CaseResult {
     same("an empty saver", &saver.sweep().await?, &0)?;
     for thread in ["t", "other"] {
         let lease = claim_for(&saver, thread, Some(Duration::ZERO)).await?;
-        saver.commit(&lease, vec![Line::root().next(&[Set("x", b"0")]), Line::within("child").next(&[])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"0")]), Branch::within("child").next(&[])]).await?;
         saver.release(&lease).await?;
     }
     same("how many were swept", &saver.sweep().await?, &2)?;
@@ -36,35 +36,35 @@ async fn a_thread_whose_time_has_passed_is_swept(saver: Subject) -> Outcome {
     same("how many were swept the second time", &saver.sweep().await?, &0)
 }
 
-async fn a_thread_without_a_time_lives_for_ever(saver: Subject) -> Outcome {
+async fn a_thread_without_time_to_live_is_kept(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.sweep().await?, &0)?;
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
-async fn a_thread_that_is_held_is_not_swept(saver: Subject) -> Outcome {
+async fn a_leased_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     same("how many were swept while it was held", &saver.sweep().await?, &0)?;
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.sweep().await?, &1)
 }
 
-async fn a_thread_whose_time_has_not_passed_is_not_swept(saver: Subject) -> Outcome {
+async fn an_unexpired_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.sweep().await?, &0)?;
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
-async fn each_claim_sets_the_time_anew(saver: Subject) -> Outcome {
+async fn each_claim_resets_the_time_to_live(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
     let lease = claim_for(&saver, "t", None).await?;
     saver.release(&lease).await?;
@@ -74,25 +74,25 @@ async fn each_claim_sets_the_time_anew(saver: Subject) -> Outcome {
     same("how many were swept", &saver.sweep().await?, &1)
 }
 
-async fn threads_say_when_they_expire(saver: Subject) -> Outcome {
+async fn threads_report_their_expiry(saver: Subject) -> CaseResult {
     let before = SystemTime::now();
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     let expires = saver.threads(None).await?.first().and_then(|it| it.expires);
-    // Servers may count in milliseconds, by a clock of their own.
+    // Servers may count in milliseconds, with their own clock.
     let slack = Duration::from_secs(5);
     let in_range = |at: SystemTime| at >= before + HOUR - slack && at <= SystemTime::now() + HOUR + slack;
     holds("it expires an hour after the commit", expires.is_some_and(in_range))?;
     let lease = claim_for(&saver, "t", None).await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     same("when it expires", &saver.threads(None).await?.first().and_then(|it| it.expires), &None)
 }
 
-async fn whoever_released_it_is_superseded_after_the_sweep(saver: Subject) -> Outcome {
+async fn a_writer_that_released_is_superseded_after_the_sweep(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.sweep().await?, &1)?;
-    superseded("a late commit", &saver.commit(&lease, vec![line.next(&[])]).await)
+    superseded("a late commit", &saver.commit(&lease, vec![branch.next(&[])]).await)
 }

@@ -1,29 +1,29 @@
-//! The tests of the whole contract, for any saver.
+//! A test suite for savers.
 //!
-//! Whoever writes a saver runs them against it:
+//! Run it against your saver:
 //!
 //! ```
 //! use hier_core::checkpoint::MemorySaver;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let report = hier_testkit::checkpoint::run(async || Ok(MemorySaver::new())).await;
+//! let report = hier_testkit::checkpoint::run_suite(async || Ok(MemorySaver::new())).await;
 //! assert!(report.passed(), "{report}");
 //! # }
 //! ```
 //!
-//! or, to see each case under its own name, goes through [`cases`]. Each case needs a saver that is empty and that nobody
-//! else uses meanwhile: some of them delete from all threads.
+//! To see each case under its own name, iterate over [`cases`]. Each case needs an empty saver of its own, since some
+//! cases delete from all threads.
 
 mod chains;
 mod copy;
 mod delete;
 mod hostile;
+mod inbox;
 mod kit;
 mod leases;
 mod lifetime;
 mod list;
-mod mail;
 mod prune;
 mod put;
 mod references;
@@ -34,31 +34,30 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 
 use crate::contract;
-use crate::contract::Failure;
+use crate::contract::ContractViolation;
 
-/// The saver that a case is run against.
 type Subject = Arc<dyn Checkpointer>;
 
-/// One rule of the contract.
+/// A test of one rule.
 pub type Case = contract::Case<dyn Checkpointer>;
 
 impl Case {
-    /// Runs the case against a saver that is empty and that nobody else uses. A panic of the saver is a failure, and so is
-    /// taking longer than a minute.
+    /// Runs the case against an empty saver that nothing else uses. A panic of the saver and a run of more than a
+    /// minute are violations.
     ///
     /// Needs a tokio runtime with time enabled.
-    pub async fn run(&self, saver: impl Checkpointer) -> Result<(), Failure> {
+    pub async fn run(&self, saver: impl Checkpointer) -> Result<(), ContractViolation> {
         self.on(Arc::new(saver)).await
     }
 }
 
-impl From<SaverError> for Failure {
+impl From<SaverError> for ContractViolation {
     fn from(error: SaverError) -> Self {
         Self::unexpected(error)
     }
 }
 
-/// All cases, group by group.
+/// Returns all cases, group by group.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         put::CASES,
@@ -71,20 +70,20 @@ pub fn cases() -> impl Iterator<Item = Case> {
         prune::CASES,
         references::CASES,
         lifetime::CASES,
-        mail::CASES,
+        inbox::CASES,
         hostile::CASES,
     ];
     groups.into_iter().flatten().copied()
 }
 
 /// Runs all cases, each against a new saver.
-pub async fn run<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    Report::of(cases(), async |case| match new_saver().await {
+pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
+    Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,
-        Err(error) => Err(Failure(format!("no saver to test: {error}"))),
+        Err(error) => Err(ContractViolation(format!("no saver to test: {error}"))),
     })
     .await
 }
 
-/// How a saver did.
+/// The results of a saver.
 pub type Report = contract::Report<Case>;

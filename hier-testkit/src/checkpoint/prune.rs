@@ -1,40 +1,40 @@
-//! Deleting what is no longer wanted.
+//! Pruning.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::kit::Change::Set;
-use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
 
 cases!(super::Case, "prune":
     keeps_the_latest,
-    keeps_so_many,
+    keeps_a_number_of_checkpoints,
     deletes_all,
     keeps_the_latest_of_each_namespace,
     only_these_threads,
     of_no_threads_and_of_unknown_ones,
     only_what_is_old,
-    writes_stay_with_what_stays,
-    cuts_links_to_what_is_gone,
-    calls_go_with_the_checkpoint_they_were_made_from,
-    calls_of_what_stays_stay,
-    what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it,
-    a_run_goes_on_after_it,
+    keeps_the_writes_of_kept_checkpoints,
+    removes_links_to_pruned_checkpoints,
+    subgraph_calls_are_deleted_with_their_checkpoint,
+    keeps_the_subgraph_calls_of_kept_checkpoints,
+    keeps_the_lasting_state_that_checkpoints_refer_to,
+    a_run_continues_after_a_prune,
     a_run_whose_base_is_gone_is_superseded,
-    values_that_nobody_needs_are_gone,
+    deletes_unreferenced_values,
 );
 
-/// Commits so many checkpoints to a new thread, and returns their ids, newest first.
-async fn thread_of(saver: &Subject, thread: &str, count: usize) -> Result<Vec<Uuid>, Failure> {
+/// Commits this number of checkpoints to a new thread. Returns their ids, newest first.
+async fn thread_of(saver: &Subject, thread: &str, count: usize) -> Result<Vec<Uuid>, ContractViolation> {
     let lease = claim(saver, thread).await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut made = Vec::new();
     for _ in 0..count {
-        saver.commit(&lease, vec![line.next(&[Set("x", thread.as_bytes())])]).await?;
-        made.insert(0, line.tip()?.id);
+        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
+        made.insert(0, branch.tip()?.id);
     }
     saver.release(&lease).await?;
     Ok(made)
@@ -44,7 +44,7 @@ fn keep(strategy: Strategy) -> Prune {
     Prune { strategy, ..Prune::default() }
 }
 
-async fn keeps_the_latest(saver: Subject) -> Outcome {
+async fn keeps_the_latest(saver: Subject) -> CaseResult {
     let first = thread_of(&saver, "t", 4).await?;
     let second = thread_of(&saver, "other", 2).await?;
     same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
@@ -54,7 +54,7 @@ async fn keeps_the_latest(saver: Subject) -> Outcome {
     same("how many were pruned the second time", &saver.prune(Prune::default()).await?, &0)
 }
 
-async fn keeps_so_many(saver: Subject) -> Outcome {
+async fn keeps_a_number_of_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 5).await?;
     same("how many were pruned", &saver.prune(keep(Strategy::Keep(3))).await?, &2)?;
     same("what is left", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
@@ -63,7 +63,7 @@ async fn keeps_so_many(saver: Subject) -> Outcome {
     same("what is left", &ids(&saver, "t", "").await?, &Vec::new())
 }
 
-async fn deletes_all(saver: Subject) -> Outcome {
+async fn deletes_all(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
     same("how many were pruned", &saver.prune(keep(Strategy::Delete)).await?, &3)?;
     same("the latest", &saver.get("t", "", None).await?, &None)?;
@@ -72,13 +72,13 @@ async fn deletes_all(saver: Subject) -> Outcome {
     same("what is there after a new start", &ids(&saver, "t", "").await?, &again)
 }
 
-async fn keeps_the_latest_of_each_namespace(saver: Subject) -> Outcome {
+async fn keeps_the_latest_of_each_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut latest = Vec::new();
     for namespace in ["", "a", "a|b", "a:1"] {
-        let mut line = Line::within(namespace);
-        saver.commit(&lease, vec![line.next(&[Set("x", b"0")]), line.next(&[Set("y", b"1")])]).await?;
-        latest.push((namespace, line.tip()?.id));
+        let mut branch = Branch::within(namespace);
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"0")]), branch.next(&[Set("y", b"1")])]).await?;
+        latest.push((namespace, branch.tip()?.id));
     }
     same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
     for (namespace, id) in latest {
@@ -89,7 +89,7 @@ async fn keeps_the_latest_of_each_namespace(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn only_these_threads(saver: Subject) -> Outcome {
+async fn only_these_threads(saver: Subject) -> CaseResult {
     for thread in ["a", "b", "c"] {
         thread_of(&saver, thread, 3).await?;
     }
@@ -101,7 +101,7 @@ async fn only_these_threads(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> Outcome {
+async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
     for threads in [vec![], vec!["unknown".to_owned()], vec!["%".to_owned()]] {
         let prune = Prune { threads: Some(threads), strategy: Strategy::Delete, ..Prune::default() };
@@ -110,17 +110,17 @@ async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> Outcome {
     same("what is left", &ids(&saver, "t", "").await?.len(), &3)
 }
 
-async fn only_what_is_old(saver: Subject) -> Outcome {
+async fn only_what_is_old(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root().aged(LONG_AGO);
+    let mut branch = Branch::root().aged(LONG_AGO);
     for _ in 0..3 {
-        saver.commit(&lease, vec![line.next(&[Set("x", b"old")])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"old")])]).await?;
     }
-    let mut line = line.fork(line.tip()?).aged(std::time::Duration::ZERO);
+    let mut branch = branch.fork(branch.tip()?).aged(std::time::Duration::ZERO);
     let mut kept = Vec::new();
     for _ in 0..2 {
-        saver.commit(&lease, vec![line.next(&[Set("y", b"new")])]).await?;
-        kept.insert(0, line.tip()?.id);
+        saver.commit(&lease, vec![branch.next(&[Set("y", b"new")])]).await?;
+        kept.insert(0, branch.tip()?.id);
     }
     let old = |strategy| Prune { strategy, older_than: Some(LONG_AGO / 2), ..Prune::default() };
     same("how many were pruned", &saver.prune(old(Strategy::Keep(4))).await?, &1)?;
@@ -130,13 +130,13 @@ async fn only_what_is_old(saver: Subject) -> Outcome {
     has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
 }
 
-async fn writes_stay_with_what_stays(saver: Subject) -> Outcome {
+async fn keeps_the_writes_of_kept_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut records = Vec::new();
     for value in [b"old", b"new"] {
-        records.push(line.next(&[]));
-        records.push(writes("", line.tip()?.id, new_id(), "a", &[(0, "x", value)]));
+        records.push(branch.next(&[]));
+        records.push(writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", value)]));
     }
     let first = records[0].clone();
     saver.commit(&lease, records).await?;
@@ -148,7 +148,7 @@ async fn writes_stay_with_what_stays(saver: Subject) -> Outcome {
     same("the writes of what was gone", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
 }
 
-async fn cuts_links_to_what_is_gone(saver: Subject) -> Outcome {
+async fn removes_links_to_pruned_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 4).await?;
     saver.prune(keep(Strategy::Keep(2))).await?;
     for (id, parent) in [(made[0], Some(made[1])), (made[1], None)] {
@@ -158,12 +158,12 @@ async fn cuts_links_to_what_is_gone(saver: Subject) -> Outcome {
     same("the last one's parent in the list", &listed.last().and_then(|it| it.checkpoint.parent), &None)
 }
 
-async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Outcome {
+async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut root = Line::root();
+    let mut root = Branch::root();
     for call in ["a:1", "a:2|b", "c:3|d:4"] {
         saver.commit(&lease, vec![root.next(&[])]).await?;
-        let mut child = Line::within(call).called_from(root.tip()?.id);
+        let mut child = Branch::within(call).called_from(root.tip()?.id);
         saver.commit(&lease, vec![child.next(&[]), child.next(&[])]).await?;
     }
     saver.commit(&lease, vec![root.next(&[])]).await?;
@@ -174,32 +174,32 @@ async fn calls_go_with_the_checkpoint_they_were_made_from(saver: Subject) -> Out
     Ok(())
 }
 
-async fn calls_of_what_stays_stay(saver: Subject) -> Outcome {
+async fn keeps_the_subgraph_calls_of_kept_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut root = Line::root();
+    let mut root = Branch::root();
     saver.commit(&lease, vec![root.next(&[])]).await?;
-    let mut lasting = Line::within("a").called_from(root.tip()?.id);
+    let mut lasting = Branch::within("a").called_from(root.tip()?.id);
     saver.commit(&lease, vec![lasting.next(&[Set("x", b"lasting")])]).await?;
     saver.commit(&lease, vec![root.next(&[])]).await?;
-    let mut call = Line::within("a:1").called_from(root.tip()?.id);
+    let mut call = Branch::within("a:1").called_from(root.tip()?.id);
     saver.commit(&lease, vec![call.next(&[]), call.next(&[Set("x", b"call")])]).await?;
     same("how many were pruned", &saver.prune(Prune::default()).await?, &2)?;
     has_values("the call's", &get(&saver, "t", "a:1", None).await?, &[("x", &[b"call"])])?;
-    // What a subgraph keeps between calls does not go with an old checkpoint of the root.
+    // The lasting state of a subgraph is not pruned with an old checkpoint of the root.
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"lasting"])])
 }
 
-/// A subgraph that keeps its state, and one inside it: another line has written newer checkpoints to both.
-async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: Subject) -> Outcome {
+/// A subgraph that keeps its state, and one inside it. Another branch has written newer checkpoints to both.
+async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let (mut outer, mut inner, mut root) = (Line::within("desk"), Line::within("desk|till"), Line::root());
+    let (mut outer, mut inner, mut root) = (Branch::within("desk"), Branch::within("desk|till"), Branch::root());
     saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])]).await?;
     let innermost = inner.tip()?.id;
     saver.commit(&lease, vec![keeping(outer.next(&[Set("x", b"kept")]), "till", innermost)]).await?;
     let middle = outer.tip()?.id;
     saver.commit(&lease, vec![root.next(&[Set("x", b"old")])]).await?;
     saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)]).await?;
-    let called = Line::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
+    let called = Branch::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
     let begun = if let Record::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
     saver.commit(&lease, vec![called]).await?;
     for _ in 0..2 {
@@ -211,7 +211,7 @@ async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: S
     has_values("what is kept", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
 }
 
-/// The checkpoint goes on from this one of a subgraph.
+/// Makes the checkpoint refer to this one of a subgraph.
 fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
     if let Record::Checkpoint { checkpoint, .. } = &mut record {
         checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
@@ -219,32 +219,32 @@ fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
     record
 }
 
-async fn a_run_goes_on_after_it(saver: Subject) -> Outcome {
+async fn a_run_continues_after_a_prune(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     for _ in 0..3 {
-        saver.commit(&lease, vec![line.next(&[])]).await?;
+        saver.commit(&lease, vec![branch.next(&[])]).await?;
         saver.prune(Prune::default()).await?;
     }
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])
 }
 
-async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> Outcome {
+async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
     saver.prune(keep(Strategy::Delete)).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![line.next(&[])]).await)?;
+    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-/// Seen through a checkpoint that points to them: it is refused for the one that is gone, and taken with the other.
-async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
+/// Checkpoints that refer to the values show it: the deleted value is refused, and the other is accepted.
+async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let first = line.next(&[Set("x", b"old"), Set("y", b"kept")]);
-    saver.commit(&lease, vec![first.clone(), line.next(&[Set("x", b"new")])]).await?;
+    let mut branch = Branch::root();
+    let first = branch.next(&[Set("x", b"old"), Set("y", b"kept")]);
+    saver.commit(&lease, vec![first.clone(), branch.next(&[Set("x", b"new")])]).await?;
     saver.prune(Prune::default()).await?;
     let Record::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
     let id = checkpoint.id;
@@ -253,7 +253,9 @@ async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
         Err(SaverError::Gone { channel, version, .. }) => {
             same("what is gone", &(channel.as_str(), version), &("x", id))?;
         }
-        other => return Err(Failure(format!("a checkpoint whose value is gone: {other:?} instead of `Gone`"))),
+        other => {
+            return Err(ContractViolation(format!("a checkpoint whose value is gone: {other:?} instead of `Gone`")));
+        }
     }
     checkpoint.versions = [Uuid::nil(), id].into();
     saver.commit(&lease, bare(checkpoint)).await?;

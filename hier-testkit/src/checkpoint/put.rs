@@ -1,13 +1,13 @@
-//! Checkpoints and whole values: what goes in comes out.
+//! Checkpoints and whole values.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use serde_json::json;
 
-use super::kit::Change::{Drop, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::{Drop, Set};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
     Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
 };
@@ -25,33 +25,33 @@ cases!(super::Case, "put":
     threads_are_separate,
     the_same_id_replaces,
     a_commit_of_several_records_is_one,
-    a_commit_that_makes_no_sense_stores_nothing,
+    an_invalid_commit_stores_nothing,
     an_empty_commit_is_no_error,
     commits_keep_the_order_of_their_calls,
     commits_of_many_threads_at_once,
 );
 
-async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> Outcome {
+async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> CaseResult {
     same("the latest of an unknown thread", &saver.get("t", "", None).await?, &None)?;
     let lease = claim(&saver, "t").await?;
     same("the latest of a thread that was only claimed", &saver.get("t", "", None).await?, &None)?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     same("an unknown id", &saver.get("t", "", Some(new_id())).await?, &None)?;
     same("an unknown namespace", &saver.get("t", "child", None).await?, &None)?;
     same("a nil id", &saver.get("t", "", Some(uuid::Uuid::nil())).await?, &None)
 }
 
-async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
+async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::within("a:1|b").called_from(new_id());
-    line.parents.insert("a:1".to_owned(), new_id());
+    let mut branch = Branch::within("a:1|b").called_from(new_id());
+    branch.parents.insert("a:1".to_owned(), new_id());
     for (key, value) in [("text", json!("ü")), ("number", json!(1.5)), ("list", json!([null, true, {"deep": [-1]}]))] {
-        line.metadata.insert(key.to_owned(), value);
+        branch.metadata.insert(key.to_owned(), value);
     }
-    let first = line.next(&[Set("x", b"1")]);
+    let first = branch.next(&[Set("x", b"1")]);
     saver.commit(&lease, vec![first]).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[Set("y", b"2")]) else {
-        return Err(Failure("a line makes checkpoints".to_owned()));
+    let Record::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[Set("y", b"2")]) else {
+        return Err(ContractViolation("a line makes checkpoints".to_owned()));
     };
     checkpoint.source = Source::Fork;
     checkpoint.step = i64::MAX;
@@ -76,37 +76,37 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn values_are_any_bytes(saver: Subject) -> Outcome {
+async fn values_are_any_bytes(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let every: Vec<u8> = (0..=255).collect();
     let long = every.repeat(4_000);
-    let mut line = Line::root();
-    let record = line.next(&[Set("empty", b""), Set("nul", b"\0"), Set("every", &every), Set("long", &long)]);
+    let mut branch = Branch::root();
+    let record = branch.next(&[Set("empty", b""), Set("nul", b"\0"), Set("every", &every), Set("long", &long)]);
     saver.commit(&lease, vec![record]).await?;
     let wanted: [(&str, &[&[u8]]); 4] =
         [("empty", &[b""]), ("nul", &[b"\0"]), ("every", &[&every]), ("long", &[&long])];
     has_values("the values", &get(&saver, "t", "", None).await?, &wanted)
 }
 
-async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> Outcome {
+async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let older = line.next(&[Set("x", b"older")]);
-    let newer = line.next(&[Set("x", b"newer")]);
+    let mut branch = Branch::root();
+    let older = branch.next(&[Set("x", b"older")]);
+    let newer = branch.next(&[Set("x", b"newer")]);
     saver.commit(&lease, vec![newer]).await?;
     saver.commit(&lease, vec![older]).await?;
     let found = get(&saver, "t", "", None).await?;
-    same("the latest", &found.checkpoint.id, &line.tip()?.id)?;
+    same("the latest", &found.checkpoint.id, &branch.tip()?.id)?;
     has_values("its value", &found, &[("x", &[b"newer"])])
 }
 
-async fn every_checkpoint_stays_readable(saver: Subject) -> Outcome {
+async fn every_checkpoint_stays_readable(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let mut made = Vec::new();
     for number in 0..20_u8 {
-        saver.commit(&lease, vec![line.next(&[Set("x", &[number])])]).await?;
-        made.push((line.tip()?.clone(), number));
+        saver.commit(&lease, vec![branch.next(&[Set("x", &[number])])]).await?;
+        made.push((branch.tip()?.clone(), number));
     }
     for (checkpoint, number) in made {
         let found = get(&saver, "t", "", Some(checkpoint.id)).await?;
@@ -116,30 +116,30 @@ async fn every_checkpoint_stays_readable(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> Outcome {
+async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Set("y", b"y1")])]).await?;
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y1"])])
 }
 
-async fn a_dropped_channel_does_not_reappear(saver: Subject) -> Outcome {
+async fn a_dropped_channel_does_not_reappear(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Drop("x")])]).await?;
-    saver.commit(&lease, vec![line.next(&[Set("y", b"y1")])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Drop("x")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])]).await?;
     has_values("the values", &get(&saver, "t", "", None).await?, &[("y", &[b"y1"])])
 }
 
-async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> Outcome {
+async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, .. } = line.next(&[]) else { return Ok(()) };
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
+    let Record::Checkpoint { namespace, mut checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
     let [x, y] = [checkpoint.versions[0]; 2];
     checkpoint.channels = ["z", "y", "x"].map(Arc::from).into();
     checkpoint.versions = [checkpoint.id, y, x].into();
@@ -149,13 +149,13 @@ async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> Outcom
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y0"]), ("z", &[b"z0"])])
 }
 
-async fn namespaces_are_separate(saver: Subject) -> Outcome {
+async fn namespaces_are_separate(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut made = Vec::new();
     for namespace in ["", "a", "a:1", "a|b", "A"] {
-        let mut line = Line::within(namespace);
-        saver.commit(&lease, vec![line.next(&[Set("x", namespace.as_bytes())])]).await?;
-        made.push((namespace, line.tip()?.id));
+        let mut branch = Branch::within(namespace);
+        saver.commit(&lease, vec![branch.next(&[Set("x", namespace.as_bytes())])]).await?;
+        made.push((namespace, branch.tip()?.id));
     }
     for (namespace, id) in made {
         let found = get(&saver, "t", namespace, None).await?;
@@ -168,13 +168,13 @@ async fn namespaces_are_separate(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn threads_are_separate(saver: Subject) -> Outcome {
+async fn threads_are_separate(saver: Subject) -> CaseResult {
     let mut made = Vec::new();
     for thread in ["t", "T", "t ", "", "t/1"] {
         let lease = claim(&saver, thread).await?;
-        let mut line = Line::root();
-        saver.commit(&lease, vec![line.next(&[Set("x", thread.as_bytes())])]).await?;
-        made.push((thread, line.tip()?.id));
+        let mut branch = Branch::root();
+        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
+        made.push((thread, branch.tip()?.id));
     }
     for (thread, id) in made {
         let found = get(&saver, thread, "", None).await?;
@@ -185,10 +185,10 @@ async fn threads_are_separate(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_same_id_replaces(saver: Subject) -> Outcome {
+async fn the_same_id_replaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = line.next(&[Set("x", b"old"), Set("y", b"y")])
+    let mut branch = Branch::root();
+    let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"old"), Set("y", b"y")])
     else {
         return Ok(());
     };
@@ -196,7 +196,7 @@ async fn the_same_id_replaces(saver: Subject) -> Outcome {
     saver.commit(&lease, vec![record]).await?;
     checkpoint.step = 7;
     pieces[0].bytes = b"new".to_vec();
-    let namespace = line.namespace.clone();
+    let namespace = branch.namespace.clone();
     saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }]).await?;
     let found = get(&saver, "t", "", None).await?;
     same("the checkpoint", &found.checkpoint, &*checkpoint)?;
@@ -204,9 +204,9 @@ async fn the_same_id_replaces(saver: Subject) -> Outcome {
     same("the list", &ids(&saver, "t", "").await?, &vec![checkpoint.id])
 }
 
-async fn a_commit_of_several_records_is_one(saver: Subject) -> Outcome {
+async fn a_commit_of_several_records_is_one(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let (mut root, mut child) = (Line::root(), Line::within("a:1"));
+    let (mut root, mut child) = (Branch::root(), Branch::within("a:1"));
     let mut records = vec![root.next(&[Set("x", b"0")])];
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(0, "x", b"w")]));
     records.push(root.next(&[Set("y", b"1")]));
@@ -221,7 +221,7 @@ async fn a_commit_of_several_records_is_one(saver: Subject) -> Outcome {
 
 type Spoil = fn(&mut Checkpoint, &mut Vec<Piece>);
 
-async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome {
+async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let spoils: [Spoil; 3] = [
         |checkpoint, _| checkpoint.versions = [].into(),
@@ -229,33 +229,33 @@ async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome 
         |checkpoint, pieces| pieces[0].base = Some(checkpoint.id),
     ];
     for spoil in spoils {
-        let mut line = Line::root();
-        let good = line.next(&[Set("x", b"0")]);
-        let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = line.next(&[Set("x", b"1")]) else {
+        let mut branch = Branch::root();
+        let good = branch.next(&[Set("x", b"0")]);
+        let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"1")]) else {
             return Ok(());
         };
         spoil(&mut checkpoint, &mut pieces);
         let bad = Record::Checkpoint { namespace, checkpoint, pieces };
         match saver.commit(&lease, vec![good, bad]).await {
             Err(SaverError::Invalid(_)) => {}
-            other => return Err(Failure(format!("{other:?} instead of `Invalid`"))),
+            other => return Err(ContractViolation(format!("{other:?} instead of `Invalid`"))),
         }
         same("what was stored", &saver.get("t", "", None).await?, &None)?;
     }
     Ok(())
 }
 
-async fn an_empty_commit_is_no_error(saver: Subject) -> Outcome {
+async fn an_empty_commit_is_no_error(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, Vec::new()).await?;
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
-/// The futures are awaited the other way round: what counts is when each was polled for the first time.
-async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
+/// The futures are awaited in reverse. The order of their first polls counts.
+async fn commits_keep_the_order_of_their_calls(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let Record::Checkpoint { namespace, checkpoint, mut pieces } = line.next(&[Set("x", b"")]) else { return Ok(()) };
+    let mut branch = Branch::root();
+    let Record::Checkpoint { namespace, checkpoint, mut pieces } = branch.next(&[Set("x", b"")]) else { return Ok(()) };
     let mut waiting = Vec::new();
     for number in 0..50_u8 {
         pieces[0].bytes = vec![number];
@@ -272,17 +272,17 @@ async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
     has_values("the last value", &get(&saver, "t", "", None).await?, &[("x", &[&[49]])])
 }
 
-async fn commits_of_many_threads_at_once(saver: Subject) -> Outcome {
+async fn commits_of_many_threads_at_once(saver: Subject) -> CaseResult {
     let write = |thread: String| {
         let saver = saver.clone();
         async move {
             let lease = claim(&saver, &thread).await?;
-            let mut line = Line::root();
+            let mut branch = Branch::root();
             for _ in 0..10 {
-                saver.commit(&lease, vec![line.next(&[Set("x", thread.as_bytes())])]).await?;
+                saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
             }
             saver.release(&lease).await?;
-            Ok::<_, Failure>((thread, line.tip()?.id))
+            Ok::<_, ContractViolation>((thread, branch.tip()?.id))
         }
     };
     let all = futures_util::future::join_all((0..20).map(|number| write(format!("thread {number}")))).await;

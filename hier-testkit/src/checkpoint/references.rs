@@ -1,190 +1,191 @@
-//! Values that a commit builds on: they are there, or the commit is refused.
+//! Values that a commit builds on must exist, or the commit is refused.
 
 use uuid::Uuid;
 
-use super::kit::Change::{Add, Set};
-use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::{Add, Set};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Lease, Prune, Record, SaverError};
 
 cases!(super::Case, "references":
     a_version_that_was_never_stored,
     a_base_that_was_never_stored,
     nothing_of_the_commit_is_stored,
-    what_the_same_commit_brings_first_counts,
-    what_a_later_record_brings_does_not_count,
+    earlier_records_of_the_same_commit_count,
+    later_records_of_the_same_commit_do_not_count,
     values_of_other_channels_namespaces_and_threads_do_not_count,
-    a_run_that_goes_on_from_what_was_pruned,
-    what_outlived_its_checkpoint_counts,
+    a_run_cannot_build_on_pruned_values,
+    values_that_outlived_their_checkpoint_count,
     a_checkpoint_that_is_replaced_keeps_its_values,
     a_lease_that_was_lost_is_found_first,
-    what_a_refused_commit_brought_does_not_count,
-    what_a_deleted_parent_did_not_bring_counts,
+    values_of_a_refused_commit_do_not_count,
+    values_older_than_a_deleted_parent_count,
 );
 
-/// Fails unless the commit was refused since this version of this channel is not there.
-fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> Outcome {
+/// Fails unless the error says that this version of this channel does not exist.
+fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> CaseResult {
     match result {
         Err(SaverError::Gone { thread, channel, version }) => {
             same(what, &(thread.as_str(), channel.as_str(), *version), &("t", wanted.0, wanted.1))
         }
-        other => Err(Failure(format!("{what}: {other:?} instead of `Gone`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Gone`"))),
     }
 }
 
-/// A thread with one checkpoint, in which `x` has a value, and the line that goes on from there.
-async fn begun(saver: &Subject) -> Result<(Lease, Line), Failure> {
+/// Creates a thread with one checkpoint that has a value of `x`.
+async fn started_thread(saver: &Subject) -> Result<(Lease, Branch), ContractViolation> {
     let lease = claim(saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"1")])]).await?;
-    Ok((lease, line))
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"1")])]).await?;
+    Ok((lease, branch))
 }
 
-async fn a_version_that_was_never_stored(saver: Subject) -> Outcome {
-    let (lease, line) = begun(&saver).await?;
-    let mut other = line.clone();
+async fn a_version_that_was_never_stored(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
+    let mut other = branch.clone();
     let _lost = other.next(&[Set("y", b"2")]);
     let missing = other.tip()?.id;
     let refused = saver.commit(&lease, vec![other.next(&[Set("x", b"3")])]).await;
     gone("a commit with a version of `y`", &refused, ("y", missing))?;
-    let first = line.tip()?.id;
+    let first = branch.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
-async fn a_base_that_was_never_stored(saver: Subject) -> Outcome {
-    let (lease, line) = begun(&saver).await?;
-    let mut other = line.clone();
+async fn a_base_that_was_never_stored(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
+    let mut other = branch.clone();
     let _lost = other.next(&[Add("x", b"2")]);
     let missing = other.tip()?.id;
     let refused = saver.commit(&lease, vec![other.next(&[Add("x", b"3")])]).await;
     gone("a commit that adds to `x`", &refused, ("x", missing))?;
-    let first = line.tip()?.id;
+    let first = branch.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])
 }
 
-async fn nothing_of_the_commit_is_stored(saver: Subject) -> Outcome {
-    let (lease, mut line) = begun(&saver).await?;
-    let first = line.tip()?.id;
-    let mut other = line.clone();
+async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
+    let first = branch.tip()?.id;
+    let mut other = branch.clone();
     let _lost = other.next(&[Set("x", b"2")]);
-    let good = line.next(&[Set("x", b"2")]);
+    let good = branch.next(&[Set("x", b"2")]);
     let done = writes("", first, new_id(), "a", &[(0, "x", b"1")]);
     let refused = saver.commit(&lease, vec![good, done, other.next(&[])]).await;
     gone("a commit of which the last record does not fit", &refused, ("x", other_base(&other)?))?;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
     same("the writes", &get(&saver, "t", "", Some(first)).await?.writes, &Vec::new())?;
-    // The thread goes on.
-    let mut line = line.fork(&get(&saver, "t", "", None).await?.checkpoint);
-    saver.commit(&lease, vec![line.next(&[Set("x", b"4")])]).await?;
+    // The thread continues.
+    let mut branch = branch.fork(&get(&saver, "t", "", None).await?.checkpoint);
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"4")])]).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"4"])])
 }
 
-/// The version of `x` that the last checkpoint of a line names.
-fn other_base(line: &Line) -> Result<Uuid, Failure> {
-    Ok(line.tip()?.versions[0])
+/// Returns the version of `x` in the last checkpoint of a branch.
+fn other_base(branch: &Branch) -> Result<Uuid, ContractViolation> {
+    Ok(branch.tip()?.versions[0])
 }
 
-async fn what_the_same_commit_brings_first_counts(saver: Subject) -> Outcome {
+async fn earlier_records_of_the_same_commit_count(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let records = vec![line.next(&[Set("x", b"1")]), line.next(&[Add("x", b"2")]), line.next(&[Set("y", b"3")])];
+    let mut branch = Branch::root();
+    let records = vec![branch.next(&[Set("x", b"1")]), branch.next(&[Add("x", b"2")]), branch.next(&[Set("y", b"3")])];
     saver.commit(&lease, records).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"1", b"2"]), ("y", &[b"3"])])
 }
 
-async fn what_a_later_record_brings_does_not_count(saver: Subject) -> Outcome {
+async fn later_records_of_the_same_commit_do_not_count(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let first = line.next(&[Set("x", b"1")]);
-    let base = line.tip()?.id;
-    let second = line.next(&[Add("x", b"2")]);
+    let mut branch = Branch::root();
+    let first = branch.next(&[Set("x", b"1")]);
+    let base = branch.tip()?.id;
+    let second = branch.next(&[Add("x", b"2")]);
     gone("a commit in the wrong order", &saver.commit(&lease, vec![second, first]).await, ("x", base))?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Subject) -> Outcome {
-    let (lease, line) = begun(&saver).await?;
-    let base = line.tip()?.id;
+async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
+    let base = branch.tip()?.id;
     let other = claim(&saver, "other").await?;
-    let mut elsewhere = Line::root();
+    let mut elsewhere = Branch::root();
     saver.commit(&other, vec![elsewhere.next(&[Set("x", b"1")])]).await?;
-    let mut inside = Line { namespace: "sub".into(), ..line.clone() };
+    let mut inside = Branch { namespace: "sub".into(), ..branch.clone() };
     let refused = saver.commit(&lease, vec![inside.next(&[])]).await;
     gone("a value of another namespace", &refused, ("x", base))?;
     let foreign = elsewhere.tip()?.id;
     let refused = saver.commit(&lease, vec![elsewhere.next(&[])]).await;
     gone("a value of another thread", &refused, ("x", foreign))?;
-    let mut line = line;
-    let Record::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[]) else { return Ok(()) };
+    let mut branch = branch;
+    let Record::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[]) else { return Ok(()) };
     checkpoint.channels = ["y".into()].into();
     let renamed = Record::Checkpoint { namespace, checkpoint, pieces };
     gone("a value of another channel", &saver.commit(&lease, vec![renamed]).await, ("y", base))
 }
 
-/// A replay, or the answer to a question of the past: what it goes on from is not the latest, and a prune takes it.
-async fn a_run_that_goes_on_from_what_was_pruned(saver: Subject) -> Outcome {
-    let (lease, mut line) = begun(&saver).await?;
-    let mut branch = line.clone();
-    let old = line.tip()?.id;
-    saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await?;
+/// A replay, or an answer to an earlier question: its base is not the latest checkpoint, and a prune deletes it.
+async fn a_run_cannot_build_on_pruned_values(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
+    let mut stale = branch.clone();
+    let old = branch.tip()?.id;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await?;
     saver.prune(Prune::default()).await?;
-    let done = branch.next(&[Add("x", b"3")]);
+    let done = stale.next(&[Add("x", b"3")]);
     let refused = saver.commit(&lease, vec![done]).await;
     gone("the next commit of the run", &refused, ("x", old))?;
-    let latest = line.tip()?.id;
+    let latest = branch.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![latest])?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
-async fn what_outlived_its_checkpoint_counts(saver: Subject) -> Outcome {
-    let (lease, mut line) = begun(&saver).await?;
-    let mut branch = line.clone();
-    saver.commit(&lease, vec![line.next(&[Add("x", b"2")])]).await?;
+async fn values_that_outlived_their_checkpoint_count(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
+    let mut other = branch.clone();
+    saver.commit(&lease, vec![branch.next(&[Add("x", b"2")])]).await?;
     saver.prune(Prune::default()).await?;
-    // The first value is what the second was added to.
-    saver.commit(&lease, vec![branch.next(&[Add("x", b"3")])]).await?;
+    // The first value is the base of the second.
+    saver.commit(&lease, vec![other.next(&[Add("x", b"3")])]).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1", b"3"])])
 }
 
-async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> Outcome {
+async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let first = line.next(&[Set("x", b"1")]);
+    let mut branch = Branch::root();
+    let first = branch.next(&[Set("x", b"1")]);
     saver.commit(&lease, vec![first.clone()]).await?;
     let Record::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
     saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces: Vec::new() }]).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
-async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> Outcome {
-    let (lease, line) = begun(&saver).await?;
+async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
     claim(&saver, "t").await?;
-    let mut other = line.clone();
+    let mut other = branch.clone();
     let _lost = other.next(&[Set("x", b"2")]);
     superseded("a commit of the former holder", &saver.commit(&lease, vec![other.next(&[])]).await)
 }
 
-async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome {
-    let (lease, mut line) = begun(&saver).await?;
+async fn values_of_a_refused_commit_do_not_count(saver: Subject) -> CaseResult {
+    let (lease, mut branch) = started_thread(&saver).await?;
     let next = claim(&saver, "t").await?;
-    let refused = saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await;
+    let refused = saver.commit(&lease, vec![branch.next(&[Set("x", b"2")])]).await;
     superseded("a commit of the former holder", &refused)?;
-    let missing = line.tip()?.id;
-    let refused = saver.commit(&next, vec![line.next(&[])]).await;
+    let missing = branch.tip()?.id;
+    let refused = saver.commit(&next, vec![branch.next(&[])]).await;
     gone("a commit that follows the refused one", &refused, ("x", missing))
 }
 
-/// The checkpoint that a commit follows was deleted with a run; what it names was brought by those before it, which are there.
-async fn what_a_deleted_parent_did_not_bring_counts(saver: Subject) -> Outcome {
-    let (lease, line) = begun(&saver).await?;
-    let mut line = line.of_run("deleted");
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+/// The parent of the commit was deleted with a run. The values that it refers to were stored by earlier checkpoints,
+/// which exist.
+async fn values_older_than_a_deleted_parent_count(saver: Subject) -> CaseResult {
+    let (lease, branch) = started_thread(&saver).await?;
+    let mut branch = branch.of_run("deleted");
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     saver.delete_for_runs(&["deleted".to_owned()]).await?;
-    // That has ended the lease.
+    // The deletion has ended the lease.
     let lease = claim(&saver, "t").await?;
-    let mut line = line.of_run("next");
-    saver.commit(&lease, vec![line.next(&[Set("y", b"2")])]).await?;
+    let mut branch = branch.of_run("next");
+    saver.commit(&lease, vec![branch.next(&[Set("y", b"2")])]).await?;
     has_values("the values", &get(&saver, "t", "", None).await?, &[("x", &[b"1"]), ("y", &[b"2"])])
 }

@@ -3,9 +3,9 @@
 use futures_util::future::join_all;
 use uuid::Uuid;
 
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, cases, claim, get, holds, new_id, same, writes};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, CaseResult, cases, claim, get, holds, new_id, same, writes};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Record, Saved, slot};
 
 cases!(super::Case, "writes":
@@ -21,7 +21,7 @@ cases!(super::Case, "writes":
     a_thousand_tasks_of_one_step,
 );
 
-/// (path, task, slot, channel, value) of each write, in the order in which they came.
+/// Returns (path, task, slot, channel, value) of each write, in order.
 fn flat(saved: &Saved) -> Vec<(String, Uuid, i32, String, Vec<u8>)> {
     let tasks = saved.writes.iter();
     let all = tasks.flat_map(|task| {
@@ -32,29 +32,29 @@ fn flat(saved: &Saved) -> Vec<(String, Uuid, i32, String, Vec<u8>)> {
     all.collect()
 }
 
-async fn writes_come_back_as_they_were(saver: Subject) -> Outcome {
+async fn writes_come_back_as_they_were(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"0")])]).await?;
-    let (id, task) = (line.tip()?.id, new_id());
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
+    let (id, task) = (branch.tip()?.id, new_id());
     let record = writes("", id, task, "~node, a", &[(0, "x", b"\0\xff"), (1, "branch:to:b", b""), (2, "x", b"again")]);
     let Record::Writes { writes: wanted, .. } = record.clone() else { return Ok(()) };
     saver.commit(&lease, vec![record]).await?;
     same("the writes", &get(&saver, "t", "", None).await?.writes, &vec![wanted])
 }
 
-async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> Outcome {
+async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    let id = line.tip()?.id;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    let id = branch.tip()?.id;
     let mut tasks = [Uuid::from_u128(1), Uuid::from_u128(u128::MAX), Uuid::from_u128(1 << 127)];
     tasks.sort();
     let paths = ["", "Z", "a", "a b", "a-b", "ab", "b", "é"];
     let mut records = Vec::new();
     let mut wanted = Vec::new();
     for path in paths {
-        // A task has one path: another task for each.
+        // Each path has its own task.
         let own = tasks.map(|task| Uuid::from_u128(task.as_u128() ^ (path.len() as u128) << 64 ^ hash(path)));
         let mut own: Vec<_> = own.into_iter().collect();
         own.sort();
@@ -65,7 +65,7 @@ async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> Outcome
             }
         }
     }
-    // Stored in an order that has nothing to do with theirs.
+    // The order of storing is unrelated to the order of the tasks.
     let mut mixed = Vec::new();
     for offset in 0..5 {
         mixed.extend(records.iter().skip(offset).step_by(5).rev().cloned());
@@ -78,11 +78,11 @@ fn hash(text: &str) -> u128 {
     text.bytes().fold(7, |hash, byte| hash * 31 + u128::from(byte))
 }
 
-async fn a_slot_is_written_once(saver: Subject) -> Outcome {
+async fn a_slot_is_written_once(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    let (id, task) = (line.tip()?.id, new_id());
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    let (id, task) = (branch.tip()?.id, new_id());
     saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"first"), (1, "y", b"first")])]).await?;
     saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "z", b"second"), (2, "x", b"second")])]).await?;
     let again =
@@ -92,11 +92,11 @@ async fn a_slot_is_written_once(saver: Subject) -> Outcome {
     same("the writes", &brief(&get(&saver, "t", "", None).await?), &wanted.map(owned).to_vec())
 }
 
-async fn a_slot_below_zero_is_overwritten(saver: Subject) -> Outcome {
+async fn a_slot_below_zero_is_overwritten(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    let (id, task) = (line.tip()?.id, new_id());
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    let (id, task) = (branch.tip()?.id, new_id());
     for round in ["first", "second", "third"] {
         let slots = [slot::ERROR, slot::INTERRUPT, slot::RESUME].map(|slot| (slot, round, round.as_bytes()));
         saver.commit(&lease, vec![writes("", id, task, "a", &slots)]).await?;
@@ -120,11 +120,11 @@ fn owned((slot, channel, value): (i32, &str, &str)) -> (i32, String, String) {
     (slot, channel.to_owned(), value.to_owned())
 }
 
-async fn a_task_may_write_again_in_other_slots(saver: Subject) -> Outcome {
+async fn a_task_may_write_again_in_other_slots(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    let (id, task) = (line.tip()?.id, new_id());
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    let (id, task) = (branch.tip()?.id, new_id());
     saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::INTERRUPT, "__interrupt__", b"?")])]).await?;
     saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::RESUME, "__resume__", b"!")])]).await?;
     saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"done")])]).await?;
@@ -134,14 +134,14 @@ async fn a_task_may_write_again_in_other_slots(saver: Subject) -> Outcome {
     same("the writes", &brief(&found), &wanted.map(owned).to_vec())
 }
 
-async fn they_belong_to_one_checkpoint(saver: Subject) -> Outcome {
+async fn they_belong_to_one_checkpoint(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let task = new_id();
     let mut made = Vec::new();
     for value in ["first", "second"] {
-        saver.commit(&lease, vec![line.next(&[])]).await?;
-        let id = line.tip()?.id;
+        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        let id = branch.tip()?.id;
         saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", value.as_bytes())])]).await?;
         made.push((id, value));
     }
@@ -153,10 +153,10 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn they_belong_to_one_namespace(saver: Subject) -> Outcome {
+async fn they_belong_to_one_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    let Record::Checkpoint { checkpoint, .. } = line.next(&[]) else { return Ok(()) };
+    let mut branch = Branch::root();
+    let Record::Checkpoint { checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
     let (id, task) = (checkpoint.id, new_id());
     for namespace in ["", "child"] {
         let checkpoint = checkpoint.clone();
@@ -171,18 +171,18 @@ async fn they_belong_to_one_namespace(saver: Subject) -> Outcome {
     Ok(())
 }
 
-async fn the_next_checkpoint_has_none(saver: Subject) -> Outcome {
+async fn the_next_checkpoint_has_none(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    saver.commit(&lease, vec![writes("", line.tip()?.id, new_id(), "a", &[(0, "x", b"v")])]).await?;
-    saver.commit(&lease, vec![line.next(&[])]).await?;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", b"v")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
     holds("the new checkpoint has no writes", get(&saver, "t", "", None).await?.writes.is_empty())
 }
 
-async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> Outcome {
+async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let record = Line::root().next(&[Set("x", b"0")]);
+    let record = Branch::root().next(&[Set("x", b"0")]);
     let Record::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
     let of_task = writes("", checkpoint.id, new_id(), "a", &[(0, "x", b"v")]);
     saver.commit(&lease, vec![record.clone(), of_task]).await?;
@@ -190,11 +190,11 @@ async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> Outcome {
     same("the number of tasks", &get(&saver, "t", "", None).await?.writes.len(), &1)
 }
 
-async fn a_thousand_tasks_of_one_step(saver: Subject) -> Outcome {
+async fn a_thousand_tasks_of_one_step(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    let id = line.tip()?.id;
+    let mut branch = Branch::root();
+    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    let id = branch.tip()?.id;
     let mut waiting = Vec::new();
     for number in 0..1_000_u32 {
         let task = Uuid::from_u128(u128::from(number) + 1);
@@ -208,7 +208,7 @@ async fn a_thousand_tasks_of_one_step(saver: Subject) -> Outcome {
     same("the number of writes", &found.len(), &1_000)?;
     for (number, write) in (0_u32..).zip(&found) {
         if write.4 != number.to_le_bytes() {
-            return Err(Failure(format!("write {number} is {write:?}")));
+            return Err(ContractViolation(format!("write {number} is {write:?}")));
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Models without a network.
 
 mod recorded;
+mod recording;
 mod scripted;
-mod tape;
 
 pub use recorded::RecordedModel;
 pub use scripted::ScriptedModel;

@@ -1,4 +1,4 @@
-//! Conversations with a model, kept in a file and played again without it.
+//! Models whose answers are recorded in a file.
 
 use std::fmt;
 use std::fs::File;
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 
-use super::scripted::in_words;
-use super::tape::{Line, Tape};
+use super::recording::{RecordedLine, Recording};
+use super::scripted::stream_words;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
 use hier_core::async_trait;
 
-/// A model whose answers are kept in a file, or come from one: real conversations in tests, without a network and
-/// without costs.
+/// A model whose answers are recorded in a file or read from it. Tests replay real conversations without network and
+/// costs.
 ///
-/// An answer is found by the request: messages, tools, shape and options, but not the messages' ids, which differ each
-/// time. Equal requests get their answers in the order of the recording, then the last one again. The file has one line
-/// of JSON an answer; look through it before you share it, for it has all that was said.
+/// An answer is found by its request: messages, tools, schema and options, but not message ids. Equal requests get
+/// their answers in the order of the recording, then the last one again. The file has one line of JSON per answer. It
+/// contains the complete conversation, so review it before sharing it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -28,7 +28,7 @@ use hier_core::async_trait;
 /// # async fn main() -> Result<(), ModelError> {
 /// # let file = std::env::temp_dir().join(format!("hier-recorded-{}.jsonl", std::process::id()));
 /// let request = ChatRequest::new([Message::user("Hello?")]);
-/// let real = ScriptedModel::new([Message::assistant("Hello!")]); // think of one that costs money
+/// let real = ScriptedModel::new([Message::assistant("Hello!")]); // in place of a real model
 /// RecordedModel::record(Arc::new(real), &file)?.chat(request.clone()).await?;
 ///
 /// let again = RecordedModel::replay(&file)?;
@@ -39,100 +39,101 @@ use hier_core::async_trait;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RecordedModel(Arc<Shared>);
+pub struct RecordedModel(Arc<RecordingState>);
 
-struct Shared {
+struct RecordingState {
     path: PathBuf,
     name: String,
     provider: String,
-    /// The model that answers requests that the tape does not have.
+    /// The model that answers requests without a recording.
     model: Option<Arc<dyn ChatModel>>,
-    tape: Mutex<Tape>,
-    /// Where answers are written to; none if nothing is recorded.
+    recording: Mutex<Recording>,
+    /// `None` if nothing is recorded.
     file: Option<Mutex<File>>,
 }
 
 impl RecordedModel {
-    /// Asks the model, always, and keeps its answers in this file, which is begun anew.
+    /// Sends each request to the model, and records its answers in this file. Overwrites the file.
     pub fn record(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|error| unusable(path, &error))?;
-        Ok(Self::make(path, Some(model), Tape::default(), Some(file)))
+        Ok(Self::make(path, Some(model), Recording::default(), Some(file)))
     }
 
-    /// Answers from this file, and asks nobody.
+    /// Answers from this file only.
     pub fn replay(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
-        let tape = Tape::read(&text).map_err(|reason| unusable(path, &reason))?;
-        Ok(Self::make(path, None, tape, None))
+        let recording = Recording::read(&text).map_err(|reason| unusable(path, &reason))?;
+        Ok(Self::make(path, None, recording, None))
     }
 
-    /// Answers from this file (which need not be there yet), asks the model what it does not have, and adds that.
+    /// Answers from this file. Sends other requests to the model and appends its answers. Creates the file if
+    /// necessary.
     pub fn complete(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::options().create(true).append(true).open(path).map_err(|error| unusable(path, &error))?;
         let Self(shared) = Self::replay(path)?;
-        let tape = std::mem::take(&mut *shared.tape());
-        Ok(Self::make(path, Some(model), tape, Some(file)))
+        let recording = std::mem::take(&mut *shared.recording());
+        Ok(Self::make(path, Some(model), recording, Some(file)))
     }
 
-    fn make(path: &Path, model: Option<Arc<dyn ChatModel>>, tape: Tape, file: Option<File>) -> Self {
+    fn make(path: &Path, model: Option<Arc<dyn ChatModel>>, recording: Recording, file: Option<File>) -> Self {
         let (name, provider) = match &model {
             Some(model) => (model.name().to_owned(), model.provider().to_owned()),
-            None => tape.speaker(),
+            None => recording.recorded_model(),
         };
         let (path, file) = (path.to_owned(), file.map(Mutex::new));
-        Self(Arc::new(Shared { path, name, provider, model, tape: Mutex::new(tape), file }))
+        Self(Arc::new(RecordingState { path, name, provider, model, recording: Mutex::new(recording), file }))
     }
 
     /// The number of answers in the recording.
     pub fn len(&self) -> usize {
-        self.0.tape().len()
+        self.0.recording().len()
     }
 
-    /// Whether nothing is recorded.
+    /// Returns true if the recording is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-impl Shared {
-    fn tape(&self) -> MutexGuard<'_, Tape> {
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+impl RecordingState {
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded answer; or the model that is to be asked, with what is to be kept of the request.
-    fn find(&self, request: &ChatRequest) -> Result<Found, ModelError> {
-        let line = Line::of_request(request).map_err(|error| unusable(&self.path, &error))?;
-        let mut tape = self.tape();
+    /// Finds the recorded answer, or the model to ask.
+    fn find(&self, request: &ChatRequest) -> Result<Lookup, ModelError> {
+        let line = RecordedLine::of_request(request).map_err(|error| unusable(&self.path, &error))?;
+        let mut recording = self.recording();
         match &self.model {
-            // What is being recorded from the beginning is not played back: the model may answer otherwise this time.
-            Some(model) if tape.only_records() => Ok(Found::Ask(model.clone(), line)),
-            model => match (tape.next(&line), model) {
-                (Some(response), _) => Ok(Found::Answer(response)),
-                (None, Some(model)) => Ok(Found::Ask(model.clone(), line)),
-                (None, None) => Err(unusable(&self.path, &tape.miss(&line))),
+            // A new recording is not replayed, since the model may answer an equal request differently.
+            Some(model) if recording.only_records() => Ok(Lookup::Ask(model.clone(), line)),
+            model => match (recording.next_answer(&line), model) {
+                (Some(response), _) => Ok(Lookup::Answer(response)),
+                (None, Some(model)) => Ok(Lookup::Ask(model.clone(), line)),
+                (None, None) => Err(unusable(&self.path, &recording.describe_miss(&line))),
             },
         }
     }
 
-    fn keep(&self, line: Line, response: &ChatResponse) -> Result<(), ModelError> {
-        let line = line.answered(&self.name, &self.provider, response);
+    fn record_answer(&self, line: RecordedLine, response: &ChatResponse) -> Result<(), ModelError> {
+        let line = line.with_answer(&self.name, &self.provider, response);
         let mut text = serde_json::to_string(&line).map_err(|error| unusable(&self.path, &error))?;
         text.push('\n');
         if let Some(file) = &self.file {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             file.write_all(text.as_bytes()).map_err(|error| unusable(&self.path, &error))?;
         }
-        self.tape().add(line);
+        self.recording().add(line);
         Ok(())
     }
 }
 
-enum Found {
+enum Lookup {
     Answer(ChatResponse),
-    Ask(Arc<dyn ChatModel>, Line),
+    Ask(Arc<dyn ChatModel>, RecordedLine),
 }
 
 fn unusable(path: &Path, reason: &dyn fmt::Display) -> ModelError {
@@ -151,10 +152,10 @@ impl ChatModel for RecordedModel {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         match self.0.find(&request)? {
-            Found::Answer(response) => Ok(response),
-            Found::Ask(model, line) => {
+            Lookup::Answer(response) => Ok(response),
+            Lookup::Ask(model, line) => {
                 let response = model.chat(request).await?;
-                self.0.keep(line, &response)?;
+                self.0.record_answer(line, &response)?;
                 Ok(response)
             }
         }
@@ -162,15 +163,15 @@ impl ChatModel for RecordedModel {
 
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let (model, line) = match self.0.find(&request)? {
-            Found::Answer(response) => return Ok(in_words(response)),
-            Found::Ask(model, line) => (model, line),
+            Lookup::Answer(response) => return Ok(stream_words(response)),
+            Lookup::Ask(model, line) => (model, line),
         };
         let (shared, mut line) = (self.0.clone(), Some(line));
         let chunks = model.stream(request).await?.map(move |chunk| {
             if let Ok(ChatChunk::Done(response)) = &chunk
                 && let Some(line) = line.take()
             {
-                shared.keep(line, response)?;
+                shared.record_answer(line, response)?;
             }
             chunk
         });

@@ -1,4 +1,4 @@
-//! A model that says what a script says: for tests, examples and runs without a network.
+//! A model that answers from a script.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,12 +11,12 @@ use hier_core::async_trait;
 
 use super::recorded::anonymous;
 
-/// A model that answers from a list, in its order, whoever asks, or from a function. A clone is another handle to the
-/// same model, so a test can keep one and look at what was asked.
+/// A model that answers from a list, in order, or with a function. Clones share the model, so a test can keep one to
+/// inspect the requests.
 ///
-/// It remembers every request. A request shares its conversation with the state, so that costs next to nothing;
-/// [`without_requests`](Self::without_requests) turns it off. Streamed, an answer comes word by word, its reasoning
-/// ([`Message::with_reasoning`]) before its text, then its calls.
+/// It stores every request; [`without_requests`](Self::without_requests) turns that off. Requests share their messages
+/// with the state, so storing them is cheap. A stream delivers the reasoning ([`Message::with_reasoning`]) and the text
+/// word by word, then the calls.
 ///
 /// ```
 /// # use hier_agents::{ChatModel, ChatRequest, Message, ModelError};
@@ -36,32 +36,32 @@ use super::recorded::anonymous;
 pub struct ScriptedModel {
     name: Arc<str>,
     native_output: bool,
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedState>,
 }
 
-struct Shared {
-    /// None: the answers are in the log's list.
-    react: Option<React>,
-    log: Mutex<Log>,
+struct ScriptedState {
+    /// `None` if the answers are in the list.
+    react: Option<ReplyFn>,
+    log: Mutex<RequestLog>,
 }
 
-type React = Box<dyn Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync>;
+type ReplyFn = Box<dyn Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync>;
 
-struct Log {
+struct RequestLog {
     replies: VecDeque<Message>,
-    asked: usize,
-    /// None: requests are not remembered.
+    call_count: usize,
+    /// `None` if requests are not stored.
     requests: Option<Vec<ChatRequest>>,
 }
 
 impl ScriptedModel {
-    /// A model that gives these answers, one a request. Asked once more, it fails with
+    /// Creates a model that gives these answers, one per request. Further requests fail with
     /// [`ModelError::ScriptExhausted`].
     pub fn new(replies: impl IntoIterator<Item = Message>) -> Self {
         Self::make(None, replies.into_iter().collect())
     }
 
-    /// A model that says again what the model said in this conversation, in order: to replay a stored thread.
+    /// Creates a model that repeats the model's messages of this conversation, to replay a stored thread.
     ///
     /// ```
     /// # use hier_agents::{Message, ToolCall};
@@ -70,92 +70,92 @@ impl ScriptedModel {
     /// assert_eq!(ScriptedModel::repeating(&stored).remaining(), Some(1));
     /// ```
     pub fn repeating<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let said = messages.into_iter().filter(|message| matches!(message.body, Body::Assistant { .. }));
-        Self::new(said.map(anonymous))
+        let replies = messages.into_iter().filter(|message| matches!(message.body, Body::Assistant { .. }));
+        Self::new(replies.map(anonymous))
     }
 
-    /// A model that answers each request with what the function returns for it.
+    /// Creates a model that answers each request with the result of the function.
     pub fn reacting(react: impl Fn(&ChatRequest) -> Message + Send + Sync + 'static) -> Self {
         Self::try_reacting(move |request| Ok(react(request)))
     }
 
-    /// As [`reacting`](Self::reacting), with a function that can make the model fail.
+    /// Like [`reacting`](Self::reacting), with a function that can fail.
     pub fn try_reacting(react: impl Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync + 'static) -> Self {
         Self::make(Some(Box::new(react)), VecDeque::new())
     }
 
-    fn make(react: Option<React>, replies: VecDeque<Message>) -> Self {
-        let log = Mutex::new(Log { replies, asked: 0, requests: Some(Vec::new()) });
-        Self { name: "scripted".into(), native_output: false, shared: Arc::new(Shared { react, log }) }
+    fn make(react: Option<ReplyFn>, replies: VecDeque<Message>) -> Self {
+        let log = Mutex::new(RequestLog { replies, call_count: 0, requests: Some(Vec::new()) });
+        Self { name: "scripted".into(), native_output: false, shared: Arc::new(ScriptedState { react, log }) }
     }
 
-    /// The same model by another name: that of traces and errors.
+    /// Sets the name in traces and errors. Defaults to `scripted`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The same model, which says that it keeps to the shape that a request asks for.
+    /// Makes the model report that it obeys the schema of a request.
     #[must_use]
     pub fn native_output(self) -> Self {
         Self { native_output: true, ..self }
     }
 
-    /// The same model, which from now on remembers no requests. Those that it has are forgotten.
+    /// Stops storing requests, and drops the stored ones.
     #[must_use]
     pub fn without_requests(self) -> Self {
         self.log().requests = None;
         self
     }
 
-    /// The requests, in order.
+    /// Returns the stored requests, in order.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.log().requests.clone().unwrap_or_default()
     }
 
-    /// How often it was asked.
-    pub fn asked(&self) -> usize {
-        self.log().asked
+    /// Returns the number of requests so far.
+    pub fn call_count(&self) -> usize {
+        self.log().call_count
     }
 
-    /// How many answers its list still has; none if a function answers.
+    /// Returns the number of answers left in the list, or `None` if a function answers.
     pub fn remaining(&self) -> Option<usize> {
         self.shared.react.is_none().then(|| self.log().replies.len())
     }
 
-    /// Adds an answer at the end of its list. Does nothing useful if a function answers.
+    /// Adds an answer to the end of the list. Has no effect if a function answers.
     pub fn push(&self, reply: Message) {
         self.log().replies.push_back(reply);
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, RequestLog> {
         self.shared.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let message = if let Some(react) = &self.shared.react {
-            // Outside of the lock: the function may look at this very model.
+            // Without the lock: the function may inspect this model.
             let reply = react(&request);
-            self.log().note(request);
+            self.log().record(request);
             reply?
         } else {
             let mut log = self.log();
-            log.note(request);
-            let asked = log.asked;
+            log.record(request);
+            let asked = log.call_count;
             let exhausted = || ModelError::ScriptExhausted { model: self.name.to_string(), asked };
             log.replies.pop_front().ok_or_else(exhausted)?
         };
         if !matches!(message.body, Body::Assistant { .. }) {
-            let reason = "it is no message of the assistant; make it with `Message::assistant` or `Message::calls`";
+            let reason = "the scripted reply is not an assistant message: use `Message::assistant` or `Message::calls`";
             return Err(ModelError::BadAnswer { model: self.name.to_string(), reason: reason.to_owned() });
         }
         Ok(ChatResponse::new(message).with_model(self.name.to_string()))
     }
 }
 
-impl Log {
-    fn note(&mut self, request: ChatRequest) {
-        self.asked += 1;
+impl RequestLog {
+    fn record(&mut self, request: ChatRequest) {
+        self.call_count += 1;
         if let Some(requests) = &mut self.requests {
             requests.push(request);
         }
@@ -181,12 +181,12 @@ impl ChatModel for ScriptedModel {
     }
 
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        self.answer(request).map(in_words)
+        self.answer(request).map(stream_words)
     }
 }
 
-/// A whole answer as a stream: its reasoning and its text word by word, its calls, then itself.
-pub(super) fn in_words(response: ChatResponse) -> ChatStream {
+/// Streams an answer: reasoning and text word by word, then the calls, then the complete answer.
+pub(super) fn stream_words(response: ChatResponse) -> ChatStream {
     let words = |text: &str, piece: fn(String) -> ChatChunk| -> Vec<_> {
         text.split_inclusive(' ').map(|word| piece(word.to_owned())).collect()
     };
@@ -202,7 +202,7 @@ impl fmt::Debug for ScriptedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScriptedModel")
             .field("name", &self.name)
-            .field("asked", &self.asked())
+            .field("call_count", &self.call_count())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

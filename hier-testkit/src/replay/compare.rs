@@ -1,4 +1,4 @@
-//! Finds what is not as it was recorded.
+//! Comparison of a replayed turn with its record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use hier_core::state::Values;
 use hier_core::{Event, Outcome, Question};
 use serde_json::{Map, Value};
 
-use super::report::Change;
+use super::report::ReplayChange;
 use super::turn::StoredTurn;
 use crate::session::Trace;
 
-/// What is not as it was, in the nodes that ran and in how the turn ended.
-pub(super) fn course<S: Values, O>(turn: &StoredTurn<S>, now: &Trace<O>) -> Vec<Change> {
+/// Compares the nodes that ran, and how the turn ended.
+pub(super) fn steps_and_end<S: Values, O>(turn: &StoredTurn<S>, now: &Trace<O>) -> Vec<ReplayChange> {
     if let Err(error) = &now.result {
-        return vec![Change::Failed(error.to_string())];
+        return vec![ReplayChange::Failed(error.to_string())];
     }
     let recorded = turn.steps();
     let mut by_step: BTreeMap<i64, Vec<String>> = BTreeMap::new();
@@ -25,24 +25,24 @@ pub(super) fn course<S: Values, O>(turn: &StoredTurn<S>, now: &Trace<O>) -> Vec<
     for nodes in &mut ran {
         nodes.sort_unstable();
     }
-    let then = ended(turn);
+    let then = recorded_end(turn);
     if then.is_none() {
-        // It was cut off: what comes after is new.
+        // The recorded turn was cut off: later steps are new.
         ran.truncate(recorded.len());
     } else if is_waiting(now) {
-        // Tasks of the step that waits are done, and not yet part of the record.
+        // Finished tasks of a waiting step are not part of the record yet.
         ran.truncate(recorded.len().max(steps_applied(now)));
     }
     let mut changes = Vec::new();
     let steps = recorded.len().max(ran.len());
     if let Some(step) = (0..steps).find(|step| recorded.get(*step) != ran.get(*step)) {
         let at = |steps: &[Vec<String>]| steps.get(step).cloned().unwrap_or_default();
-        changes.push(Change::Nodes { step: step + 1, recorded: at(&recorded), now: at(&ran) });
+        changes.push(ReplayChange::Nodes { step: step + 1, recorded: at(&recorded), now: at(&ran) });
     }
-    if let (Some(recorded), Some(now)) = (then, end(now))
+    if let (Some(recorded), Some(now)) = (then, replayed_end(now))
         && recorded != now
     {
-        changes.push(Change::Ended { recorded, now });
+        changes.push(ReplayChange::Ended { recorded, now });
     }
     changes
 }
@@ -51,7 +51,7 @@ fn is_waiting<O>(trace: &Trace<O>) -> bool {
     matches!(trace.result, Ok(Outcome::Interrupted(_)))
 }
 
-/// How many steps were applied in a run that waits: those before the one in which a task waits.
+/// Counts the steps before the one in which a task waits.
 fn steps_applied<O>(trace: &Trace<O>) -> usize {
     let root = || trace.tasks.iter().filter(|task| task.path.is_empty());
     let open = root().filter(|task| task.waits).map(|task| task.step).max();
@@ -60,8 +60,8 @@ fn steps_applied<O>(trace: &Trace<O>) -> usize {
     steps.len()
 }
 
-/// How the turn ended; none if it was cut off, by a crash, a failure or a breakpoint.
-fn ended<S: Values>(turn: &StoredTurn<S>) -> Option<String> {
+/// Describes how the recorded turn ended. `None` if a crash, a failure or a breakpoint cut it off.
+fn recorded_end<S: Values>(turn: &StoredTurn<S>) -> Option<String> {
     let last = turn.states.last()?;
     if last.next.is_empty() {
         return Some("finished".to_owned());
@@ -70,8 +70,7 @@ fn ended<S: Values>(turn: &StoredTurn<S>) -> Option<String> {
     (!open.is_empty()).then(|| waits_for(&open))
 }
 
-/// How the run ended.
-fn end<O>(trace: &Trace<O>) -> Option<String> {
+fn replayed_end<O>(trace: &Trace<O>) -> Option<String> {
     match trace.result.as_ref().ok()? {
         Outcome::Finished(_) => Some("finished".to_owned()),
         Outcome::Interrupted(asked) => Some(waits_for(&asked.questions.iter().collect::<Vec<_>>())),
@@ -85,8 +84,12 @@ fn waits_for(questions: &[&Question]) -> String {
     format!("waits for an answer to {}", asked.join(", "))
 }
 
-/// The channels that have another value.
-pub(super) fn channels<S: Values>(recorded: &S, now: &S, ignored: &[String]) -> Result<Vec<Change>, serde_json::Error> {
+/// Compares the values of the channels.
+pub(super) fn channels<S: Values>(
+    recorded: &S,
+    now: &S,
+    ignored: &[String],
+) -> Result<Vec<ReplayChange>, serde_json::Error> {
     let (mut recorded, mut now) = (values(recorded)?, values(now)?);
     let names: BTreeSet<String> =
         recorded.keys().chain(now.keys()).filter(|name| !ignored.contains(name)).cloned().collect();
@@ -94,13 +97,13 @@ pub(super) fn channels<S: Values>(recorded: &S, now: &S, ignored: &[String]) -> 
     for name in names {
         let (recorded, now) = (recorded.remove(&name), now.remove(&name));
         if recorded != now {
-            changes.push(Change::Channel { name, recorded, now });
+            changes.push(ReplayChange::Channel { name, recorded, now });
         }
     }
     Ok(changes)
 }
 
-/// The values of the channels, without the ids of messages, which differ each time.
+/// Returns the values of the channels without message ids.
 fn values<S: Values>(state: &S) -> Result<Map<String, Value>, serde_json::Error> {
     let mut data = Event::Values(Arc::new(state.clone())).data()?;
     forget_ids(&mut data);

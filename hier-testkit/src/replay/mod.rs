@@ -1,4 +1,4 @@
-//! Stored threads, run again with the code of today.
+//! Replays of stored threads.
 
 mod compare;
 mod report;
@@ -15,27 +15,28 @@ use hier_core::{Config, Outcome, Question};
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use report::{Change, ReplayReport, ReplayedTurn};
+pub use report::{ReplayChange, ReplayReport, ReplayedTurn};
 pub use turn::StoredTurn;
 
 use crate::session::{FakeOperator, Session, Trace};
 
-/// Runs what a saver has stored again, with the code of today, and says what has changed: before a deploy, over a copy of
-/// the production database.
+/// Runs stored threads again with the current code, and reports the differences. Use it before a deployment, on a copy
+/// of the production database.
 ///
-/// Each turn of each thread starts from its stored input, and is given the answers that people gave then. Compared are the nodes
-/// that ran in each step of the root graph, the values of its channels at the end, and how it ended. Message ids do not count.
+/// Each turn of each thread starts from its stored input and receives the recorded answers of people. The report
+/// compares the nodes that ran in each step of the root graph, the values of its channels at the end, and how the turn
+/// ended. It ignores message ids.
 ///
-/// * The nodes really run: give them a context whose clients do nothing that counts. A model that says what it said then is
-///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating).
-/// * Each thread is copied within the saver, run there and deleted again; threads themselves are not changed. A replay that
-///   is dropped or killed leaves such a copy: its name ends with `#replay-` and an id.
-/// * Waits are over at once. Signals and messages of the inbox are not sent again: a turn that took some comes out otherwise.
+/// * The nodes run again: give them a context whose clients have no side effects.
+/// [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded answers of a model.
+/// * Each thread is copied within the saver, and the copy is deleted after its run. The threads themselves do not
+/// change. A replay that is dropped or killed leaves a copy, whose name ends with `#replay-` and an id.
+/// * Waits end immediately. Signals and inbox messages are not sent again, so a turn that received some differs.
 ///
 /// ```
 /// use hier_core::checkpoint::MemorySaver;
 /// use hier_agents::prelude::*;
-/// use hier_testkit::{Change, Replay};
+/// use hier_testkit::{ReplayChange, Replay};
 ///
 /// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 /// struct Invoice { net: u32, gross: u32 }
@@ -57,9 +58,9 @@ use crate::session::{FakeOperator, Session, Trace};
 /// let report = Replay::new(&billing, saver.clone(), |_turn| || 19).run().await?;
 /// assert!(report.is_unchanged(), "{report}");
 ///
-/// // As after a change of the code: the rate is another.
+/// // The code has changed: the rate is different now.
 /// let report = Replay::new(&billing, saver, |_turn| || 20).run().await?;
-/// assert!(matches!(&report.turns[0].changes[..], [Change::Channel { name, .. }] if name == "gross"), "{report}");
+/// assert!(matches!(&report.turns[0].changes[..], [ReplayChange::Channel { name, .. }] if name == "gross"), "{report}");
 /// # Ok(())
 /// # }
 /// ```
@@ -90,52 +91,55 @@ where
     F: Fn(&StoredTurn<S>) -> M,
     M: Fn() -> C + Send + Sync + 'static,
 {
-    /// A replay of the threads of this graph that this saver has. `context` says for each turn what makes the contexts of its runs:
-    /// a turn takes one more for each time that it was answered.
+    /// Creates a replay of this graph's threads in this saver. For each turn, `context` returns the function that
+    /// creates the contexts of its runs. A turn needs one context, and another one after each answer.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, saver: impl Checkpointer, context: F) -> Self {
         let (graph, saver) = (graph.clone(), Arc::new(saver));
         Self { graph, saver, context, operator: FakeOperator::new(), threads: None, limit: None, ignored: Vec::new() }
     }
 
-    /// Only these threads; also those that were stored under another name of the graph.
+    /// Limits the replay to these threads. They may belong to another name of the graph.
     #[must_use]
     pub fn threads<T: Into<String>>(mut self, threads: impl IntoIterator<Item = T>) -> Self {
         self.threads = Some(threads.into_iter().map(Into::into).collect());
         self
     }
 
-    /// At most so many threads, those with the newest checkpoint first.
+    /// Limits the replay to this number of threads, those with the newest checkpoints.
     #[must_use]
     pub fn limit(mut self, threads: usize) -> Self {
         self.limit = Some(threads);
         self
     }
 
-    /// Does not compare this channel: one with the time in it, say.
+    /// Excludes a channel from the comparison, for example one that contains the time.
     #[must_use]
     pub fn ignore(mut self, channel: impl Into<String>) -> Self {
         self.ignored.push(channel.into());
         self
     }
 
-    /// Who answers what nobody was asked then.
+    /// Sets the operator, who answers questions without a recorded answer.
     #[must_use]
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
     }
 
-    /// Runs it. An error is one of the saver; what is wrong with a thread stands in the report.
+    /// Runs the replay.
+    ///
+    /// # Errors
+    ///
+    /// Returns errors of the saver. Errors of a thread are part of the report.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
-        for thread in self.chosen().await? {
-            report.turns.extend(self.thread(&thread).await?);
+        for thread in self.selected_threads().await? {
+            report.turns.extend(self.replay_thread(&thread).await?);
         }
         Ok(report)
     }
 
-    /// The threads that are run again.
-    async fn chosen(&self) -> Result<Vec<String>, SaverError> {
+    async fn selected_threads(&self) -> Result<Vec<String>, SaverError> {
         let mut threads = if let Some(threads) = &self.threads {
             threads.clone()
         } else {
@@ -149,32 +153,31 @@ where
         Ok(threads)
     }
 
-    /// Runs the turns of a thread again.
-    async fn thread(&self, thread: &str) -> Result<Vec<ReplayedTurn>, SaverError> {
+    async fn replay_thread(&self, thread: &str) -> Result<Vec<ReplayedTurn>, SaverError> {
         let graph = self.graph.clone().checkpointer(self.saver.clone());
         let initial = graph.state(format!("{thread}#replay-none")).await;
         let states = graph.states(thread).await;
         let (initial, states) = match (initial, states) {
             (Ok(initial), Ok(states)) => (initial.values, states),
             (Err(error), _) | (_, Err(error)) => {
-                let changes = vec![Change::Unreadable(error.to_string())];
+                let changes = vec![ReplayChange::Unreadable(error.to_string())];
                 return Ok(vec![ReplayedTurn { thread: thread.to_owned(), turn: 0, changes }]);
             }
         };
         if let Some(reason) = states.iter().find_map(|state| state.unreadable.as_ref()) {
-            let changes = vec![Change::Unreadable(reason.clone())];
+            let changes = vec![ReplayChange::Unreadable(reason.clone())];
             return Ok(vec![ReplayedTurn { thread: thread.to_owned(), turn: 0, changes }]);
         }
         let mut replayed = Vec::new();
         for turn in turn::turns(thread, &initial, states) {
-            let changes = if turn.was_changed() { vec![Change::NotReplayed] } else { self.turn(&turn).await? };
+            let changes =
+                if turn.was_changed() { vec![ReplayChange::NotReplayed] } else { self.replay_turn(&turn).await? };
             replayed.push(ReplayedTurn { thread: turn.thread, turn: turn.turn, changes });
         }
         Ok(replayed)
     }
 
-    /// Runs a turn again on a copy of the thread.
-    async fn turn(&self, turn: &StoredTurn<S>) -> Result<Vec<Change>, SaverError> {
+    async fn replay_turn(&self, turn: &StoredTurn<S>) -> Result<Vec<ReplayChange>, SaverError> {
         let ids: Vec<Uuid> = turn.states.iter().filter_map(|state| state.checkpoint).collect();
         let Some(input) = ids.first() else { return Ok(Vec::new()) };
         let answers = turn::answers(&self.saver, &turn.thread, &ids).await?;
@@ -183,49 +186,49 @@ where
         let mut session = Session::new(&self.graph, (self.context)(turn))
             .saver(self.saver.clone())
             .config(Config::new().thread(&*copy))
-            .operator(answering(answers, self.operator.clone()))
+            .operator(recorded_operator(answers, self.operator.clone()))
             .let_time_pass(Duration::MAX)
             .starting_at(*input);
         let trace = session.run(()).await;
-        let mut changes = compare::course(turn, &trace);
+        let mut changes = compare::steps_and_end(turn, &trace);
         if changes.is_empty() {
-            changes.extend(self.state(turn, &session, &trace, &copy).await);
+            changes.extend(self.compare_state(turn, &session, &trace, &copy).await);
         }
         self.saver.delete_thread(&copy).await?;
         Ok(changes)
     }
 
-    /// What is not as it was in the state, if the turn ended as it did then.
-    async fn state(
+    /// Compares the state, unless the recorded turn was cut off and has now finished.
+    async fn compare_state(
         &self,
         turn: &StoredTurn<S>,
         session: &Session<S, C, I, O>,
         trace: &Trace<O>,
         copy: &str,
-    ) -> Vec<Change> {
+    ) -> Vec<ReplayChange> {
         if turn.states.last().is_some_and(|last| !last.next.is_empty())
             && trace.result.as_ref().is_ok_and(Outcome::is_finished)
         {
-            return Vec::new(); // the turn was cut off, and now goes on to its end
+            return Vec::new();
         }
         let latest = ListQuery { limit: Some(1), ..ListQuery::default() };
         match session.graph().history(copy, latest).await {
             Ok(states) => {
                 let now = states.first().map_or(&turn.before, |state| &state.values);
                 compare::channels(turn.after(), now, &self.ignored)
-                    .unwrap_or_else(|error| vec![Change::Unreadable(error.to_string())])
+                    .unwrap_or_else(|error| vec![ReplayChange::Unreadable(error.to_string())])
             }
-            Err(error) => vec![Change::Unreadable(error.to_string())],
+            Err(error) => vec![ReplayChange::Unreadable(error.to_string())],
         }
     }
 }
 
-/// Who answers as was answered then, and after that as this operator.
-fn answering(answers: turn::Answers, otherwise: FakeOperator) -> FakeOperator {
+/// Creates an operator that gives the recorded answers, then those of `otherwise`.
+fn recorded_operator(answers: turn::RecordedAnswers, otherwise: FakeOperator) -> FakeOperator {
     let answers = Mutex::new(answers);
-    let then = move |question: &Question| -> Option<Value> {
+    let recorded = move |question: &Question| -> Option<Value> {
         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.get_mut(question.path.last()?)?.pop_front()
     };
-    FakeOperator::new().rule(then).rule(move |question| otherwise.reply(question))
+    FakeOperator::new().rule(recorded).rule(move |question| otherwise.reply(question))
 }

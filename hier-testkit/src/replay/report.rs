@@ -1,14 +1,14 @@
-//! What has changed.
+//! Reports of replays.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What came of a [`Replay`](super::Replay).
+/// The result of a [`Replay`](super::Replay).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// The turns that were run again, by thread; of a thread that cannot be read, one that says so.
+    /// The replayed turns by thread. An unreadable thread has a single entry.
     pub turns: Vec<ReplayedTurn>,
 }
 
@@ -18,69 +18,69 @@ pub struct ReplayReport {
 pub struct ReplayedTurn {
     /// The thread.
     pub thread: String,
-    /// Which of its turns, from 0: each input begins one.
+    /// The index of the turn in its thread, from 0. Each input starts a turn.
     pub turn: usize,
-    /// What is not as it was.
-    pub changes: Vec<Change>,
+    /// The differences from the record.
+    pub changes: Vec<ReplayChange>,
 }
 
-/// Something that is not as it was recorded.
+/// A difference from the record.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Change {
-    /// The thread cannot be read any more.
+pub enum ReplayChange {
+    /// The current code cannot read the thread.
     Unreadable(String),
     /// The run failed.
     Failed(String),
-    /// From this step on, counted from 1, other nodes ran.
+    /// Other nodes ran in this step.
     Nodes {
-        /// The step.
+        /// The first step that differs, from 1.
         step: usize,
-        /// The nodes that ran then, by name.
+        /// The recorded nodes, by name.
         recorded: Vec<String>,
-        /// The nodes that ran now.
+        /// The nodes of the replay.
         now: Vec<String>,
     },
     /// A channel has another value at the end of the turn.
     Channel {
         /// The channel.
         name: String,
-        /// Its value then; none if it had none.
+        /// The recorded value, if any.
         recorded: Option<Value>,
-        /// Its value now.
+        /// The value of the replay, if any.
         now: Option<Value>,
     },
-    /// The turn ended otherwise.
+    /// The turn ended differently.
     Ended {
-        /// How it ended then.
+        /// The recorded end.
         recorded: String,
-        /// How it ended now.
+        /// The end of the replay.
         now: String,
     },
-    /// The turn was changed from outside, by `update_state` or a fork, and cannot be run again.
+    /// `update_state` or a fork changed the turn, so it cannot be replayed.
     NotReplayed,
 }
 
 impl ReplayReport {
-    /// Whether there was something to run again, and all of it came out as recorded.
+    /// Returns true if at least one turn was replayed and none has changed.
     pub fn is_unchanged(&self) -> bool {
         !self.turns.is_empty() && self.turns.iter().all(ReplayedTurn::is_unchanged)
     }
 
-    /// The turns that came out otherwise.
+    /// Returns the turns with changes.
     pub fn changed(&self) -> impl Iterator<Item = &ReplayedTurn> {
         self.turns.iter().filter(|turn| !turn.is_unchanged())
     }
 }
 
 impl ReplayedTurn {
-    /// Whether it came out as recorded. What could not be run again is no change.
+    /// Returns true if the turn has no changes. A turn that cannot be replayed counts as unchanged.
     pub fn is_unchanged(&self) -> bool {
-        self.changes.iter().all(|change| *change == Change::NotReplayed)
+        self.changes.iter().all(|change| *change == ReplayChange::NotReplayed)
     }
 }
 
-/// A line for each change, and one with the count.
+/// One line for each change, and one with the count.
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for turn in &self.turns {
@@ -88,30 +88,29 @@ impl fmt::Display for ReplayReport {
                 writeln!(f, "thread `{}`, turn {}: {change}", turn.thread, turn.turn)?;
             }
         }
-        write!(f, "{} of {} turns came out otherwise", self.changed().count(), self.turns.len())
+        write!(f, "{} of {} turns have changed", self.changed().count(), self.turns.len())
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ReplayChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), short);
+        let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), abbreviated);
         match self {
-            Self::Unreadable(error) => write!(f, "it cannot be read: {error}"),
-            Self::Failed(error) => write!(f, "it fails: {error}"),
+            Self::Unreadable(error) => write!(f, "unreadable: {error}"),
+            Self::Failed(error) => write!(f, "failed: {error}"),
             Self::Nodes { step, recorded, now } => {
-                write!(f, "step {step} runs [{}], it ran [{}]", now.join(", "), recorded.join(", "))
+                write!(f, "step {step} ran [{}] instead of [{}]", now.join(", "), recorded.join(", "))
             }
             Self::Channel { name, recorded, now } => {
-                write!(f, "channel `{name}` is {}, it was {}", shown(now), shown(recorded))
+                write!(f, "channel `{name}` is {} instead of {}", shown(now), shown(recorded))
             }
-            Self::Ended { recorded, now } => write!(f, "it {now}, it {recorded} then"),
-            Self::NotReplayed => write!(f, "not run again: it was changed from outside"),
+            Self::Ended { recorded, now } => write!(f, "the turn {now}; the recorded turn {recorded}"),
+            Self::NotReplayed => write!(f, "not replayed: the turn was changed by `update_state` or a fork"),
         }
     }
 }
 
-/// The beginning of a value's JSON.
-fn short(value: &Value) -> String {
+fn abbreviated(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &text[..end]),

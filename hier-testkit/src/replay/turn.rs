@@ -11,32 +11,32 @@ use hier_core::{Question, StateSnapshot};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A turn of a stored thread: what came of one input.
+/// A turn of a stored thread: the steps after one input.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoredTurn<S: Values> {
     /// The thread.
     pub thread: String,
-    /// Which of its turns, from 0.
+    /// The index of the turn, from 0.
     pub turn: usize,
     /// The state before the input.
     pub before: S,
-    /// The thread at each of the turn's checkpoints, oldest first. The first has the input.
+    /// The states at the turn's checkpoints, oldest first. The first one contains the input.
     pub states: Vec<StateSnapshot<S>>,
 }
 
 impl<S: Values> StoredTurn<S> {
-    /// The state at the end of the turn.
+    /// Returns the state at the end of the turn.
     pub fn after(&self) -> &S {
         self.states.last().map_or(&self.before, |last| &last.values)
     }
 
-    /// Whether it was changed from outside.
+    /// Returns true if `update_state` or a fork changed the turn.
     pub(super) fn was_changed(&self) -> bool {
         self.states.iter().skip(1).any(|state| state.source != Some(Source::Loop))
     }
 
-    /// The nodes that ran in each step, by name.
+    /// Returns the nodes of each step, sorted by name.
     pub(super) fn steps(&self) -> Vec<Vec<String>> {
         let done = self.states.len().saturating_sub(1);
         let steps = self.states.iter().take(done).map(|state| {
@@ -48,20 +48,20 @@ impl<S: Values> StoredTurn<S> {
     }
 }
 
-/// The turns of a thread, from its states, newest first: those on the way to the latest. What was left for another branch is
-/// none of them, nor is what stands before the oldest input that is still stored.
+/// Splits the states of a thread, newest first, into turns. Omits other branches, and states before the oldest stored
+/// input.
 pub(super) fn turns<S: Values>(thread: &str, initial: &S, states: Vec<StateSnapshot<S>>) -> Vec<StoredTurn<S>> {
     let mut wanted = states.first().and_then(|latest| latest.checkpoint);
-    let mut line = Vec::new();
+    let mut path = Vec::new();
     for state in states {
         if wanted.is_some() && state.checkpoint == wanted {
             wanted = state.parent;
-            line.push(state);
+            path.push(state);
         }
     }
     let mut turns: Vec<StoredTurn<S>> = Vec::new();
     let mut before = initial.clone();
-    for state in line.into_iter().rev() {
+    for state in path.into_iter().rev() {
         let after = state.values.clone();
         if state.source == Some(Source::Input) {
             let (thread, turn) = (thread.to_owned(), turns.len());
@@ -74,18 +74,18 @@ pub(super) fn turns<S: Values>(thread: &str, initial: &S, states: Vec<StateSnaps
     turns
 }
 
-/// The answers that were given in a turn, by the node that asked, in the order of its questions.
-pub(super) type Answers = HashMap<String, VecDeque<Value>>;
+/// The answers of a turn by node, in the order of its questions.
+pub(super) type RecordedAnswers = HashMap<String, VecDeque<Value>>;
 
-/// Reads the answers that were given at these checkpoints, and in the graphs inside.
+/// Reads the answers at these checkpoints, including those of subgraphs.
 pub(super) async fn answers(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     checkpoints: &[Uuid],
-) -> Result<Answers, SaverError> {
+) -> Result<RecordedAnswers, SaverError> {
     let mut listed = saver.list(ListQuery { thread: Some(thread.to_owned()), ..ListQuery::default() }).await?;
     listed.sort_by_key(|listed| listed.checkpoint.id);
-    let mut answers = Answers::new();
+    let mut answers = RecordedAnswers::new();
     for listed in listed {
         let root =
             if listed.namespace.is_empty() { Some(&listed.checkpoint.id) } else { listed.checkpoint.parents.get("") };
@@ -94,8 +94,9 @@ pub(super) async fn answers(
         }
         let found = saver.get(thread, &listed.namespace, Some(listed.checkpoint.id)).await?;
         for record in found.iter().flat_map(|found| &found.writes) {
-            let given = given(record).map_err(|error| SaverError::Invalid(format!("thread `{thread}`: {error}")))?;
-            if let Some((node, values)) = given {
+            let answered =
+                answers_of(record).map_err(|error| SaverError::Invalid(format!("thread `{thread}`: {error}")))?;
+            if let Some((node, values)) = answered {
                 answers.entry(node).or_default().extend(values);
             }
         }
@@ -103,13 +104,13 @@ pub(super) async fn answers(
     Ok(answers)
 }
 
-/// The node of a task that was answered, and its answers.
-fn given(record: &TaskWrites) -> Result<Option<(String, Vec<Value>)>, CodecError> {
+/// Returns the node and the answers of an answered task.
+fn answers_of(record: &TaskWrites) -> Result<Option<(String, Vec<Value>)>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     let Some(asked) = asked else { return Ok(None) };
     let questions: Vec<Question> = codec::decode(&asked.value)?;
     let Some(node) = questions.first().and_then(|question| question.path.last()) else { return Ok(None) };
-    // An answer that was taken back has no value.
+    // A withdrawn answer has no value.
     let answers = record.writes.iter().filter(|write| !write.value.is_empty());
     let mut answers: Vec<_> =
         answers.filter_map(|write| slot::answered(write.slot).map(|number| (number, write))).collect();

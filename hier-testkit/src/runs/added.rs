@@ -1,4 +1,4 @@
-//! Runs that are claimed as they are added.
+//! Runs that are claimed when they are added.
 
 use std::collections::HashSet;
 
@@ -10,28 +10,28 @@ use hier_core::runs::{
 use serde_json::json;
 
 use super::kit::{
-    LONG, Outcome, add, cases, checkpoint, claim, claim_for, has_status, holds, is, modes, new, run, same,
+    CaseResult, LONG, add, cases, checkpoint, claim, claim_for, has_status, holds, is, load_run, modes, new, same,
 };
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "added":
     a_run_is_claimed_as_it_is_added_or_waits,
-    what_may_not_begin_is_not_claimed_as_it_is_added,
+    a_blocked_run_is_not_claimed_when_added,
     nothing_is_claimed_with_a_run_that_is_refused,
 );
 
-async fn end_of(store: &Subject, claimed: &Claimed) -> Outcome {
+async fn end_of(store: &Subject, claimed: &Claimed) -> CaseResult {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
     Ok(())
 }
 
-async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), Failure> {
+async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), ContractViolation> {
     Ok(store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?)
 }
 
-/// A store may claim it or leave it: it is done once and in order.
-async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> Outcome {
+/// A store may claim the run or leave it. It is executed once and in order.
+async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> CaseResult {
     for _ in 0..3 {
         let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
         same("it is told as it was added", &(added.status, added.attempts), &(RunStatus::Pending, 0))?;
@@ -40,7 +40,7 @@ async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> Outcome {
             None => claim(&store).await?,
         };
         same("the run", &(claimed.run.id, claimed.run.status), &(added.id, RunStatus::Running))?;
-        same("as it is stored", &run(&store, added.id).await?, &claimed.run)?;
+        same("as it is stored", &load_run(&store, added.id).await?, &claimed.run)?;
         is(&store, "t", ThreadStatus::Busy).await?;
         same("another worker meanwhile", &claim_for(&store, LONG).await?, &None)?;
         let (next, none) = add_claimed(&store, new("t"), "desk").await?;
@@ -57,7 +57,7 @@ async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> Outcome {
     same("what was told", &modes(&store, "t").await?, &expected.into_iter().map(str::to_owned).collect())
 }
 
-async fn what_may_not_begin_is_not_claimed_as_it_is_added(store: Subject) -> Outcome {
+async fn a_blocked_run_is_not_claimed_when_added(store: Subject) -> CaseResult {
     let first = add(&store, "t").await?;
     let (second, claimed) = add_claimed(&store, new("t"), "desk").await?;
     same("one behind a run that waits", &claimed, &None)?;
@@ -84,7 +84,7 @@ async fn what_may_not_begin_is_not_claimed_as_it_is_added(store: Subject) -> Out
     holds("also the one whose thread was held", order.contains(&held.id))
 }
 
-async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> Outcome {
+async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
     end_of(&store, &claimed).await?;
@@ -101,7 +101,7 @@ async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> Outcom
     holds("one whose document was changed", matches!(refused, Err(RunsError::Stale { .. })))?;
     is(&store, "t", ThreadStatus::Idle).await?;
     same("nothing waits", &claim_for(&store, LONG).await?, &None)?;
-    // Nobody holds it.
+    // The thread is free.
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
     store.release(&lease).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Who does a run.
+//! Claiming runs.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::sleep;
 
 use super::Subject;
 use super::kit::{
-    LONG, Outcome, SHORT, add, cases, checkpoint, claim, claim_for, claim_when_due, has_status, holds, is, new, run,
-    same, some, superseded,
+    CaseResult, LONG, SHORT, add, cases, checkpoint, claim, claim_for, claim_when_due, has_status, holds, is, load_run,
+    new, same, some, superseded,
 };
 
 cases!(super::Case, "claims":
@@ -19,31 +19,31 @@ cases!(super::Case, "claims":
     threads_take_turns,
     a_run_is_claimed_once,
     several_are_claimed_at_once_each_of_its_own_thread,
-    only_by_who_has_its_graph,
+    only_by_workers_that_have_its_graph,
     a_delayed_run_begins_no_earlier,
     a_delayed_run_is_not_started_by_a_dead_workers_recovery,
-    a_dead_workers_run_goes_on_elsewhere,
-    a_dead_workers_run_is_found_though_others_have_just_looked,
-    whoever_renews_keeps_its_run,
+    a_dead_workers_run_continues_elsewhere,
+    a_dead_workers_run_is_found_by_each_worker,
+    a_worker_that_renews_keeps_its_run,
     a_stale_worker_is_refused,
     a_name_proves_nothing,
     cancelling_a_dead_workers_run_does_not_disarm_recovery,
-    a_run_that_is_handed_back_is_next_again,
-    a_thread_that_somebody_else_holds_is_left_alone,
+    a_requeued_run_is_next_again,
+    a_thread_leased_elsewhere_is_not_claimed,
     a_deleted_thread_refuses_its_worker,
     the_end_is_stored_with_the_last_checkpoint_or_not_at_all,
 );
 
-/// Long enough to look at the store before it is over, also on a machine that has much to do.
+/// Long enough for a slow machine to read the store before the end.
 const WHILE: Duration = Duration::from_secs(4);
 
-async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> Outcome {
+async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> CaseResult {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
     Ok(())
 }
 
-async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> Outcome {
+async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> CaseResult {
     let mut made = Vec::new();
     for _ in 0..4 {
         made.push(add(&store, "t").await?.id);
@@ -59,7 +59,7 @@ async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> Outcome {
     same("one more", &claim_for(&store, LONG).await?, &None)
 }
 
-async fn threads_take_turns(store: Subject) -> Outcome {
+async fn threads_take_turns(store: Subject) -> CaseResult {
     for _ in 0..3 {
         add(&store, "many").await?;
         sleep(Duration::from_millis(3)).await;
@@ -75,7 +75,7 @@ async fn threads_take_turns(store: Subject) -> Outcome {
     same("the order", &order, &["many", "one", "many", "many"].map(str::to_owned).to_vec())
 }
 
-async fn a_run_is_claimed_once(store: Subject) -> Outcome {
+async fn a_run_is_claimed_once(store: Subject) -> CaseResult {
     for number in 0..10 {
         add(&store, &format!("t{}", number % 5)).await?;
     }
@@ -85,7 +85,7 @@ async fn a_run_is_claimed_once(store: Subject) -> Outcome {
     same("of how many threads", &claimed.into_iter().collect::<HashSet<_>>().len(), &5)
 }
 
-async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> Outcome {
+async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> CaseResult {
     let claims = || RunClaim::new("the suite", LONG, ["desk"]);
     same("of an empty store", &store.claim_runs(claims(), 3).await?, &vec![])?;
     let mut made = Vec::new();
@@ -93,7 +93,7 @@ async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> O
         made.push(add(&store, &format!("t{number}")).await?.id);
         sleep(Duration::from_millis(3)).await;
     }
-    // Behind the first of its thread.
+    // A second run of the same thread waits.
     add(&store, "t0").await?;
     same("none if none is wanted", &store.claim_runs(claims(), 0).await?, &vec![])?;
     let mut claimed = Vec::new();
@@ -113,7 +113,7 @@ async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> O
     same("the next of the first thread", &next.iter().map(|claimed| &*claimed.run.thread).collect(), &vec!["t0"])
 }
 
-async fn only_by_who_has_its_graph(store: Subject) -> Outcome {
+async fn only_by_workers_that_have_its_graph(store: Subject) -> CaseResult {
     let desk = add(&store, "t").await?;
     let mut other = new("u");
     "shop".clone_into(&mut other.graph);
@@ -124,13 +124,13 @@ async fn only_by_who_has_its_graph(store: Subject) -> Outcome {
     same("another of mine", &claim_for(&store, LONG).await?, &None)
 }
 
-async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
+async fn a_delayed_run_begins_no_earlier(store: Subject) -> CaseResult {
     let mut later = new("t");
     later.after = WHILE;
     let later = store.create_run(later).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     same("before its time", &claim_for(&store, LONG).await?, &None)?;
-    // One that is not delayed does not wait for it.
+    // A run without delay does not wait for the delayed one.
     let now = add(&store, "t").await?;
     let first = claim(&store).await?;
     same("the one that is due", &first.run.id, &now.id)?;
@@ -139,8 +139,8 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> Outcome {
     same("at its time", &claim_when_due(&store).await?.run.id, &later.id)
 }
 
-/// Aegra 580: the reaper of dead workers' runs started a delayed one early.
-async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject) -> Outcome {
+/// Aegra 580: the recovery of dead workers' runs started a delayed run early.
+async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject) -> CaseResult {
     let dead = add(&store, "t").await?;
     let mut later = new("t");
     later.after = Duration::from_mins(10);
@@ -154,7 +154,7 @@ async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject)
     has_status(&store, later.id, RunStatus::Pending).await
 }
 
-async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
+async fn a_dead_workers_run_continues_elsewhere(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     add(&store, "t").await?;
     let dead = some("the run", claim_for(&store, WHILE).await?)?;
@@ -165,8 +165,8 @@ async fn a_dead_workers_run_goes_on_elsewhere(store: Subject) -> Outcome {
     holds("the token is greater", again.lease.token > dead.lease.token)
 }
 
-/// A store may look for such runs less often than it is asked: for each of those who ask.
-async fn a_dead_workers_run_is_found_though_others_have_just_looked(store: Subject) -> Outcome {
+/// A store may limit how often it looks for such runs, but separately for each worker.
+async fn a_dead_workers_run_is_found_by_each_worker(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
@@ -175,10 +175,10 @@ async fn a_dead_workers_run_is_found_though_others_have_just_looked(store: Subje
     same("for who has it", &claim(&store).await?.run.id, &made.id)
 }
 
-async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
+async fn a_worker_that_renews_keeps_its_run(store: Subject) -> CaseResult {
     add(&store, "t").await?;
     let claimed = some("the run", claim_for(&store, WHILE).await?)?;
-    // Longer, all in all, than the lease lasts.
+    // Longer in total than the lease.
     for _ in 0..6 {
         sleep(WHILE / 5).await;
         store.renew(&claimed.lease).await?;
@@ -187,8 +187,8 @@ async fn whoever_renews_keeps_its_run(store: Subject) -> Outcome {
     end(&store, &claimed).await
 }
 
-/// Aegra 547: a stale worker went on, and overwrote the result of the one that had taken over.
-async fn a_stale_worker_is_refused(store: Subject) -> Outcome {
+/// Aegra 547: a stale worker continued, and overwrote the result of its successor.
+async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let dead = some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
@@ -203,13 +203,13 @@ async fn a_stale_worker_is_refused(store: Subject) -> Outcome {
     same("a third claim", &claim_for(&store, LONG).await?, &None)?;
     end(&store, &again).await?;
     superseded("what is told after the end", &store.record(&again.lease, Settlement::default()).await)?;
-    let ended = run(&store, made.id).await?;
+    let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
     same("its checkpoints", &store.get("t", "", None).await?, &None)
 }
 
-/// The same worker, by its name, that has claimed its own run anew is another.
-async fn a_name_proves_nothing(store: Subject) -> Outcome {
+/// A worker that has claimed its own run again is another holder.
+async fn a_name_proves_nothing(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let first = some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
@@ -219,8 +219,8 @@ async fn a_name_proves_nothing(store: Subject) -> Outcome {
     end(&store, &second).await
 }
 
-/// Aegra 475: the cancel of a run whose worker was dead kept anybody from ending it.
-async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) -> Outcome {
+/// Aegra 475: cancelling the run of a dead worker prevented its recovery.
+async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
@@ -233,7 +233,7 @@ async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) 
     is(&store, "t", ThreadStatus::Idle).await
 }
 
-async fn a_run_that_is_handed_back_is_next_again(store: Subject) -> Outcome {
+async fn a_requeued_run_is_next_again(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     add(&store, "t").await?;
     let claimed = claim(&store).await?;
@@ -244,7 +244,7 @@ async fn a_run_that_is_handed_back_is_next_again(store: Subject) -> Outcome {
     same("the run, and its attempt", &(again.run.id, again.run.attempts), &(made.id, 1))
 }
 
-async fn a_thread_that_somebody_else_holds_is_left_alone(store: Subject) -> Outcome {
+async fn a_thread_leased_elsewhere_is_not_claimed(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let lease = store.acquire("t", Claim::default()).await?;
     same("while it is held", &claim_for(&store, LONG).await?, &None)?;
@@ -254,7 +254,7 @@ async fn a_thread_that_somebody_else_holds_is_left_alone(store: Subject) -> Outc
     holds("a run holds its thread", store.acquire("t", refused).await.is_err())
 }
 
-async fn a_deleted_thread_refuses_its_worker(store: Subject) -> Outcome {
+async fn a_deleted_thread_refuses_its_worker(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
     same("whether there was one", &store.remove_thread("t").await?, &true)?;
@@ -267,12 +267,12 @@ async fn a_deleted_thread_refuses_its_worker(store: Subject) -> Outcome {
     claim(&store).await.map(|_| ())
 }
 
-async fn the_end_is_stored_with_the_last_checkpoint_or_not_at_all(store: Subject) -> Outcome {
+async fn the_end_is_stored_with_the_last_checkpoint_or_not_at_all(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
     let mut record = checkpoint(made.id, 0);
     if let hier_core::checkpoint::Record::Checkpoint { checkpoint, .. } = &mut record {
-        // One version for no channel: no store takes that.
+        // A version without a channel, which every store refuses.
         checkpoint.versions = [uuid::Uuid::nil()].into_iter().collect();
     }
     let settlement = Settlement::records(vec![record]).end(RunEnd::new(made.id, RunStatus::Success));

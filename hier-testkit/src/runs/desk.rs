@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::kit::{Outcome, new, run};
-use super::{Failure, Subject};
+use super::kit::{CaseResult, load_run, new};
+use super::{ContractViolation, Subject};
 
-/// How often nodes were run.
+/// Counts of node runs.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct NodeCounts {
     pub(super) first: AtomicUsize,
     pub(super) second: AtomicUsize,
-    /// Whether `first` waits for ever.
+    /// True if `first` waits forever.
     pub(super) first_hangs: AtomicBool,
-    /// Whether `second` waits for ever.
+    /// True if `second` waits forever.
     pub(super) hangs: AtomicBool,
     /// True if `second` hangs once it has received its input.
     pub(super) hangs_after: AtomicBool,
@@ -32,8 +32,8 @@ pub(super) struct Counts {
     pub(super) after: AtomicUsize,
 }
 
-impl Counts {
-    /// The second node has what it waited for.
+impl NodeCounts {
+    /// Called when the second node has received its input.
     async fn goes_on(&self) {
         self.after.fetch_add(1, Ordering::SeqCst);
         if self.hangs_after.load(Ordering::SeqCst) {
@@ -42,9 +42,9 @@ impl Counts {
     }
 }
 
-/// Two nodes that write down their names, where messages from outside are written too. What the channel `do` says happens in
-/// the second.
-pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Failure> {
+/// Builds a graph of two nodes that record their names and received messages. The channel `do` selects what the second
+/// node does.
+pub(super) fn desk(counts: &Arc<NodeCounts>) -> Result<CompiledGraph<DynState>, ContractViolation> {
     let schema = Schema::new().reduced("log", Builtin::Append).last("do").last("answer");
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);
     let own = counts.clone();
@@ -67,10 +67,10 @@ pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Fail
     graph.edge("first", "second");
     graph.edge("second", END);
     graph.inbox("log");
-    graph.compile().map_err(Failure::unexpected)
+    graph.compile().map_err(ContractViolation::unexpected)
 }
 
-pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<DynUpdate, NodeError> {
+pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result<DynUpdate, NodeError> {
     counts.second.fetch_add(1, Ordering::SeqCst);
     if counts.hangs.load(Ordering::SeqCst) {
         std::future::pending::<()>().await;
@@ -82,7 +82,7 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
             counts.goes_on().await;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
-        // A wait that is short goes on in place: a question with a deadline does not.
+        // Short waits stay in place, but questions with a deadline do not.
         "sleep" | "sleep longer" => {
             let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
             let soon = SystemTime::now() + time;
@@ -112,43 +112,43 @@ pub(super) async fn second(task: &Task<DynState>, counts: &Counts) -> Result<Dyn
     task.state().update(json!({ "log": ["second"] }))
 }
 
-/// A worker in the background, and how it is stopped.
-pub(super) struct Working {
+/// A worker in the background.
+pub(super) struct BackgroundWorker {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Working {
-    pub(super) fn start(store: &Subject, counts: &Arc<Counts>, lease: Duration) -> Result<Self, Failure> {
+impl BackgroundWorker {
+    pub(super) fn start(store: &Subject, counts: &Arc<NodeCounts>, lease: Duration) -> Result<Self, ContractViolation> {
         Self::start_as("desk", store, counts, lease)
     }
 
-    /// A worker that has the graph under this name.
+    /// Starts a worker that serves the graph under this name.
     pub(super) fn start_as(
         name: &str,
         store: &Subject,
-        counts: &Arc<Counts>,
+        counts: &Arc<NodeCounts>,
         lease: Duration,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ContractViolation> {
         let graph: Arc<dyn DynGraph> = Arc::new(desk(counts)?.erase(|_| Ok(())));
         let worker = Worker::new(store.clone()).shared_graph(name, graph).lease(lease).poll(Duration::from_millis(20));
         let stop = CancellationToken::new();
         Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
     }
 
-    pub(super) async fn stop(self) -> Outcome {
+    pub(super) async fn stop(self) -> CaseResult {
         self.stop.cancel();
-        self.task.await.map_err(Failure::unexpected)
+        self.task.await.map_err(ContractViolation::unexpected)
     }
 
-    /// As if its process were killed: it does nothing any more.
+    /// Stops the worker as if its process were killed.
     pub(super) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
-/// How long it sleeps that is told to sleep longer: so long that its worker has stopped before.
+/// The duration of `sleep longer`: its worker has stopped before the end.
 pub(super) const LONGER: Duration = Duration::from_secs(4);
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -160,24 +160,24 @@ pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
     run
 }
 
-/// Waits until the second node has begun so often.
-pub(super) async fn second_began(counts: &Counts, times: usize) -> Outcome {
+/// Waits until the second node has started this number of times.
+pub(super) async fn second_began(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.second.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())
 }
 
-/// Waits until the second node has had so often what it waited for.
-pub(super) async fn second_went_on(counts: &Counts, times: usize) -> Outcome {
+/// Waits until the second node has received its input this number of times.
+pub(super) async fn second_went_on(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.after.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())
 }
 
-/// Waits until the first node has begun so often.
-pub(super) async fn first_began(counts: &Counts, times: usize) -> Outcome {
+/// Waits until the first node has started this number of times.
+pub(super) async fn first_began(counts: &NodeCounts, times: usize) -> CaseResult {
     while counts.first.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
@@ -185,8 +185,8 @@ pub(super) async fn first_began(counts: &Counts, times: usize) -> Outcome {
 }
 
 /// Waits until the run's input is stored.
-pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> Outcome {
-    while !run(store, id).await?.entered {
+pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> CaseResult {
+    while !load_run(store, id).await?.entered {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Documents, and what is made of them.
+//! Documents, and their crons and webhooks.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,11 +8,11 @@ use hier_core::runs::{
 };
 use serde_json::json;
 
-use super::kit::{Outcome, add, cases, claim, holds, new, same, some};
-use super::{Failure, Subject};
+use super::kit::{CaseResult, add, cases, claim, holds, new, same, some};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "documents":
-    one_is_replaced_by_who_has_seen_it,
+    a_document_is_replaced_only_at_its_known_version,
     kinds_are_apart,
     assistants_have_versions,
     assistants_are_found,
@@ -21,15 +21,15 @@ cases!(super::Case, "documents":
     runs_of_a_cron_that_were_missed_are_one,
     a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
     a_cron_does_not_fire_on_another_thread_with_its_id,
-    the_end_of_a_run_is_kept_until_its_webhook_is_told,
-    runs_without_an_end_or_a_webhook_tell_nobody,
-    one_that_cannot_be_read_holds_up_nobody,
-    many_that_cannot_be_read_hide_nobody,
+    the_end_of_a_run_is_kept_until_its_webhook_is_delivered,
+    runs_without_an_end_or_a_webhook_deliver_nothing,
+    an_unreadable_document_blocks_no_other,
+    many_unreadable_documents_hide_no_other,
     crons_are_due_only_while_they_fire,
     crons_of_users_are_counted,
 );
 
-async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
+async fn a_document_is_replaced_only_at_its_known_version(store: Subject) -> CaseResult {
     let document = |value| Document::new("kind", "a", json!(value));
     same("a new one", &store.put_document(document(1), None).await?, &true)?;
     same("a new one again", &store.put_document(document(2), None).await?, &false)?;
@@ -42,7 +42,7 @@ async fn one_is_replaced_by_who_has_seen_it(store: Subject) -> Outcome {
     same("a change of nothing", &store.put_document(document(5), Some(2)).await?, &false)
 }
 
-async fn kinds_are_apart(store: Subject) -> Outcome {
+async fn kinds_are_apart(store: Subject) -> CaseResult {
     for (kind, id) in [("x", "b"), ("x", "a"), ("y", "a")] {
         store.put_document(Document::new(kind, id, json!(kind)), None).await?;
     }
@@ -52,7 +52,7 @@ async fn kinds_are_apart(store: Subject) -> Outcome {
     same("that of the other", &store.document("y", "a").await?.map(|found| found.value), &Some(json!("y")))
 }
 
-async fn assistants_have_versions(store: Subject) -> Outcome {
+async fn assistants_have_versions(store: Subject) -> CaseResult {
     let assistants = Assistants::of(&*store);
     let made = assistants.create(NewAssistant::new("a", "desk")).await?;
     same("its name and version", &(&*made.name, made.version), &("desk", 1))?;
@@ -73,7 +73,7 @@ async fn assistants_have_versions(store: Subject) -> Outcome {
     same("whether it can be deleted", &assistants.delete("a").await?, &true)
 }
 
-async fn assistants_are_found(store: Subject) -> Outcome {
+async fn assistants_are_found(store: Subject) -> CaseResult {
     let assistants = Assistants::of(&*store);
     for (id, graph) in [("a", "desk"), ("b", "desk"), ("c", "shop")] {
         let mut new = NewAssistant::new(id, graph);
@@ -89,7 +89,7 @@ async fn assistants_are_found(store: Subject) -> Outcome {
     same("by name", &found.iter().map(|found| &*found.id).collect::<Vec<_>>(), &vec!["b"])
 }
 
-async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> Outcome {
+async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> CaseResult {
     let (mine, theirs) = (owned("bob"), owned("alice"));
     store.create_thread(mine.clone()).await?;
     let on_t = |cron: &mut Cron| {
@@ -110,15 +110,14 @@ async fn a_cron_does_not_fire_on_another_thread_with_its_id(store: Subject) -> O
     Ok(())
 }
 
-/// A thread of this owner.
 fn owned(by: &str) -> NewThread {
     let mut thread = NewThread::new("t");
     thread.metadata.insert("owner".to_owned(), json!(by));
     thread
 }
 
-/// A cron that is due since a second, and the time of its next run.
-async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), Failure> {
+/// Creates a cron that was due a second ago, and returns the time of its next run.
+async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), ContractViolation> {
     let now = SystemTime::now();
     let mut cron = NewCron::new("c", "desk", "* * * * *", Some(now - Duration::from_secs(1)), Request::default());
     change(&mut cron.cron);
@@ -127,7 +126,7 @@ async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cr
     Ok((some("the cron", due.into_iter().next())?, now + Duration::from_mins(1)))
 }
 
-async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome {
+async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseResult {
     let (cron, next) = due_cron(&store, |cron| drop(cron.metadata.insert("by".to_owned(), json!("cron")))).await?;
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let mut fired = Vec::new();
@@ -138,7 +137,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
         })
         .collect();
     for tried in tries {
-        fired.extend(tried.await.map_err(Failure::unexpected)??);
+        fired.extend(tried.await.map_err(ContractViolation::unexpected)??);
     }
     same("the runs that were added", &fired.len(), &1)?;
     same(
@@ -148,7 +147,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
     )?;
     same("all runs", &store.runs(RunQuery::default()).await?.len(), &1)?;
     same("what is due then", &crons.due(now).await?, &Vec::new())?;
-    // Also once its run is gone: a slow process that has seen the cron before adds no second one.
+    // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
     let claimed = claim(&store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
@@ -158,7 +157,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
     same("all", &crons.search(&CronQuery::default()).await?.len(), &1)
 }
 
-async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -> Outcome {
+async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -> CaseResult {
     store.put_document(Document::new("kind", "a", json!(1)), None).await?;
     let with = |revision, value| {
         let mut run = new("t");
@@ -178,7 +177,7 @@ async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -
 }
 
 /// A store returns a limited number of due documents at a time.
-async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
+async fn many_unreadable_documents_hide_no_other(store: Subject) -> CaseResult {
     let long_ago = SystemTime::now() - Duration::from_hours(1);
     for number in 0..300 {
         let broken = Document::new("cron", format!("broken {number}"), json!(number)).due(Some(long_ago));
@@ -194,15 +193,15 @@ async fn many_that_cannot_be_read_hide_nobody(store: Subject) -> Outcome {
     holds("the other is found", found.contains(&"c".to_owned()))
 }
 
-/// What never fires again takes no place among those that are due.
-async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
+/// Expired crons do not count among the due ones.
+async fn crons_are_due_only_while_they_fire(store: Subject) -> CaseResult {
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let due = async || store.documents_due("cron", now).await.map(|due| due.len());
     let (cron, next) = due_cron(&store, |_| {}).await?;
     same("one that is due", &due().await?, &1)?;
     some("its run", crons.fire(&cron, now, Some(next)).await?)?;
     same("once it was fired", &due().await?, &0)?;
-    let again = async |change: fn(&mut Cron, SystemTime)| -> Result<(), Failure> {
+    let again = async |change: fn(&mut Cron, SystemTime)| -> Result<(), ContractViolation> {
         let mut cron = some("the cron", crons.get("c").await?)?;
         (cron.next, cron.enabled, cron.ends) = (Some(now - Duration::from_secs(1)), true, None);
         change(&mut cron, now);
@@ -218,7 +217,7 @@ async fn crons_are_due_only_while_they_fire(store: Subject) -> Outcome {
     same("without a next time", &due().await?, &0)
 }
 
-async fn crons_of_users_are_counted(store: Subject) -> Outcome {
+async fn crons_of_users_are_counted(store: Subject) -> CaseResult {
     let crons = Crons::of(&*store);
     for (id, user) in [("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", "")] {
         let mut new = NewCron::new(id, "desk", "* * * * *", None, Request::default());
@@ -234,7 +233,7 @@ async fn crons_of_users_are_counted(store: Subject) -> Outcome {
     same("of another", &counted("bob").await?, &1)
 }
 
-async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
+async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> CaseResult {
     let long_ago = SystemTime::now() - Duration::from_hours(24);
     let (cron, next) = due_cron(&store, |cron| cron.next = Some(long_ago)).await?;
     let run = Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?;
@@ -244,7 +243,7 @@ async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> Outcome {
     same("fired again", &Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?, &None)
 }
 
-async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> Outcome {
+async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> CaseResult {
     add(&store, "t").await?;
     let (cron, next) = due_cron(&store, |cron| {
         cron.thread = Some("t".to_owned());
@@ -269,14 +268,14 @@ fn with_webhook(thread: &str) -> hier_core::runs::NewRun {
     run
 }
 
-async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> Outcome {
+async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject) -> CaseResult {
     let run = store.create_run(with_webhook("t")).await?;
     let webhooks = Webhooks::of(&*store);
     same("before it has ended", &webhooks.all().await?, &Vec::new())?;
     let claimed = claim(&store).await?;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": { "n": 1 } }));
     store.record(&claimed.lease, Settlement::default().end(end)).await?;
-    // The thread of a run may be gone before its end is told.
+    // The thread of a run may be deleted before its end is delivered.
     store.remove_thread("t").await?;
     let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));
     let due = webhooks.due(now).await?;
@@ -300,7 +299,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
     same("once it is told", &webhooks.all().await?, &Vec::new())
 }
 
-async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome {
+async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> CaseResult {
     let webhooks = Webhooks::of(&*store);
     let (silent, undone, cancelled) = (
         add(&store, "a").await?,
@@ -315,7 +314,7 @@ async fn runs_without_an_end_or_a_webhook_tell_nobody(store: Subject) -> Outcome
     same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
 }
 
-async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
+async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     for kind in ["assistant", "cron", "webhook"] {
         store.put_document(Document::new(kind, "broken", json!(7)), None).await?;
     }
@@ -336,7 +335,7 @@ async fn one_that_cannot_be_read_holds_up_nobody(store: Subject) -> Outcome {
     let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
-    // The run that it tells of is kept apart.
+    // The run of the webhook is stored separately.
     store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
     holds("whoever claims it is told", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;

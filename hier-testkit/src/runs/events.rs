@@ -1,4 +1,4 @@
-//! What is told of runs.
+//! Events of runs.
 
 use std::time::Duration;
 
@@ -7,32 +7,34 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::Subject;
-use super::kit::{Outcome, SHORT, add, cases, claim, claim_for, events, holds, modes, run, same, some, superseded};
+use super::kit::{
+    CaseResult, SHORT, add, cases, claim, claim_for, events, holds, load_run, modes, same, some, superseded,
+};
 
 cases!(super::Case, "events":
     numbers_rise_over_runs,
     each_run_starts_and_ends_once,
     they_are_read_from_any_number_on,
     those_of_one_run,
-    what_a_stale_worker_tells_is_not_heard,
-    they_are_as_they_were_told,
-    whoever_listens_is_woken,
-    old_ones_are_pruned_and_it_is_said,
+    events_of_a_stale_worker_are_refused,
+    events_are_read_unchanged,
+    listeners_are_notified,
+    pruned_events_are_reported,
     a_log_is_bounded,
     of_an_unknown_thread_is_an_error,
 );
 
-fn told(run: uuid::Uuid, number: usize) -> NewEvent {
+fn custom_event(run: uuid::Uuid, number: usize) -> NewEvent {
     NewEvent::new(run, LogEvent::Custom { node: "node".to_owned(), value: json!({ "number": number }) })
 }
 
-async fn numbers_rise_over_runs(store: Subject) -> Outcome {
+async fn numbers_rise_over_runs(store: Subject) -> CaseResult {
     let mut last = 0;
     for _ in 0..3 {
         let made = add(&store, "t").await?;
         let claimed = claim(&store).await?;
         for number in 0..3 {
-            let now = store.record(&claimed.lease, Settlement::events(vec![told(made.id, number)])).await?;
+            let now = store.record(&claimed.lease, Settlement::events(vec![custom_event(made.id, number)])).await?;
             holds("the last number is greater", now > last)?;
             last = now;
         }
@@ -43,7 +45,7 @@ async fn numbers_rise_over_runs(store: Subject) -> Outcome {
     same("the numbers", &numbers, &(1..=15).collect())
 }
 
-async fn each_run_starts_and_ends_once(store: Subject) -> Outcome {
+async fn each_run_starts_and_ends_once(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
@@ -55,10 +57,10 @@ async fn each_run_starts_and_ends_once(store: Subject) -> Outcome {
     same("the end", &all[2].event.body.data()["status"], &json!("success"))
 }
 
-async fn they_are_read_from_any_number_on(store: Subject) -> Outcome {
+async fn they_are_read_from_any_number_on(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, Settlement::events((0..100).map(|number| told(made.id, number)).collect())).await?;
+    store.record(&lease, Settlement::events((0..100).map(|number| custom_event(made.id, number)).collect())).await?;
     let page = store.events(EventQuery::after("t", 41).limit(10)).await?;
     same("the numbers", &page.events.iter().map(|row| row.number).collect::<Vec<_>>(), &(42..=51).collect())?;
     same("the last of all", &page.last, &101)?;
@@ -66,12 +68,12 @@ async fn they_are_read_from_any_number_on(store: Subject) -> Outcome {
     same("again, from the start", &events(&store, "t", 0).await?.len(), &101)
 }
 
-async fn those_of_one_run(store: Subject) -> Outcome {
+async fn those_of_one_run(store: Subject) -> CaseResult {
     let mut made = Vec::new();
     for number in 0..2 {
         let run = add(&store, "t").await?;
         let lease = claim(&store).await?.lease;
-        let settlement = Settlement::events(vec![told(run.id, number)]);
+        let settlement = Settlement::events(vec![custom_event(run.id, number)]);
         store.record(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
         made.push(run.id);
     }
@@ -79,16 +81,16 @@ async fn those_of_one_run(store: Subject) -> Outcome {
     same("whose", &page.events.iter().map(|row| row.event.run).collect::<Vec<_>>(), &vec![Some(made[1]); 3])
 }
 
-async fn what_a_stale_worker_tells_is_not_heard(store: Subject) -> Outcome {
+async fn events_of_a_stale_worker_are_refused(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let dead = some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     claim(&store).await?;
-    superseded("an event", &store.record(&dead.lease, Settlement::events(vec![told(made.id, 0)])).await)?;
+    superseded("an event", &store.record(&dead.lease, Settlement::events(vec![custom_event(made.id, 0)])).await)?;
     same("the events", &modes(&store, "t").await?, &["start", "start"].map(str::to_owned).to_vec())
 }
 
-async fn they_are_as_they_were_told(store: Subject) -> Outcome {
+async fn events_are_read_unchanged(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let value = json!({ "text": "\u{0}\u{1f600}'; drop table events; --", "deep": [[[null, 1.5, -7, true]]] });
@@ -100,7 +102,7 @@ async fn they_are_as_they_were_told(store: Subject) -> Outcome {
     same("the events", &heard, &vec![wild, none])
 }
 
-async fn whoever_listens_is_woken(store: Subject) -> Outcome {
+async fn listeners_are_notified(store: Subject) -> CaseResult {
     let long = Duration::from_secs(20);
     let (mut runs, mut bell) = (store.bell().runs(), store.bell().thread("t"));
     let made = add(&store, "t").await?;
@@ -108,13 +110,13 @@ async fn whoever_listens_is_woken(store: Subject) -> Outcome {
     let lease = claim(&store).await?.lease;
     for number in 0..3 {
         while timeout(Duration::from_millis(30), bell.rung()).await.is_ok() {}
-        store.record(&lease, Settlement::events(vec![told(made.id, number)])).await?;
+        store.record(&lease, Settlement::events(vec![custom_event(made.id, number)])).await?;
         holds("a listener is woken", timeout(long, bell.rung()).await.is_ok())?;
     }
     Ok(())
 }
 
-async fn old_ones_are_pruned_and_it_is_said(store: Subject) -> Outcome {
+async fn pruned_events_are_reported(store: Subject) -> CaseResult {
     let old = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.record(&lease, Settlement::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
@@ -123,14 +125,14 @@ async fn old_ones_are_pruned_and_it_is_said(store: Subject) -> Outcome {
     let young = add(&store, "t").await?;
     same("what is old", &store.prune_runs(Duration::from_millis(50)).await?, &(2, 1))?;
     same("the old run", &store.run(old.id).await?, &None)?;
-    run(&store, young.id).await?;
+    load_run(&store, young.id).await?;
     claim(&store).await?;
     let page = store.events(EventQuery::after("t", 0)).await?;
     same("what is gone", &page.gone, &2)?;
     same("the numbers go on", &page.events.iter().map(|row| row.number).collect::<Vec<_>>(), &vec![3])
 }
 
-async fn a_log_is_bounded(store: Subject) -> Outcome {
+async fn a_log_is_bounded(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let large = "x".repeat(4 << 20);
@@ -148,7 +150,7 @@ async fn a_log_is_bounded(store: Subject) -> Outcome {
     holds("they are no more than the log may hold", bytes <= hier_core::runs::LOG_BYTES)
 }
 
-async fn of_an_unknown_thread_is_an_error(store: Subject) -> Outcome {
+async fn of_an_unknown_thread_is_an_error(store: Subject) -> CaseResult {
     let found = store.events(EventQuery::after("t", 0)).await;
     holds("it is an error", matches!(found, Err(RunsError::NoThread { .. })))
 }

@@ -1,4 +1,4 @@
-//! What the cases are written with.
+//! Helpers of the cases.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use hier_core::runs::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+use super::{ContractViolation, Subject};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 
-/// A lease that does not run out while a case runs.
+/// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_mins(10);
-/// A lease that runs out soon: nothing is looked at before.
+/// A lease that expires soon.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 
-/// A run of the graph `desk` on a thread, which is made if it is not there.
+/// Creates a run of the graph `desk` on a thread, which is created if necessary.
 pub(super) fn new(thread: &str) -> NewRun {
     NewRun::new(thread, "desk", Request::input(json!({ "log": ["in"] }))).create_thread()
 }
@@ -31,44 +31,43 @@ pub(super) fn strategy(thread: &str, strategy: MultitaskStrategy) -> NewRun {
     run
 }
 
-pub(super) async fn add(store: &Subject, thread: &str) -> Result<Run, Failure> {
+pub(super) async fn add(store: &Subject, thread: &str) -> Result<Run, ContractViolation> {
     Ok(store.create_run(new(thread)).await?)
 }
 
-pub(super) async fn claim_for(store: &Subject, lasts: Duration) -> Result<Option<Claimed>, Failure> {
+pub(super) async fn claim_for(store: &Subject, lasts: Duration) -> Result<Option<Claimed>, ContractViolation> {
     Ok(store.claim_run(RunClaim::new("the suite", lasts, ["desk"])).await?)
 }
 
-pub(super) async fn claim(store: &Subject) -> Result<Claimed, Failure> {
+pub(super) async fn claim(store: &Subject) -> Result<Claimed, ContractViolation> {
     some("a run to claim", claim_for(store, LONG).await?)
 }
 
-pub(super) async fn run(store: &Subject, id: Uuid) -> Result<Run, Failure> {
+pub(super) async fn load_run(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
     some("the run", store.run(id).await?)
 }
 
-pub(super) async fn thread(store: &Subject, id: &str) -> Result<ThreadRow, Failure> {
+pub(super) async fn thread(store: &Subject, id: &str) -> Result<ThreadRow, ContractViolation> {
     some("the thread", store.thread(id).await?)
 }
 
-pub(super) async fn has_status(store: &Subject, id: Uuid, status: RunStatus) -> Outcome {
-    same("the status of the run", &run(store, id).await?.status, &status)
+pub(super) async fn has_status(store: &Subject, id: Uuid, status: RunStatus) -> CaseResult {
+    same("the status of the run", &load_run(store, id).await?.status, &status)
 }
 
-pub(super) async fn is(store: &Subject, id: &str, status: ThreadStatus) -> Outcome {
+pub(super) async fn is(store: &Subject, id: &str, status: ThreadStatus) -> CaseResult {
     same("the status of the thread", &thread(store, id).await?.status, &status)
 }
 
-pub(super) async fn events(store: &Subject, thread: &str, after: u64) -> Result<Vec<EventRow>, Failure> {
+pub(super) async fn events(store: &Subject, thread: &str, after: u64) -> Result<Vec<EventRow>, ContractViolation> {
     Ok(store.events(EventQuery::after(thread, after)).await?.events)
 }
 
-/// The modes of a thread's events, in order.
-pub(super) async fn modes(store: &Subject, thread: &str) -> Result<Vec<String>, Failure> {
+/// Returns the modes of a thread's events, in order.
+pub(super) async fn modes(store: &Subject, thread: &str) -> Result<Vec<String>, ContractViolation> {
     Ok(events(store, thread, 0).await?.into_iter().map(|row| row.event.mode().to_owned()).collect())
 }
 
-/// A checkpoint without channels, of this run.
 pub(super) fn checkpoint(run: Uuid, step: i64) -> Record {
     let mut checkpoint = Checkpoint::new(Uuid::now_v6(&[1, 2, 3, 4, 5, 6]), step, Source::Loop, Arc::from([]));
     let metadata = json!({ "run_id": run.to_string() });
@@ -78,16 +77,16 @@ pub(super) fn checkpoint(run: Uuid, step: i64) -> Record {
     Record::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(checkpoint), pieces: Vec::new() }
 }
 
-/// Fails unless the call was refused since somebody else has claimed the thread.
-pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> Outcome {
+/// Fails unless the error says that another worker has claimed the thread.
+pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> CaseResult {
     match result {
         Err(RunsError::Saver(SaverError::Superseded { .. })) => Ok(()),
-        other => Err(Failure(format!("{what}: {other:?} instead of `Superseded`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded`"))),
     }
 }
 
-/// Claims a run as soon as there is one to claim: one that is delayed, or whose worker is dead.
-pub(super) async fn claim_when_due(store: &Subject) -> Result<Claimed, Failure> {
+/// Claims a run as soon as one is claimable, such as a delayed run or the run of a dead worker.
+pub(super) async fn claim_when_due(store: &Subject) -> Result<Claimed, ContractViolation> {
     loop {
         if let Some(claimed) = claim_for(store, LONG).await? {
             return Ok(claimed);
@@ -96,8 +95,7 @@ pub(super) async fn claim_when_due(store: &Subject) -> Result<Claimed, Failure> 
     }
 }
 
-/// Waits until a run has ended.
-pub(super) async fn ended(store: &Subject, id: Uuid) -> Result<Run, Failure> {
+pub(super) async fn wait_until_ended(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {
     loop {
         match store.run(id).await? {
             Some(run) if run.status.is_live() => tokio::time::sleep(Duration::from_millis(5)).await,

@@ -1,19 +1,19 @@
-//! The tests of the contract of [`RunStore`], for any store.
+//! A test suite for run stores ([`RunStore`]).
 //!
-//! Whoever writes a store runs them against it, beside the suite for savers:
+//! Run it against your store, in addition to the suite for savers:
 //!
 //! ```
 //! use hier_core::runs::MemoryRuns;
 //!
 //! # #[tokio::main]
 //! # async fn main() {
-//! let report = hier_testkit::runs::run(async || Ok(MemoryRuns::new())).await;
+//! let report = hier_testkit::runs::run_suite(async || Ok(MemoryRuns::new())).await;
 //! assert!(report.passed(), "{report}");
 //! # }
 //! ```
 //!
-//! Each case needs a store that is empty and that nobody else uses meanwhile. Most of them are what broke elsewhere: a stale
-//! worker that wrote after another had taken over, a thread that stayed busy for ever, a delayed run that began early.
+//! Each case needs an empty store of its own. Most cases reproduce failures of other systems: a stale worker that wrote
+//! after its successor, a thread that stayed busy forever, a delayed run that started early.
 
 mod added;
 mod claims;
@@ -34,31 +34,30 @@ use hier_core::checkpoint::SaverError;
 use hier_core::runs::{RunStore, RunsError};
 
 use crate::contract;
-use crate::contract::Failure;
+use crate::contract::ContractViolation;
 
-/// The store that a case is run against.
 type Subject = Arc<dyn RunStore>;
 
-/// One rule of the contract.
+/// A test of one rule.
 pub type Case = contract::Case<dyn RunStore>;
 
 impl Case {
-    /// Runs the case against a store that is empty and that nobody else uses. A panic of the store is a failure, and so is
-    /// taking longer than a minute.
+    /// Runs the case against an empty store that nothing else uses. A panic of the store and a run of more than a
+    /// minute are violations.
     ///
     /// Needs a tokio runtime with time enabled.
-    pub async fn run(&self, store: impl RunStore) -> Result<(), Failure> {
+    pub async fn run(&self, store: impl RunStore) -> Result<(), ContractViolation> {
         self.on(Arc::new(store)).await
     }
 }
 
-impl From<RunsError> for Failure {
+impl From<RunsError> for ContractViolation {
     fn from(error: RunsError) -> Self {
         Self::unexpected(error)
     }
 }
 
-/// All cases, group by group.
+/// Returns all cases, group by group.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         queue::CASES,
@@ -76,13 +75,13 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases, each against a new store.
-pub async fn run<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
-    Report::of(cases(), async |case| match new_store().await {
+pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
+    Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,
-        Err(error) => Err(Failure(format!("no store to test: {error}"))),
+        Err(error) => Err(ContractViolation(format!("no store to test: {error}"))),
     })
     .await
 }
 
-/// How a store did.
+/// The results of a store.
 pub type Report = contract::Report<Case>;

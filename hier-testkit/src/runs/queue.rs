@@ -1,4 +1,4 @@
-//! Runs that wait, and what a second run does to a first.
+//! Waiting runs, and the effects of a second run on the first.
 
 use hier_core::runs::{
     Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, StreamMode,
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::kit::{
-    Outcome, add, cases, checkpoint, claim, events, has_status, holds, is, new, run, same, strategy, thread,
+    CaseResult, add, cases, checkpoint, claim, events, has_status, holds, is, load_run, new, same, strategy, thread,
 };
-use super::{Failure, Subject};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "queue":
     a_run_is_kept_as_it_was_given,
     an_unknown_thread_is_made_only_if_asked_for,
     the_same_id_twice_adds_one_run,
     reject_leaves_everything_as_it_was,
-    interrupt_ends_what_waits_and_asks_what_runs,
-    rollback_removes_what_waits,
+    interrupt_ends_waiting_runs_and_interrupts_the_active_one,
+    rollback_removes_waiting_runs,
     a_run_that_was_rolled_back_leaves_nothing,
     a_cancelled_run_that_waits_ends_at_once,
-    what_has_ended_is_not_cancelled,
-    only_what_has_ended_is_deleted,
+    ended_runs_are_not_cancelled,
+    only_ended_runs_are_deleted,
     runs_are_listed_newest_first,
     a_thread_stays_busy_until_its_last_run_has_ended,
     a_run_that_failed_leaves_the_thread_free,
 );
 
-async fn a_run_is_kept_as_it_was_given(store: Subject) -> Outcome {
+async fn a_run_is_kept_as_it_was_given(store: Subject) -> CaseResult {
     let mut asked = NewRun::new("t", "desk", Request::command(json!({ "resume": "yes" }))).create_thread();
     asked.assistant = Some("a".to_owned());
     asked.metadata.insert("by".to_owned(), "ann".into());
@@ -37,20 +37,20 @@ async fn a_run_is_kept_as_it_was_given(store: Subject) -> Outcome {
     let made = store.create_run(asked.clone()).await?;
     same("the status", &made.status, &RunStatus::Pending)?;
     same("the request", &made.request, &asked.request)?;
-    same("the run as it is read", &run(&store, made.id).await?, &made)?;
+    same("the run as it is read", &load_run(&store, made.id).await?, &made)?;
     let thread = thread(&store, "t").await?;
     same("the thread's graph", &thread.metadata.get("graph_id"), &Some(&Value::from("desk")))?;
     same("the thread's assistant", &thread.metadata.get("assistant_id"), &Some(&Value::from("a")))?;
     is(&store, "t", ThreadStatus::Busy).await
 }
 
-async fn an_unknown_thread_is_made_only_if_asked_for(store: Subject) -> Outcome {
+async fn an_unknown_thread_is_made_only_if_asked_for(store: Subject) -> CaseResult {
     let refused = store.create_run(NewRun::new("t", "desk", Request::default())).await;
     holds("the run is refused", matches!(refused, Err(RunsError::NoThread { .. })))?;
     same("the thread", &store.thread("t").await?, &None)
 }
 
-async fn the_same_id_twice_adds_one_run(store: Subject) -> Outcome {
+async fn the_same_id_twice_adds_one_run(store: Subject) -> CaseResult {
     let mut asked = new("t");
     asked.id = Some(Uuid::new_v4());
     store.create_run(asked.clone()).await?;
@@ -62,7 +62,7 @@ async fn the_same_id_twice_adds_one_run(store: Subject) -> Outcome {
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)
 }
 
-async fn reject_leaves_everything_as_it_was(store: Subject) -> Outcome {
+async fn reject_leaves_everything_as_it_was(store: Subject) -> CaseResult {
     let first = add(&store, "t").await?;
     let before = thread(&store, "t").await?;
     let refused = store.create_run(strategy("t", MultitaskStrategy::Reject)).await;
@@ -71,27 +71,27 @@ async fn reject_leaves_everything_as_it_was(store: Subject) -> Outcome {
     same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![first])
 }
 
-async fn interrupt_ends_what_waits_and_asks_what_runs(store: Subject) -> Outcome {
+async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subject) -> CaseResult {
     let (runs, waits) = (add(&store, "t").await?, add(&store, "t").await?);
     let claimed = claim(&store).await?;
     let third = store.create_run(strategy("t", MultitaskStrategy::Interrupt)).await?;
     has_status(&store, waits.id, RunStatus::Interrupted).await?;
-    let running = run(&store, runs.id).await?;
+    let running = load_run(&store, runs.id).await?;
     same("what is asked of the first", &running.cancel, &Some(Cancel::Interrupt))?;
     has_status(&store, third.id, RunStatus::Pending).await?;
     store.record(&claimed.lease, Settlement::default().end(RunEnd::new(runs.id, RunStatus::Interrupted))).await?;
     same("the next", &claim(&store).await?.run.id, &third.id)
 }
 
-async fn rollback_removes_what_waits(store: Subject) -> Outcome {
+async fn rollback_removes_waiting_runs(store: Subject) -> CaseResult {
     let (runs, waits) = (add(&store, "t").await?, add(&store, "t").await?);
     claim(&store).await?;
     store.create_run(strategy("t", MultitaskStrategy::Rollback)).await?;
     same("the run that waited", &store.run(waits.id).await?, &None)?;
-    same("what is asked of the first", &run(&store, runs.id).await?.cancel, &Some(Cancel::Rollback))
+    same("what is asked of the first", &load_run(&store, runs.id).await?.cancel, &Some(Cancel::Rollback))
 }
 
-async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> Outcome {
+async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> CaseResult {
     let (first, second) = (add(&store, "t").await?, add(&store, "t").await?);
     let lease = claim(&store).await?.lease;
     let kept = Settlement::records(vec![checkpoint(first.id, 0)]);
@@ -109,7 +109,7 @@ async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> Outcome {
     claim(&store).await.map(|_| ())
 }
 
-async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> Outcome {
+async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let cancelled = store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
     same("what was cancelled", &cancelled.iter().map(|run| run.id).collect::<Vec<_>>(), &vec![run.id])?;
@@ -120,7 +120,7 @@ async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> Outcome {
     same("whose", &told[0].event.run, &Some(run.id))
 }
 
-async fn what_has_ended_is_not_cancelled(store: Subject) -> Outcome {
+async fn ended_runs_are_not_cancelled(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.record(&lease, Settlement::default().end(RunEnd::new(run.id, RunStatus::Success))).await?;
@@ -128,12 +128,12 @@ async fn what_has_ended_is_not_cancelled(store: Subject) -> Outcome {
     has_status(&store, run.id, RunStatus::Success).await
 }
 
-async fn only_what_has_ended_is_deleted(store: Subject) -> Outcome {
+async fn only_ended_runs_are_deleted(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     for _ in 0..2 {
         let refused = store.remove_run(made.id).await;
         holds("it is refused", matches!(refused, Err(RunsError::Live { .. })))?;
-        if run(&store, made.id).await?.status == RunStatus::Pending {
+        if load_run(&store, made.id).await?.status == RunStatus::Pending {
             let lease = claim(&store).await?.lease;
             holds("it is refused while it runs", store.remove_run(made.id).await.is_err())?;
             store.record(&lease, Settlement::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
@@ -145,7 +145,7 @@ async fn only_what_has_ended_is_deleted(store: Subject) -> Outcome {
     is(&store, "t", ThreadStatus::Idle).await
 }
 
-async fn runs_are_listed_newest_first(store: Subject) -> Outcome {
+async fn runs_are_listed_newest_first(store: Subject) -> CaseResult {
     let mut made = Vec::new();
     for number in 0..5 {
         made.push(add(&store, if number == 2 { "u" } else { "t" }).await?.id);
@@ -159,7 +159,7 @@ async fn runs_are_listed_newest_first(store: Subject) -> Outcome {
     same("those that wait", &ids(store.runs(RunQuery::thread("t").live()).await?), &vec![made[4], made[3], made[1]])
 }
 
-async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> Outcome {
+async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> CaseResult {
     let (first, second) = (add(&store, "t").await?, add(&store, "t").await?);
     for (run, status) in [(first, ThreadStatus::Busy), (second, ThreadStatus::Interrupted)] {
         let lease = claim(&store).await?.lease;
@@ -171,8 +171,8 @@ async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> Out
     Ok(())
 }
 
-/// Aegra 473: a run had failed for good, and its thread was busy for ever.
-async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> Outcome {
+/// Aegra 473: a run had failed permanently, and its thread stayed busy forever.
+async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let failure = hier_core::runs::Failure::new("NodeError", "boom");
@@ -180,11 +180,11 @@ async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> Outcome {
     index.error = Some(failure.clone());
     let end = RunEnd::failed(made.id, failure.clone());
     store.record(&lease, Settlement::default().index(index).end(end)).await?;
-    let ended = run(&store, made.id).await?;
+    let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Error, Some(failure.clone())))?;
     let thread = thread(&store, "t").await?;
     same("the thread", &(thread.status, thread.error), &(ThreadStatus::Error, Some(failure)))?;
     let next = add(&store, "t").await?;
     same("the next", &claim(&store).await?.run.id, &next.id)?;
-    Ok::<(), Failure>(())
+    Ok::<(), ContractViolation>(())
 }

@@ -1,4 +1,4 @@
-//! Runs that are rolled back: what they did never happened.
+//! Rolled-back runs leave no trace.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,26 +13,30 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, Working, desk, doing, first_began, has_entered, second_began, second_went_on};
-use super::kit::{Outcome, add, cases, checkpoint, claim, ended, has_status, holds, new, run, same, some, thread};
-use super::{Failure, Subject};
+use super::desk::{
+    BackgroundWorker, LEASE, NodeCounts, desk, doing, first_began, has_entered, second_began, second_went_on,
+};
+use super::kit::{
+    CaseResult, add, cases, checkpoint, claim, has_status, holds, load_run, new, same, some, thread, wait_until_ended,
+};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "rollback":
-    what_a_run_overwrites_and_takes_is_put_back,
-    what_an_ended_run_took_stays_taken,
-    an_answer_was_never_given,
-    a_run_that_was_handed_back_leaves_nothing,
-    a_run_that_was_handed_back_is_cancelled_with_what_it_left,
+    overwritten_and_taken_data_is_restored,
+    messages_of_an_ended_run_stay_taken,
+    a_rolled_back_answer_leaves_its_question_open,
+    a_requeued_run_leaves_nothing,
+    a_requeued_run_is_cancelled_with_its_data,
     a_cancelled_run_whose_graph_is_gone_is_ended,
     a_failed_thread_stays_failed,
-    a_message_is_back_in_the_mailbox,
-    a_signal_wakes_the_thread_again,
-    a_time_wakes_the_thread_again,
+    a_message_is_back_in_the_inbox,
+    a_signal_resumes_the_thread_again,
+    a_timer_resumes_the_thread_again,
 );
 
 /// Everything of a thread that a run may change.
 #[derive(Debug, PartialEq)]
-struct Stored {
+struct ThreadContents {
     status: ThreadStatus,
     values: Option<Value>,
     interrupts: Map<String, Value>,
@@ -42,7 +46,7 @@ struct Stored {
     is_due: bool,
 }
 
-async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
+async fn stored(store: &Subject, name: &str) -> Result<ThreadContents, ContractViolation> {
     let row = thread(store, name).await?;
     let mut checkpoints = Vec::new();
     for listed in store.list(ListQuery { namespace: None, ..ListQuery::thread(name) }).await? {
@@ -50,7 +54,7 @@ async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
     }
     let query = DueQuery::new(SystemTime::now() + Duration::from_hours(24), vec!["desk".to_owned()], 100);
     let is_due = store.due(query).await?.iter().any(|due| &*due.thread == name);
-    Ok(Stored {
+    Ok(ThreadContents {
         status: row.settled,
         values: row.values,
         interrupts: row.interrupts,
@@ -62,7 +66,7 @@ async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
 }
 
 /// Rolls a run back, and waits until it is gone.
-async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> Outcome {
+async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> CaseResult {
     store.cancel_runs(name, &[id], Cancel::Rollback).await?;
     while store.run(id).await?.is_some() {
         sleep(Duration::from_millis(5)).await;
@@ -84,8 +88,8 @@ fn id_of(record: &Record) -> Uuid {
     }
 }
 
-/// A thread whose first run has asked something, and to which two letters were sent.
-async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
+/// Creates a thread whose first run has asked a question, and that has two messages.
+async fn with_a_question(store: &Subject) -> Result<Uuid, ContractViolation> {
     let first = add(store, "t").await?;
     let lease = claim(store).await?.lease;
     let asks = checkpoint(first.id, 0);
@@ -98,7 +102,7 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
     Ok(at)
 }
 
-/// A second run that overwrites a write, adds one, and takes the first message.
+/// Creates the commit of a second run that overwrites a write, adds one, and takes the first message.
 fn goes_on(run: Uuid, at: Uuid) -> Settlement {
     let also = Also::taking(vec![Uuid::from_u128(1)]);
     let mut goes_on = Settlement::records(vec![
@@ -110,7 +114,7 @@ fn goes_on(run: Uuid, at: Uuid) -> Settlement {
     goes_on
 }
 
-async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome {
+async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let before = stored(&store, "t").await?;
     let second = add(&store, "t").await?;
@@ -129,14 +133,14 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
     }
     let again = store.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
     same("whether a letter that is back is new", &again, &false)?;
-    // It can be taken again, and the lease is still held.
+    // The message can be taken again, and the lease is still held.
     store.record(&lease, goes_on(second.id, at)).await?;
     store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
     same("what is stored at the end", &stored(&store, "t").await?, &before)?;
     same("the run", &store.run(second.id).await?, &None)
 }
 
-async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
+async fn messages_of_an_ended_run_stay_taken(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
@@ -154,12 +158,12 @@ async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
     same("what is stored", &stored(&store, "t").await?, &after)
 }
 
-async fn an_answer_was_never_given(store: Subject) -> Outcome {
+async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseResult {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let id = &*format!("{durability:?}");
-        let counts = Arc::<Counts>::default();
-        let working = Working::start(&store, &counts, LEASE)?;
-        ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
+        let counts = Arc::<NodeCounts>::default();
+        let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+        wait_until_ended(&store, store.create_run(doing(id, "ask")).await?.id).await?;
         let before = stored(&store, id).await?;
         counts.hangs_after.store(true, Ordering::SeqCst);
         let mut answer = new(id);
@@ -172,7 +176,7 @@ async fn an_answer_was_never_given(store: Subject) -> Outcome {
         same("what is stored", &stored(&store, id).await?, &before)?;
         counts.hangs_after.store(false, Ordering::SeqCst);
         answer.request.command = Some(json!({ "resume": "no" }));
-        let answered = ended(&store, store.create_run(answer).await?.id).await?;
+        let answered = wait_until_ended(&store, store.create_run(answer).await?.id).await?;
         same("the other answer", &answered.status, &RunStatus::Success)?;
         let values = some("the values", thread(&store, id).await?.values)?;
         same("it", &(&values["answer"], &values["log"]), &(&json!("no"), &json!(["in", "first", "answered"])))?;
@@ -181,14 +185,14 @@ async fn an_answer_was_never_given(store: Subject) -> Outcome {
     Ok(())
 }
 
-/// A run that was begun, and that its worker has handed back.
-async fn handed_back(store: &Subject, counts: &Arc<Counts>) -> Result<Uuid, Failure> {
+/// Creates a run that has started and that its worker has requeued.
+async fn handed_back(store: &Subject, counts: &Arc<NodeCounts>) -> Result<Uuid, ContractViolation> {
     handed_back_on(store, counts, "t").await
 }
 
-async fn handed_back_on(store: &Subject, counts: &Arc<Counts>, thread: &str) -> Result<Uuid, Failure> {
+async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(store, counts, LEASE)?;
+    let working = BackgroundWorker::start(store, counts, LEASE)?;
     let made = store.create_run(doing(thread, "")).await?;
     second_began(counts, 2).await?;
     has_entered(store, made.id).await?;
@@ -198,30 +202,30 @@ async fn handed_back_on(store: &Subject, counts: &Arc<Counts>, thread: &str) -> 
     Ok(made.id)
 }
 
-async fn a_run_that_was_handed_back_leaves_nothing(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let before = stored(&store, "t").await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Rollback).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     rolled_back(&store, "t", made).await?;
     same("what is stored", &stored(&store, "t").await?, &before)?;
     same("how often the second node ran", &counts.second.load(Ordering::SeqCst), &2)?;
     working.stop().await
 }
 
-async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let made = handed_back(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
-    let working = Working::start(&store, &counts, LEASE)?;
-    same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
     let log = row.values.map(|values| values["log"].clone());
@@ -229,25 +233,25 @@ async fn a_run_that_was_handed_back_is_cancelled_with_what_it_left(store: Subjec
     working.stop().await
 }
 
-/// A graph may be gone from all workers when its runs are cancelled. Their threads are not busy for ever.
-async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+/// No worker may have the graph any more when its runs are cancelled. The threads must not stay busy forever.
+async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
-        let working = Working::start(&store, &counts, LEASE)?;
-        ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
+        let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+        wait_until_ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
         working.stop().await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
         let made = handed_back_on(&store, &counts, thread_id).await?;
         store.cancel_runs(thread_id, &[made], action).await?;
-        let working = Working::start_as("another", &store, &counts, LEASE)?;
+        let working = BackgroundWorker::start_as("another", &store, &counts, LEASE)?;
         if action == Cancel::Rollback {
             while store.run(made).await?.is_some() {
                 sleep(Duration::from_millis(20)).await;
             }
             same("what is stored", &stored(&store, thread_id).await?, &before)?;
         } else {
-            same("the run", &ended(&store, made).await?.status, &RunStatus::Interrupted)?;
+            same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
         }
         holds("the thread is free", thread(&store, thread_id).await?.status != ThreadStatus::Busy)?;
         working.stop().await?;
@@ -255,10 +259,10 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> Outcome
     Ok(())
 }
 
-async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
+async fn a_failed_thread_stays_failed(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    wait_until_ended(&store, store.create_run(doing("t", "fail")).await?.id).await?;
     let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
     counts.hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
@@ -269,16 +273,16 @@ async fn a_failed_thread_stays_failed(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, Failure> {
+async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, ContractViolation> {
     let graph = desk(&Arc::default())?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(Failure::unexpected)
+    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(ContractViolation::unexpected)
 }
 
-async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let id = Uuid::new_v4();
     send(&store, id, None).await?;
     let before = stored(&store, "t").await?;
@@ -292,19 +296,19 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
     same("what is stored", &stored(&store, "t").await?, &before)?;
     same("whether it is new, sent again", &send(&store, id, None).await?, &false)?;
     counts.first_hangs.store(false, Ordering::SeqCst);
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
     same("what waits", &store.mail("t").await?.len(), &0)?;
     working.stop().await
 }
 
-/// Runs a thread until it waits, rolls back the run that is woken, and looks what the next one does.
-async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(store, &counts, LEASE)?;
+/// Runs a thread until it waits, rolls back the run that is resumed, and checks the next run.
+async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(store, &counts, LEASE)?;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    ended(store, store.create_run(doing("t", what)).await?.id).await?;
+    wait_until_ended(store, store.create_run(doing("t", what)).await?.id).await?;
     if what == "wait" {
         send(store, Uuid::new_v4(), Some("go")).await?;
     }
@@ -314,19 +318,19 @@ async fn woken_again(store: &Subject, what: &str, log: Value) -> Outcome {
     rolled_back(store, "t", woken.id).await?;
     second_went_on(&counts, 2).await?;
     let last = some("the next run", store.runs(RunQuery::thread("t")).await?.into_iter().next())?;
-    same("how it ended", &ended(store, last.id).await?.status, &RunStatus::Success)?;
+    same("how it ended", &wait_until_ended(store, last.id).await?.status, &RunStatus::Success)?;
     let values = some("the values", thread(store, "t").await?.values)?;
     same("the log", &values["log"], &log)?;
     let after = stored(store, "t").await?;
     same("what waits", &(after.mail.len(), after.is_due), &(0, false))?;
-    holds("the first run is there", run(store, last.id).await.is_ok())?;
+    holds("the first run is there", load_run(store, last.id).await.is_ok())?;
     working.stop().await
 }
 
-async fn a_signal_wakes_the_thread_again(store: Subject) -> Outcome {
+async fn a_signal_resumes_the_thread_again(store: Subject) -> CaseResult {
     woken_again(&store, "wait", json!(["in", "first", "told"])).await
 }
 
-async fn a_time_wakes_the_thread_again(store: Subject) -> Outcome {
+async fn a_timer_resumes_the_thread_again(store: Subject) -> CaseResult {
     woken_again(&store, "sleep", json!(["in", "first", "second"])).await
 }

@@ -1,4 +1,4 @@
-//! The index of threads.
+//! The thread index.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::kit::{Outcome, add, cases, checkpoint, claim, holds, new, same, some, thread};
-use super::{Failure, Subject};
+use super::kit::{CaseResult, add, cases, checkpoint, claim, holds, new, same, some, thread};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "threads":
     one_is_made_once,
     a_patch_is_merged,
     names_that_are_too_long_are_refused,
-    they_are_found_by_what_they_hold,
+    threads_are_found_by_their_values,
     numbers_are_found_in_whatever_form_they_are_written,
     they_come_in_order_and_in_pages,
     a_copy_has_the_history_and_no_runs,
     a_run_is_added_only_to_the_thread_that_it_is_for,
     a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone,
-    one_whose_time_has_passed_is_swept,
-    that_of_a_temporary_run_is_not_found,
-    long_rows_are_read_as_short_ones_are,
+    an_expired_thread_is_swept_with_its_entry,
+    the_thread_of_a_temporary_run_is_not_found,
+    long_rows_are_read_like_short_ones,
 );
 
 fn object(value: Value) -> Map<String, Value> {
@@ -36,14 +36,14 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-async fn make(store: &Subject, id: &str, metadata: Value) -> Outcome {
+async fn make(store: &Subject, id: &str, metadata: Value) -> CaseResult {
     let mut new = NewThread::new(id);
     new.metadata = object(metadata);
     store.create_thread(new).await?;
     Ok(())
 }
 
-async fn one_is_made_once(store: Subject) -> Outcome {
+async fn one_is_made_once(store: Subject) -> CaseResult {
     make(&store, "t", json!({ "a": 1 })).await?;
     let again = store.create_thread(NewThread::new("t")).await;
     holds("a second is refused", matches!(again, Err(RunsError::Exists { .. })))?;
@@ -56,7 +56,7 @@ async fn one_is_made_once(store: Subject) -> Outcome {
     same("and again", &store.remove_thread("t").await?, &false)
 }
 
-async fn names_that_are_too_long_are_refused(store: Subject) -> Outcome {
+async fn names_that_are_too_long_are_refused(store: Subject) -> CaseResult {
     let (longest, longer) = ("x".repeat(LONGEST_NAME), "x".repeat(LONGEST_NAME + 1));
     make(&store, &longest, json!({})).await?;
     add(&store, &longest).await?;
@@ -67,7 +67,7 @@ async fn names_that_are_too_long_are_refused(store: Subject) -> Outcome {
     same("what there is", &find(&store, |_| {}).await?, &longest)
 }
 
-async fn a_patch_is_merged(store: Subject) -> Outcome {
+async fn a_patch_is_merged(store: Subject) -> CaseResult {
     make(&store, "t", json!({ "a": 1, "b": { "x": 1 } })).await?;
     store.update_thread("t", ThreadPatch::metadata(object(json!({ "b": 2, "c": 3 })))).await?;
     same("the metadata", &thread(&store, "t").await?.metadata, &object(json!({ "a": 1, "b": 2, "c": 3 })))?;
@@ -75,8 +75,8 @@ async fn a_patch_is_merged(store: Subject) -> Outcome {
     holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
 }
 
-/// The ids of the threads that a query asks for, in order.
-async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<String, Failure> {
+/// Returns the ids of the threads that match a query, in order.
+async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<String, ContractViolation> {
     let mut query = ThreadQuery::default();
     change(&mut query);
     let found = store.search_threads(query.clone()).await?;
@@ -86,7 +86,7 @@ async fn find(store: &Subject, change: impl FnOnce(&mut ThreadQuery)) -> Result<
     Ok(ids.join(","))
 }
 
-async fn they_are_found_by_what_they_hold(store: Subject) -> Outcome {
+async fn threads_are_found_by_their_values(store: Subject) -> CaseResult {
     make(&store, "a", json!({ "owner": "ann", "tags": ["x", "y"], "deep": { "k": 1, "l": 2 } })).await?;
     make(&store, "b", json!({ "owner": "bob", "tags": ["y"] })).await?;
     let run = add(&store, "b").await?;
@@ -114,7 +114,7 @@ async fn they_are_found_by_what_they_hold(store: Subject) -> Outcome {
     holds("values are left out", found.iter().all(|thread| thread.values.is_none()))
 }
 
-async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> Outcome {
+async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> CaseResult {
     make(&store, "t", json!({ "whole": 4, "real": 5.0, "deep": { "list": [6.0] }, "large": u64::MAX })).await?;
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
@@ -142,14 +142,20 @@ async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> 
     same("whole numbers are exact", &find(&store, smaller).await?, &String::new())
 }
 
-/// The ids of a page, as one text.
-async fn ids(store: &Subject, sort_by: SortBy, order: Order, limit: usize, offset: usize) -> Result<String, Failure> {
+/// Returns the ids of a page as one text.
+async fn ids(
+    store: &Subject,
+    sort_by: SortBy,
+    order: Order,
+    limit: usize,
+    offset: usize,
+) -> Result<String, ContractViolation> {
     let mut query = ThreadQuery::default();
     (query.sort_by, query.order, query.limit, query.offset) = (sort_by, order, limit, offset);
     Ok(store.search_threads(query).await?.into_iter().map(|thread| thread.id).collect())
 }
 
-async fn they_come_in_order_and_in_pages(store: Subject) -> Outcome {
+async fn they_come_in_order_and_in_pages(store: Subject) -> CaseResult {
     for id in ["c", "a", "b"] {
         make(&store, id, json!({})).await?;
         sleep(Duration::from_millis(3)).await;
@@ -161,7 +167,7 @@ async fn they_come_in_order_and_in_pages(store: Subject) -> Outcome {
     same("a page", &ids(&store, SortBy::Id, Order::Descending, 1, 1).await?, &"b".to_owned())
 }
 
-async fn a_copy_has_the_history_and_no_runs(store: Subject) -> Outcome {
+async fn a_copy_has_the_history_and_no_runs(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "n": 1 }));
@@ -183,7 +189,7 @@ async fn a_copy_has_the_history_and_no_runs(store: Subject) -> Outcome {
     holds("an unknown one is refused", matches!(unknown, Err(RunsError::NoThread { .. })))
 }
 
-async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Outcome {
+async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> CaseResult {
     let of = |owner: &str| object(json!({ "owner": owner }));
     make(&store, "t", json!({ "owner": "bob" })).await?;
     let before = thread(&store, "t").await?;
@@ -210,13 +216,13 @@ async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Out
     same("its runs", &store.runs(hier_core::runs::RunQuery::thread("t")).await?, &Vec::new())?;
     same("its status", &thread(&store, "t").await?.status, &ThreadStatus::Idle)?;
     store.remove_thread("t").await?;
-    // One that is created with the run is the thread that the run is for.
+    // A thread that is created with the run belongs to the run.
     let added = store.create_run(on(None, "bob")).await?;
     same("the owner", &thread(&store, "t").await?.metadata.get("owner"), &Some(&json!("bob")))?;
     same("the run of a new thread", &added.thread, &"t".to_owned())
 }
 
-async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store: Subject) -> Outcome {
+async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store: Subject) -> CaseResult {
     make(&store, "t", json!({ "owner": "bob" })).await?;
     let before = thread(&store, "t").await?;
     let letter = |number: u128| Letter::message(Uuid::from_u128(number), vec![0xc0]);
@@ -259,7 +265,7 @@ async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store
     Ok(())
 }
 
-async fn one_whose_time_has_passed_is_swept(store: Subject) -> Outcome {
+async fn an_expired_thread_is_swept_with_its_entry(store: Subject) -> CaseResult {
     for id in ["short", "long", "busy"] {
         let mut made = NewThread::new(id);
         made.time_to_live = (id != "long").then_some(Duration::from_millis(20));
@@ -273,7 +279,7 @@ async fn one_whose_time_has_passed_is_swept(store: Subject) -> Outcome {
     thread(&store, "busy").await.map(|_| ())
 }
 
-async fn that_of_a_temporary_run_is_not_found(store: Subject) -> Outcome {
+async fn the_thread_of_a_temporary_run_is_not_found(store: Subject) -> CaseResult {
     let mut asked = new("t");
     asked.temporary = true;
     let run = store.create_run(asked).await?;
@@ -281,13 +287,13 @@ async fn that_of_a_temporary_run_is_not_found(store: Subject) -> Outcome {
     let lease = claim(&store).await?.lease;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": 1 }));
     store.record(&lease, Settlement::default().end(end)).await?;
-    // Whoever waits for it still reads how it ended.
+    // A client that waits for the run still reads its output.
     same("its output", &store.run(run.id).await?.and_then(|run| run.output), &Some(json!({ "values": 1 })))?;
     holds("it does not live long", thread(&store, "t").await?.time_to_live.is_some())
 }
 
-/// A store may read short rows another way.
-async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
+/// A store may read short rows differently.
+async fn long_rows_are_read_like_short_ones(store: Subject) -> CaseResult {
     for length in [10, 60_000, 70_000, 1_000_000] {
         let (id, text) = (format!("t{length}"), json!({ "text": "é".repeat(length) }));
         let mut asked = new(&id);
@@ -302,7 +308,7 @@ async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
         store.record(&claimed.lease, settlement.end(end)).await?;
         same("the output", &some("the run", store.run(run.id).await?)?.output, &Some(text.clone()))?;
         same("the values", &thread(&store, &id).await?.values, &Some(text.clone()))?;
-        // What changes beside them leaves them as they are.
+        // Other changes keep the values.
         store.update_thread(&id, ThreadPatch::metadata(object(json!({ "a": 1 })))).await?;
         add(&store, &id).await?;
         end_next(&store).await?;
@@ -314,8 +320,8 @@ async fn long_rows_are_read_as_short_ones_are(store: Subject) -> Outcome {
     Ok(())
 }
 
-/// Ends the next run that can be claimed, with nothing to say of its thread.
-async fn end_next(store: &Subject) -> Outcome {
+/// Ends the next claimable run without changing its thread.
+async fn end_next(store: &Subject) -> CaseResult {
     let claimed = claim(store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.record(&claimed.lease, Settlement::default().end(end)).await?;

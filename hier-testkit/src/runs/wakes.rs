@@ -1,4 +1,4 @@
-//! Threads that wait for a time or a signal, and the workers that go on with them.
+//! Threads that wait for a time or a signal, and workers that resume them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,61 +10,61 @@ use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{Counts, LEASE, LONGER, Working, desk, doing, log, second_went_on};
-use super::kit::{Outcome, SHORT, add, cases, ended, holds, is, same, some, thread};
-use super::{Failure, Subject};
+use super::desk::{BackgroundWorker, LEASE, LONGER, NodeCounts, desk, doing, log, second_went_on};
+use super::kit::{CaseResult, SHORT, add, cases, holds, is, same, some, thread, wait_until_ended};
+use super::{ContractViolation, Subject};
 
 cases!(super::Case, "wakes":
-    a_thread_that_sleeps_goes_on_when_its_time_has_come,
-    of_several_workers_one_goes_on,
-    it_goes_on_also_if_nobody_was_there_at_the_time,
-    a_signal_wakes_who_waits_for_it,
-    a_signal_that_does_not_come_in_time_has_its_default,
-    the_default_of_a_signal_is_taken_once_if_its_worker_dies,
-    a_signal_for_nobody_adds_no_run,
-    a_thread_that_is_busy_is_left_alone,
+    a_sleeping_thread_continues_when_due,
+    one_of_several_workers_continues,
+    a_thread_continues_later_if_no_worker_ran_when_due,
+    a_signal_resumes_the_thread_that_waits_for_it,
+    a_late_signal_is_replaced_by_its_default,
+    a_signals_default_is_applied_once_if_its_worker_dies,
+    an_unexpected_signal_adds_no_run,
+    a_busy_thread_is_not_resumed,
 );
 
-/// Runs a thread until it sleeps or waits, with its run.
-async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, Failure> {
+/// Runs a thread until it sleeps or waits. Returns its run.
+async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, ContractViolation> {
     let run = store.create_run(doing(name, what)).await?;
-    let run = ended(store, run.id).await?;
+    let run = wait_until_ended(store, run.id).await?;
     same("how it ended", &run.status, &RunStatus::Success)?;
     Ok(run)
 }
 
-/// Waits for the run that goes on after this one, and its end.
-async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, Failure> {
+/// Waits for the end of the run after this one.
+async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, ContractViolation> {
     loop {
         let runs = store.runs(RunQuery::thread(name)).await?;
         if let Some(run) = runs.into_iter().find(|run| run.id != first.id) {
-            return ended(store, run.id).await;
+            return wait_until_ended(store, run.id).await;
         }
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-async fn went_on(store: &Subject, name: &str, first: &Run) -> Outcome {
+async fn went_on(store: &Subject, name: &str, first: &Run) -> CaseResult {
     let run = next(store, name, first).await?;
     same("what it did", &log(&run), &json!(["in", "first", "second"]))?;
     holds("it says that it was woken", run.metadata.get("woken") == Some(&json!(true)))?;
     is(store, name, ThreadStatus::Idle).await
 }
 
-async fn a_thread_that_sleeps_goes_on_when_its_time_has_come(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn a_sleeping_thread_continues_when_due(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
     working.stop().await
 }
 
-async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
+async fn one_of_several_workers_continues(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
     let mut workers = Vec::new();
     for _ in 0..4 {
-        workers.push(Working::start(&store, &counts, LEASE)?);
+        workers.push(BackgroundWorker::start(&store, &counts, LEASE)?);
     }
     let first = asleep(&store, "t", "sleep").await?;
     went_on(&store, "t", &first).await?;
@@ -77,25 +77,26 @@ async fn of_several_workers_one_goes_on(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn it_goes_on_also_if_nobody_was_there_at_the_time(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn a_thread_continues_later_if_no_worker_ran_when_due(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     went_on(&store, "t", &first).await?;
     working.stop().await
 }
 
-async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait").await?;
     let (graph, id) = (desk(&counts)?.erase(|_| Ok(())), Uuid::new_v4());
     for expected in [true, false] {
         let saver = store.clone().as_checkpointer();
-        let sent = graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+        let sent =
+            graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
         same("whether it is new", &sent, &expected)?;
     }
     let run = next(&store, "t", &first).await?;
@@ -108,7 +109,7 @@ async fn a_signal_wakes_who_waits_for_it(store: Subject) -> Outcome {
 }
 
 /// Checks the result of a run that continued with this answer, and that it was the only one.
-async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
+async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> CaseResult {
     same("how it ended", &run.status, &RunStatus::Success)?;
     same("what it did", &log(run), &json!(["in", "first", "told"]))?;
     let values = some("the values", thread(store, "t").await?.values)?;
@@ -118,72 +119,75 @@ async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> Outcome {
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)
 }
 
-async fn a_signal_that_does_not_come_in_time_has_its_default(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await?;
-    // One that comes in time is taken.
+    // A signal in time is received.
     store.remove_thread("t").await?;
-    let idle = Arc::new(Counts::default());
-    let working = Working::start(&store, &idle, LEASE)?;
+    let idle = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &idle, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     let graph = desk(&idle)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(Failure::unexpected)?;
+    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "now").await?;
     working.stop().await
 }
 
-/// Nobody is there at the time, and the worker that takes the default is killed before it has stored what follows.
-async fn the_default_of_a_signal_is_taken_once_if_its_worker_dies(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+/// No worker runs at the time, and the worker that takes the default is killed before it commits.
+async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, SHORT)?;
+    let working = BackgroundWorker::start(&store, &counts, SHORT)?;
     second_went_on(&counts, 1).await?;
     working.kill().await;
     // Too late: the time has passed.
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late")).await.map_err(Failure::unexpected)?;
+    graph
+        .send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late"))
+        .await
+        .map_err(ContractViolation::unexpected)?;
     counts.hangs_after.store(false, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await
 }
 
-async fn a_signal_for_nobody_adds_no_run(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn an_unexpected_signal_adds_no_run(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     asleep(&store, "t", "wait").await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(Failure::unexpected)?;
+    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(ContractViolation::unexpected)?;
     sleep(Duration::from_millis(300)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)?;
     working.stop().await
 }
 
-async fn a_thread_that_is_busy_is_left_alone(store: Subject) -> Outcome {
-    let counts = Arc::new(Counts::default());
-    let working = Working::start(&store, &counts, LEASE)?;
+async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
+    let counts = Arc::new(NodeCounts::default());
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep longer").await?;
     working.stop().await?;
-    // A run that somebody has added, and that goes on when the time has come.
+    // A manually added run that continues when the time has come.
     let mut own = doing("t", "");
     own.request.input = json!(null);
     let own = store.create_run(own).await?;
     sleep(LONGER).await;
-    let working = Working::start(&store, &counts, LEASE)?;
-    let own = ended(&store, own.id).await?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    let own = wait_until_ended(&store, own.id).await?;
     same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
     sleep(Duration::from_millis(100)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;

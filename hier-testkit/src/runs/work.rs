@@ -1,4 +1,4 @@
-//! Workers on the store: graphs are run, and how they end is stored.
+//! Workers on the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,13 +8,13 @@ use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatu
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::desk::{Counts, LEASE, Working, doing, log, second_began};
-use super::kit::{Outcome, add, cases, ended, events, holds, is, new, same, some, strategy, thread};
+use super::desk::{BackgroundWorker, LEASE, NodeCounts, doing, log, second_began};
+use super::kit::{CaseResult, add, cases, events, holds, is, new, same, some, strategy, thread, wait_until_ended};
 
 cases!(super::Case, "work":
     a_run_ends_with_its_values,
     a_question_is_answered_by_the_next_run,
-    a_failed_run_says_why,
+    a_failed_run_reports_its_error,
     a_bad_request_fails_and_leaves_the_thread,
     several_workers_do_each_run_once,
     a_run_that_is_cancelled_stops,
@@ -22,10 +22,10 @@ cases!(super::Case, "work":
     a_run_that_takes_too_long_ends,
 );
 
-async fn a_run_ends_with_its_values(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+async fn a_run_ends_with_its_values(store: Subject) -> CaseResult {
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
-    let ended = ended(&store, made.id).await?;
+    let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("its values", &log(&ended), &json!(["in", "first", "second"]))?;
     let row = thread(&store, "t").await?;
@@ -38,9 +38,9 @@ async fn a_run_ends_with_its_values(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn a_question_is_answered_by_the_next_run(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
-    let asks = ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
+async fn a_question_is_answered_by_the_next_run(store: Subject) -> CaseResult {
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
+    let asks = wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
     same("the run", &asks.status, &RunStatus::Success)?;
     let row = thread(&store, "t").await?;
     same("the thread", &row.status, &ThreadStatus::Interrupted)?;
@@ -49,19 +49,19 @@ async fn a_question_is_answered_by_the_next_run(store: Subject) -> Outcome {
     same("the run's", &asks.output.map(|output| output["interrupts"][0]["id"].clone()), &Some(asked[0]["id"].clone()))?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
-    let answered = ended(&store, store.create_run(answer.clone()).await?.id).await?;
+    let answered = wait_until_ended(&store, store.create_run(answer.clone()).await?.id).await?;
     same("the log", &log(&answered), &json!(["in", "first", "answered"]))?;
     is(&store, "t", ThreadStatus::Idle).await?;
-    // Clicked twice.
-    let again = ended(&store, store.create_run(answer).await?.id).await?;
+    // A second click.
+    let again = wait_until_ended(&store, store.create_run(answer).await?.id).await?;
     same("the second answer", &again.status, &RunStatus::Error)?;
     working.stop().await
 }
 
-async fn a_failed_run_says_why(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+async fn a_failed_run_reports_its_error(store: Subject) -> CaseResult {
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     for what in ["fail", "panic"] {
-        let failed = ended(&store, store.create_run(doing(what, what)).await?.id).await?;
+        let failed = wait_until_ended(&store, store.create_run(doing(what, what)).await?.id).await?;
         same("the run", &failed.status, &RunStatus::Error)?;
         let error = some("its error", failed.error)?;
         same("its kind", &&*error.error, &"NodeError")?;
@@ -76,8 +76,8 @@ async fn a_failed_run_says_why(store: Subject) -> Outcome {
     working.stop().await
 }
 
-async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> Outcome {
-    let working = Working::start(&store, &Arc::default(), LEASE)?;
+async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> CaseResult {
+    let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let requests = [
         Request::input(json!({ "lgo": [] })),
         Request::input(json!(7)),
@@ -88,25 +88,25 @@ async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> Outcome {
     for request in requests {
         let mut bad = new("t");
         bad.request = request;
-        let ended = ended(&store, store.create_run(bad).await?.id).await?;
+        let ended = wait_until_ended(&store, store.create_run(bad).await?.id).await?;
         same("the run", &ended.status, &RunStatus::Error)?;
     }
     is(&store, "t", ThreadStatus::Error).await?;
     same("what is stored", &store.get("t", "", None).await?, &None)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
     working.stop().await
 }
 
-async fn several_workers_do_each_run_once(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+async fn several_workers_do_each_run_once(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
     let mut made = Vec::new();
     for number in 0..40 {
         made.push(add(&store, &format!("t{}", number % 7)).await?.id);
     }
-    let working = [0, 1, 2].map(|_| Working::start(&store, &counts, LEASE));
+    let working = [0, 1, 2].map(|_| BackgroundWorker::start(&store, &counts, LEASE));
     for id in made {
-        same("the run", &ended(&store, id).await?.status, &RunStatus::Success)?;
+        same("the run", &wait_until_ended(&store, id).await?.status, &RunStatus::Success)?;
     }
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &40)?;
     let log = thread(&store, "t0").await?.values.map(|values| values["log"].as_array().map(Vec::len));
@@ -117,29 +117,29 @@ async fn several_workers_do_each_run_once(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_run_that_is_cancelled_stops(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+async fn a_run_that_is_cancelled_stops(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
     second_began(&counts, 1).await?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
-    same("the run", &ended(&store, made.id).await?.status, &RunStatus::Interrupted)?;
+    same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
     same("its values", &row.values.map(|values| values["log"].clone()), &Some(json!(["in", "first"])))?;
     counts.hangs.store(false, Ordering::SeqCst);
     let mut goes_on = new("t");
     goes_on.request = Request::default();
-    let went_on = ended(&store, store.create_run(goes_on).await?.id).await?;
+    let went_on = wait_until_ended(&store, store.create_run(goes_on).await?.id).await?;
     same("the log", &log(&went_on), &json!(["in", "first", "second"]))?;
     working.stop().await
 }
 
-async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
-    let working = Working::start(&store, &counts, LEASE)?;
-    ended(&store, store.create_run(doing("t", "")).await?.id).await?;
+async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
+    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let before = thread(&store, "t").await?.values;
     counts.hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
@@ -147,20 +147,20 @@ async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> Out
     counts.hangs.store(false, Ordering::SeqCst);
     let mut next = strategy("t", MultitaskStrategy::Rollback);
     next.request.input = json!({ "log": ["again"] });
-    let next = ended(&store, store.create_run(next).await?.id).await?;
+    let next = wait_until_ended(&store, store.create_run(next).await?.id).await?;
     same("the run", &store.run(hangs.id).await?, &None)?;
     same("the log", &log(&next), &json!(["in", "first", "second", "again", "first", "second"]))?;
     holds("there was something before", before.is_some())?;
     working.stop().await
 }
 
-async fn a_run_that_takes_too_long_ends(store: Subject) -> Outcome {
-    let counts = Arc::<Counts>::default();
+async fn a_run_that_takes_too_long_ends(store: Subject) -> CaseResult {
+    let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let working = Working::start(&store, &counts, LEASE)?;
+    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let mut slow = doing("t", "");
     slow.request.timeout_ms = Some(100);
-    let slow = ended(&store, store.create_run(slow).await?.id).await?;
+    let slow = wait_until_ended(&store, store.create_run(slow).await?.id).await?;
     same("the run", &slow.status, &RunStatus::Timeout)?;
     is(&store, "t", ThreadStatus::Error).await?;
     working.stop().await

@@ -1,14 +1,14 @@
-//! A clock that a test moves.
+//! A clock for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A clock that a test moves: the machine's, and what it was moved on by. A clone is another handle to the same clock.
+/// A clock that a test moves. It shows the machine's time plus the time it was moved. Clones share the clock.
 ///
-/// It is for what waits across processes: [`Run::sleep`](hier_core::Run::sleep), the deadlines of questions, sweepers. What
-/// waits within a process (retries, timeouts, a model that takes long) goes by tokio's clock, which
-/// `#[tokio::test(start_paused = true)]` moves.
+/// It controls waits across processes: [`Run::sleep`](hier_core::Run::sleep), deadlines of questions, and sweepers.
+/// Waits within a process, such as retries and timeouts, follow tokio's clock. `#[tokio::test(start_paused = true)]`
+/// moves that one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,17 +21,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// By how many milliseconds it was moved.
+    /// The time it was moved, in milliseconds.
     moved: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// A clock that shows the machine's time until it is moved.
+    /// Creates a clock that shows the machine's time until it is moved.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The time that it shows, rounded up to a whole millisecond, as the times are that threads wait for.
+    /// Returns the time, rounded up to a millisecond like the due times of threads.
     pub fn now(&self) -> SystemTime {
         let now = SystemTime::now();
         let whole = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
@@ -40,15 +40,15 @@ impl Clock {
         UNIX_EPOCH.checked_add(shown).unwrap_or(now)
     }
 
-    /// Moves it on, to the next whole millisecond.
+    /// Moves the clock forward, rounded up to a millisecond.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let more = |moved: u64| Some(moved.saturating_add(by));
-        // It always changes it.
+        // The closure always returns `Some`.
         let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
     }
 
-    /// Moves it on to this time; a time that has passed changes nothing.
+    /// Moves the clock forward to this time. A time in the past changes nothing.
     pub fn advance_to(&self, time: SystemTime) {
         if let Ok(left) = time.duration_since(self.now()) {
             self.advance(left);

@@ -1,4 +1,4 @@
-//! Drives a graph in a test.
+//! Sessions: tests that drive a graph.
 
 mod check;
 mod clock;
@@ -23,13 +23,13 @@ pub use operator::FakeOperator;
 use record::Recorder;
 pub use trace::{Trace, TracedAnswer, TracedCall, TracedTask};
 
-/// How often a run goes on with answers or after a wait, before it counts as one that never ends.
+/// The number of resumptions after which a run counts as endless.
 const ROUNDS: usize = 1_000;
 
-/// Drives a graph in a test: gives it an input, answers what it asks, lets time pass, and writes down what it did.
+/// Drives a graph in a test: passes inputs, answers questions, moves the clock, and records the run.
 ///
-/// All runs of a session are of one thread, so that a second [`run`](Self::run) is the next turn of a conversation. The thread is
-/// kept in memory, unless [`saver`](Self::saver) says otherwise.
+/// All runs of a session use one thread, so a second [`run`](Self::run) is the next turn of a conversation. The thread
+/// is stored in memory, unless [`saver`](Self::saver) sets another saver.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -68,18 +68,18 @@ pub struct Session<S: Values, C, I, O> {
     config: Config,
     operator: FakeOperator,
     clock: Option<Clock>,
-    /// How far the clock is moved at once to what the thread waits for.
-    patience: Option<Duration>,
-    /// The checkpoint from which the next run goes on, if it is not the latest.
+    /// The longest wait that the session skips.
+    max_wait: Option<Duration>,
+    /// The checkpoint at which the next run starts, if it is not the latest.
     from: Option<Uuid>,
 }
 
 impl<S: Values, C, I, O> fmt::Debug for Session<S, C, I, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { graph, config, operator, clock, patience, .. } = self;
+        let Self { graph, config, operator, clock, max_wait, .. } = self;
         let mut shown = f.debug_struct("Session");
         shown.field("graph", graph).field("thread", &config.thread_id()).field("operator", operator);
-        shown.field("clock", clock).field("patience", patience).finish_non_exhaustive()
+        shown.field("clock", clock).field("patience", max_wait).finish_non_exhaustive()
     }
 }
 
@@ -89,7 +89,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S> + Unpin,
 {
-    /// A session with this graph; the function makes the context of each run.
+    /// Creates a session with this graph. The function creates the context of each run.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, context: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self {
             graph: graph.clone().checkpointer(MemorySaver::new()),
@@ -97,71 +97,72 @@ where
             config: Config::new().thread("test"),
             operator: FakeOperator::new(),
             clock: None,
-            patience: None,
+            max_wait: None,
             from: None,
         }
     }
 
-    /// Keeps the thread with this saver.
+    /// Sets the saver. Defaults to a new [`MemorySaver`].
     #[must_use]
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.graph = self.graph.checkpointer(saver);
         self
     }
 
-    /// How the graph is run: thread, limits, durability, breakpoints.
+    /// Sets the thread, limits, durability and breakpoints of the runs.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Who answers what is asked. Without one, a run that asks ends there.
+    /// Sets the operator, who answers questions. Without an answer the run ends at the question.
     #[must_use]
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
     }
 
-    /// By which clock timers and deadlines go. No sleep is waited in place then: a run that sleeps ends, and the next one goes on
-    /// if the clock was moved far enough.
+    /// Sets the clock for timers and deadlines. A run that sleeps then ends at once, and the next run continues if the
+    /// clock has been moved far enough.
     #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Moves the clock on to whatever the thread waits for, as long as that is not further away than this: a run that sleeps for a
-    /// week goes on at once. With a clock of its own unless one was given.
+    /// Moves the clock to the next time that the thread waits for, if the wait is at most `at_most`: a run that sleeps
+    /// for a week continues immediately. Creates a clock if none is set.
     #[must_use]
     pub fn let_time_pass(self, at_most: Duration) -> Self {
         let clock = self.clock.clone().unwrap_or_default();
-        Self { patience: Some(at_most), ..self.clock(&clock) }
+        Self { max_wait: Some(at_most), ..self.clock(&clock) }
     }
 
-    /// Lets the next run go on from this checkpoint of the thread.
+    /// Makes the next run start at this checkpoint of the thread.
     pub(crate) fn starting_at(self, checkpoint: Uuid) -> Self {
         Self { from: Some(checkpoint), ..self }
     }
 
-    /// The graph with its saver: to read the thread, to change it, to send it a signal.
+    /// Returns the graph with its saver, to read or change the thread, or to send it a signal.
     pub fn graph(&self) -> &CompiledGraph<S, C, I, O> {
         &self.graph
     }
 
-    /// Runs the graph with a new input, a command, or `()` to go on, until it has finished or nobody knows an answer.
+    /// Runs the graph with an input, a command, or `()` to continue. Resumes it until it has finished or the operator
+    /// has no answer.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
-        let mut result = self.once(input, &mut recorder).await;
+        let mut result = self.run_once(input, &mut recorder).await;
         for _ in 0..ROUNDS {
             let Ok(Outcome::Interrupted(Interrupted { questions, resumable: true, .. })) = &result else {
                 return recorder.finish(result);
             };
-            let answers = self.reply(questions, &mut recorder);
+            let answers = self.collect_answers(questions, &mut recorder);
             result = if !answers.is_empty() {
-                self.once(Command::answers(answers), &mut recorder).await
-            } else if self.wait_for(questions) {
-                self.once((), &mut recorder).await
+                self.run_once(Command::answers(answers), &mut recorder).await
+            } else if self.advance_to_due(questions) {
+                self.run_once((), &mut recorder).await
             } else {
                 return recorder.finish(result);
             };
@@ -169,7 +170,7 @@ where
         recorder.finish(result)
     }
 
-    /// Runs the graph with this message as the input of a chat.
+    /// Runs the graph with this user message as the input.
     pub async fn say(&mut self, text: impl Into<String>) -> Trace<O>
     where
         Message: GraphInput<S, I>,
@@ -177,8 +178,11 @@ where
         self.run(Message::user(text.into())).await
     }
 
-    /// One run.
-    async fn once(&mut self, input: impl GraphInput<S, I>, recorder: &mut Recorder) -> Result<Outcome<O>, RunError> {
+    async fn run_once(
+        &mut self,
+        input: impl GraphInput<S, I>,
+        recorder: &mut Recorder,
+    ) -> Result<Outcome<O>, RunError> {
         let mut config = self.config.clone().stream_subgraphs(true).stream_capacity(usize::MAX);
         if let Some(clock) = &self.clock {
             config = config.sleep_in_place(Duration::ZERO).at(clock.now());
@@ -188,28 +192,27 @@ where
         }
         let mut events = self.graph.stream(input).config(config).context((self.context)()).modes(Recorder::MODES);
         while let Some(event) = events.next().await {
-            recorder.note(&event?);
+            recorder.record_event(&event?);
         }
         events.outcome().await
     }
 
-    /// The answers that the operator has.
-    fn reply(&self, questions: &[Question], recorder: &mut Recorder) -> Vec<(String, Value)> {
+    fn collect_answers(&self, questions: &[Question], recorder: &mut Recorder) -> Vec<(String, Value)> {
         let mut answers = Vec::new();
         for question in questions.iter().filter(|question| question.kind.is_person()) {
             let answer = self.operator.reply(question);
-            recorder.asked(question, answer.clone());
+            recorder.record_question(question, answer.clone());
             answers.extend(answer.map(|answer| (question.id.clone(), answer)));
         }
         answers
     }
 
-    /// Moves the clock to the time at which one of these is due, if that is near enough.
-    fn wait_for(&self, questions: &[Question]) -> bool {
-        let (Some(clock), Some(patience)) = (&self.clock, self.patience) else { return false };
+    /// Moves the clock to the earliest due time of the questions. Returns false if that is too far away.
+    fn advance_to_due(&self, questions: &[Question]) -> bool {
+        let (Some(clock), Some(max_wait)) = (&self.clock, self.max_wait) else { return false };
         let Some(due) = questions.iter().filter_map(|question| question.due).min() else { return false };
         let left = due.duration_since(clock.now()).unwrap_or_default();
-        if left > patience {
+        if left > max_wait {
             return false;
         }
         clock.advance_to(due);

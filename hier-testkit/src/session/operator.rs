@@ -1,4 +1,4 @@
-//! A person, played by rules.
+//! A simulated person.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use hier_core::Question;
 use serde::Serialize;
 use serde_json::Value;
 
-type Rule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
+type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 
-/// A person, played by rules: the first that knows an answer gives it. What none knows stays open, and ends the run as it
-/// would with a person who is not there.
+/// A simulated person with rules. The first rule that has an answer gives it. A question without an answer stays open,
+/// and ends the run.
 ///
 /// ```
 /// use hier_testkit::FakeOperator;
@@ -27,7 +27,7 @@ type Rule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 /// ```
 #[derive(Clone, Default)]
 pub struct FakeOperator {
-    rules: Vec<Rule>,
+    rules: Vec<AnswerRule>,
 }
 
 impl fmt::Debug for FakeOperator {
@@ -37,33 +37,33 @@ impl fmt::Debug for FakeOperator {
 }
 
 impl FakeOperator {
-    /// Nobody: without a rule nothing is answered.
+    /// Creates an operator without rules, who answers nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers what the function knows an answer to.
+    /// Adds a rule: a function that returns the answer to a question, or `None`.
     #[must_use]
     pub fn rule(mut self, rule: impl Fn(&Question) -> Option<Value> + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
-    /// Answers whatever is asked.
+    /// Answers every question.
     #[must_use]
     pub fn answer(self, answer: impl Serialize) -> Self {
         let answer = json(&answer);
         self.rule(move |_| Some(answer.clone()))
     }
 
-    /// Answers what this node asks.
+    /// Answers the questions of this node.
     #[must_use]
     pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
         let (node, answer) = (node.into(), json(&answer));
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
-    /// Answers an agent's [`ask_operator`](hier_agents::ask_operator) whose question has this text in it.
+    /// Answers questions of an agent's [`ask_operator`](hier_agents::ask_operator) that contain this text.
     #[must_use]
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());
@@ -79,13 +79,13 @@ impl FakeOperator {
         self.decide(tool, &Approval::Approve)
     }
 
-    /// Lets the calls of this tool be made with these arguments instead.
+    /// Approves the calls of this tool with these arguments instead.
     #[must_use]
     pub fn edit(self, tool: impl Into<String>, args: Value) -> Self {
         self.decide(tool, &Approval::Edit { args })
     }
 
-    /// Rejects the calls of this tool; its model is told why.
+    /// Rejects the calls of this tool. The model receives the reason.
     #[must_use]
     pub fn reject(self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Reject { reason: reason.into() })
@@ -99,13 +99,13 @@ impl FakeOperator {
         })
     }
 
-    /// What it answers to this question; none if no rule knows.
+    /// Returns the answer to a question, or `None` if no rule has one.
     pub fn reply(&self, question: &Question) -> Option<Value> {
         self.rules.iter().find_map(|rule| rule(question))
     }
 }
 
-/// The value as JSON; what has no form in JSON is no answer that a node could be given, and becomes null.
+/// Serializes an answer. Values that JSON cannot express become null.
 fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }

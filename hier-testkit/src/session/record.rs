@@ -1,4 +1,4 @@
-//! Makes a trace of the events of a run.
+//! Builds a trace from the events of a run.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,10 @@ use uuid::Uuid;
 
 use super::trace::{Trace, TracedAnswer, TracedTask};
 
-/// What is known of a run so far.
 #[derive(Default)]
 pub(super) struct Recorder {
     tasks: Vec<TracedTask>,
-    /// The place of each task that has not ended, by its id.
+    /// The indices of tasks that have not ended.
     open: HashMap<Uuid, usize>,
     answers: Vec<TracedAnswer>,
     questions: Vec<(Question, Option<Value>)>,
@@ -23,29 +22,27 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// The events that it needs.
+    /// The stream modes that a recorder needs.
     pub(super) const MODES: [StreamMode; 2] = [StreamMode::Debug, StreamMode::Messages];
 
-    /// Takes in an event.
-    pub(super) fn note<S: Values>(&mut self, event: &Event<S>) {
+    pub(super) fn record_event<S: Values>(&mut self, event: &Event<S>) {
         match event {
-            Event::Debug(debug) => self.task(&[], &debug.task),
+            Event::Debug(debug) => self.record_task(&[], &debug.task),
             Event::Nested(nested) => {
                 if let LogEvent::Debug { task, .. } = &nested.event {
-                    self.task(&nested.namespace, task);
+                    self.record_task(&nested.namespace, task);
                 }
             }
-            Event::Message(chunk) => self.answer(chunk),
+            Event::Message(chunk) => self.record_answer(chunk),
             Event::Lagged(lost) => self.lost += lost,
             _ => {}
         }
     }
 
-    /// A task begins, or has ended.
-    fn task(&mut self, namespace: &[String], task: &TaskEvent) {
+    fn record_task(&mut self, namespace: &[String], task: &TaskEvent) {
         match &task.phase {
             TaskPhase::Started { .. } => {
-                // A level is `node:task id`.
+                // A namespace segment is `node:task id`.
                 let path = namespace.iter().map(|level| level.split(':').next().unwrap_or(level).to_owned()).collect();
                 let (node, step) = (task.node.clone(), task.step);
                 self.open.insert(task.id, self.tasks.len());
@@ -61,7 +58,7 @@ impl Recorder {
         }
     }
 
-    fn answer(&mut self, chunk: &MessageChunk) {
+    fn record_answer(&mut self, chunk: &MessageChunk) {
         let ChatChunk::Done(response) = &chunk.chunk else { return };
         self.answers.push(TracedAnswer {
             path: chunk.path.clone(),
@@ -71,15 +68,14 @@ impl Recorder {
         });
     }
 
-    /// Something was asked of a person. What nobody has answered is asked again, and noted once.
-    pub(super) fn asked(&mut self, question: &Question, answer: Option<Value>) {
+    /// Records a question to a person. A question that is asked again is recorded once.
+    pub(super) fn record_question(&mut self, question: &Question, answer: Option<Value>) {
         match self.questions.iter_mut().find(|(known, answer)| known.id == question.id && answer.is_none()) {
             Some((_, known)) => *known = answer,
             None => self.questions.push((question.clone(), answer)),
         }
     }
 
-    /// All that was noted, with how the run ended.
     pub(super) fn finish<O>(self, result: Result<Outcome<O>, RunError>) -> Trace<O> {
         let Self { tasks, answers, questions, lost, .. } = self;
         Trace { result, tasks, answers, questions, lost }

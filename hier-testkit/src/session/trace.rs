@@ -1,4 +1,4 @@
-//! What a run did.
+//! Traces of runs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,22 +7,21 @@ use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 
-/// What a run of a [`Session`](super::Session) did, and how it ended.
+/// The record of a run of a [`Session`](super::Session).
 ///
-/// The lists are for assertions of one's own; the `assert_…` methods say with their message all that happened. They can be
-/// chained.
+/// The fields are for custom assertions. The `assert_…` methods can be chained, and print the whole run when they fail.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<O> {
-    /// How the run ended, or why it failed.
+    /// The outcome of the run, or its error.
     pub result: Result<Outcome<O>, RunError>,
-    /// What ran, in the order in which it began: in the graph and in the graphs inside it.
+    /// The tasks of the graph and its subgraphs, in the order in which they started.
     pub tasks: Vec<TracedTask>,
-    /// What models answered, in order.
+    /// The answers of models, in order.
     pub answers: Vec<TracedAnswer>,
-    /// What was asked of a person, and what the operator answered; none if it did not.
+    /// The questions to a person, with the operator's answers.
     pub questions: Vec<(Question, Option<Value>)>,
-    /// How many events were dropped since the run was faster than this: then the lists lack something, and assertions fail.
+    /// The number of events that the recorder missed. If it is not 0, the lists are incomplete and all assertions fail.
     pub lost: usize,
 }
 
@@ -30,22 +29,22 @@ pub struct Trace<O> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedTask {
-    /// The graphs inside the root in which it ran, by their nodes; empty for the root's.
+    /// The nodes of the subgraphs around the task. Empty in the root graph.
     pub path: Vec<String>,
     /// The node.
     pub node: String,
-    /// The superstep of its graph.
+    /// The superstep in its graph.
     pub step: i64,
-    /// Its writes by channel, as JSON; none if it has not ended.
+    /// The writes by channel, as JSON. `None` if the task has not ended.
     pub writes: Option<Value>,
-    /// Why it failed, if it did.
+    /// The error of a failed task.
     pub error: Option<String>,
-    /// Whether it asked somebody or waited: then it runs again.
+    /// True if the task asked a question or waited. It then runs again.
     pub waits: bool,
 }
 
 impl TracedTask {
-    /// Whether it ended without an error and without a question.
+    /// Returns true if the task ended without an error and without waiting.
     pub fn is_done(&self) -> bool {
         self.writes.is_some() && self.error.is_none() && !self.waits
     }
@@ -55,36 +54,36 @@ impl TracedTask {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedAnswer {
-    /// The agents above it, by their nodes; empty for the root.
+    /// The nodes of the agents above. Empty for the root.
     pub path: Vec<String>,
-    /// The graph whose node asked.
+    /// The graph that called the model.
     pub agent: String,
-    /// The node that asked.
+    /// The node that called the model.
     pub node: String,
     /// The answer.
     pub message: Message,
 }
 
-/// A call of a tool that a model wanted.
+/// A tool call of a model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedCall {
-    /// The graph whose model wanted it.
+    /// The graph that called the model.
     pub agent: String,
-    /// The name, the arguments, the id.
+    /// The call, with its arguments and id.
     pub call: ToolCall,
-    /// The text that the model was given as the result; none if there was none, as of a call by which an agent ends.
+    /// The result that the model received. `None` without a result, as for a call that ends an agent.
     pub result: Option<String>,
 }
 
 impl<O> Trace<O> {
-    /// The nodes of the root graph that were done, in order; within a superstep in the order in which they began.
+    /// Returns the completed nodes of the root graph, in the order in which they started.
     pub fn nodes(&self) -> Vec<&str> {
         let done = self.tasks.iter().filter(|task| task.path.is_empty() && task.is_done());
         done.map(|task| &*task.node).collect()
     }
 
-    /// The calls of tools that models wanted, in order, with their results.
+    /// Returns the tool calls of models, in order, with their results.
     pub fn calls(&self) -> Vec<TracedCall> {
         let results = self.results();
         let calls =
@@ -97,7 +96,7 @@ impl<O> Trace<O> {
         traced.collect()
     }
 
-    /// The results of calls, by their ids: the messages of tools that tasks wrote.
+    /// Returns the text of the tool messages that tasks wrote, by call id.
     fn results(&self) -> HashMap<&str, String> {
         let writes = self.tasks.iter().filter_map(|task| task.writes.as_ref()?.as_object());
         let messages = writes.flat_map(|channels| channels.values()).filter_map(Value::as_array).flatten();
@@ -109,19 +108,19 @@ impl<O> Trace<O> {
         results.collect()
     }
 
-    /// How often models answered.
+    /// Returns the number of model calls.
     pub fn model_calls(&self) -> usize {
         self.answers.len()
     }
 
-    /// What the models' answers cost, as far as they say so.
+    /// Returns the token usage, as far as the models report it.
     pub fn usage(&self) -> Usage {
         let costs = self.answers.iter().filter_map(|answer| answer.message.usage());
         costs.fold(Usage::default(), |sum, cost| sum + cost)
     }
 }
 
-/// The run, line by line: for those who look at a test that fails.
+/// The run, line by line, for failed assertions.
 impl<O> fmt::Display for Trace<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for task in &self.tasks {
@@ -129,7 +128,7 @@ impl<O> fmt::Display for Trace<O> {
             let end = match (&task.error, &task.writes) {
                 (Some(error), _) => format!("failed: {error}"),
                 (None, _) if task.waits => "waits".to_owned(),
-                (None, Some(writes)) => short(&writes.to_string()),
+                (None, Some(writes)) => abbreviated(&writes.to_string()),
                 (None, None) => "was cut off".to_owned(),
             };
             writeln!(f, "step {:>3}  {place}{}  {end}", task.step, task.node)?;
@@ -140,14 +139,13 @@ impl<O> fmt::Display for Trace<O> {
                 .message
                 .tool_calls()
                 .iter()
-                .map(|call| format!(" {}{}", call.name, short(&call.args.to_string())));
+                .map(|call| format!(" {}{}", call.name, abbreviated(&call.args.to_string())));
             let what: String = said.into_iter().chain(calls).collect();
-            writeln!(f, "model of {}:{}", answer.agent, short(&what))?;
+            writeln!(f, "model of {}:{}", answer.agent, abbreviated(&what))?;
         }
         for (question, answer) in &self.questions {
-            let answer =
-                answer.as_ref().map_or_else(|| "nobody answered".to_owned(), |answer| format!("answered {answer}"));
-            writeln!(f, "{} asked {}: {answer}", question.path.join(" / "), short(&question.value.to_string()))?;
+            let answer = answer.as_ref().map_or_else(|| "unanswered".to_owned(), |answer| format!("answered {answer}"));
+            writeln!(f, "{} asked {}: {answer}", question.path.join(" / "), abbreviated(&question.value.to_string()))?;
         }
         if self.lost > 0 {
             writeln!(f, "{} events were lost", self.lost)?;
@@ -161,8 +159,7 @@ impl<O> fmt::Display for Trace<O> {
     }
 }
 
-/// The beginning of a text.
-fn short(text: &str) -> String {
+fn abbreviated(text: &str) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, invalid, object, plain, put, same, some};
+use super::kit::{CaseResult, cases, holds, invalid, object, plain, put, same, some};
 use hier_core::store::{Namespaces, Op, OpResult, Search, StoreExt};
 
 cases! { super::Case, "batches", plain;
@@ -12,15 +12,15 @@ cases! { super::Case, "batches", plain;
     the_last_put_of_a_key_wins,
     a_delete_after_a_put_deletes,
     an_empty_batch_does_nothing,
-    one_bad_operation_spoils_the_batch,
-    many_at_once_do_not_lose_anything,
+    one_invalid_operation_fails_the_batch,
+    concurrent_batches_lose_nothing,
 }
 
 fn get(key: &str) -> Op {
     Op::Get { namespace: vec!["a".to_owned()], key: key.to_owned(), refresh: None }
 }
 
-async fn results_come_in_the_order_of_the_operations(store: Subject) -> Outcome {
+async fn results_come_in_the_order_of_the_operations(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     let ops = vec![
         put(&["a"], "x", &json!({})),
@@ -38,7 +38,7 @@ async fn results_come_in_the_order_of_the_operations(store: Subject) -> Outcome 
     same("of what is not there", &results[4], &OpResult::Item(None))
 }
 
-async fn reads_see_the_state_before_the_writes(store: Subject) -> Outcome {
+async fn reads_see_the_state_before_the_writes(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     let ops = vec![put(&["a"], "k", &json!({ "n": 2 })), put(&["b"], "k", &json!({})), get("k"), {
         Op::Namespaces(Namespaces::below([""; 0]))
@@ -51,14 +51,14 @@ async fn reads_see_the_state_before_the_writes(store: Subject) -> Outcome {
     same("the value afterwards", &item.value, &object(&json!({ "n": 2 })))
 }
 
-async fn the_last_put_of_a_key_wins(store: Subject) -> Outcome {
+async fn the_last_put_of_a_key_wins(store: Subject) -> CaseResult {
     let ops = (0..5).map(|n| put(&["a"], "k", &json!({ "n": n }))).collect();
     store.batch(ops).await?;
     let item = some("the item", store.get(["a"], "k").await?)?;
     same("the value", &item.value, &object(&json!({ "n": 4 })))
 }
 
-async fn a_delete_after_a_put_deletes(store: Subject) -> Outcome {
+async fn a_delete_after_a_put_deletes(store: Subject) -> CaseResult {
     let Op::Put { namespace, key, index, time_to_live, .. } = put(&["a"], "k", &json!({})) else {
         return holds("a put is a put", false);
     };
@@ -69,17 +69,17 @@ async fn a_delete_after_a_put_deletes(store: Subject) -> Outcome {
     some("the item", store.get(["a"], "k").await?).map(|_| ())
 }
 
-async fn an_empty_batch_does_nothing(store: Subject) -> Outcome {
+async fn an_empty_batch_does_nothing(store: Subject) -> CaseResult {
     same("the results", &store.batch(Vec::new()).await?, &vec![])
 }
 
-async fn one_bad_operation_spoils_the_batch(store: Subject) -> Outcome {
+async fn one_invalid_operation_fails_the_batch(store: Subject) -> CaseResult {
     let ops = vec![put(&["a"], "k", &json!({ "n": 1 })), put(&["a.b"], "k", &json!({}))];
     invalid("a batch with a bad namespace", &store.batch(ops).await)?;
     same("what stood before it", &store.get(["a"], "k").await?, &None)
 }
 
-async fn many_at_once_do_not_lose_anything(store: Subject) -> Outcome {
+async fn concurrent_batches_lose_nothing(store: Subject) -> CaseResult {
     let mut running = tokio::task::JoinSet::new();
     for task in 0..8 {
         let store = store.clone();
@@ -100,7 +100,7 @@ async fn many_at_once_do_not_lose_anything(store: Subject) -> Outcome {
         });
     }
     while let Some(ended) = running.join_next().await {
-        ended.map_err(|error| super::Failure(error.to_string()))??;
+        ended.map_err(|error| super::ContractViolation(error.to_string()))??;
     }
     let found = store.search(Search::below(["shared"]).limit(1_000)).await?;
     same("how many items are left", &found.len(), &40)?;

@@ -1,15 +1,15 @@
-//! Times to live in a store whose items die at once unless they say otherwise, and that reads without refreshing.
+//! Stores with a short default time to live that do not refresh on reads.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, same, some};
+use super::kit::{CaseResult, cases, holds, same, some};
 use super::lifetime::{SHORT, outlives};
 use hier_core::store::{Op, Search, StoreError, StoreExt, StoreOptions};
 
-#[allow(clippy::unnecessary_wraps)] // others fail
+#[allow(clippy::unnecessary_wraps)] // other configurations can fail
 fn options() -> Result<StoreOptions, StoreError> {
     Ok(StoreOptions::default().time_to_live(Duration::ZERO).refresh_on_read(false))
 }
@@ -19,14 +19,14 @@ cases! { super::Case, "lifetime", options;
     reads_leave_the_time_alone_if_configured,
 }
 
-async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> Outcome {
+async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({})).await?;
     same("an item without a time of its own", &store.get(["a"], "k").await?, &None)?;
     store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
     some("an item with a time of its own", store.get(["a"], "k").await?).map(|_| ())
 }
 
-async fn reads_leave_the_time_alone_if_configured(store: Subject) -> Outcome {
+async fn reads_leave_the_time_alone_if_configured(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), SHORT).await?;
     let mut reads = 0;
     while store.get(["a"], "k").await?.is_some() {
@@ -35,6 +35,6 @@ async fn reads_leave_the_time_alone_if_configured(store: Subject) -> Outcome {
         reads += 1;
         holds("the item expires though it is read", reads < 5_000)?;
     }
-    // Unless the read itself asks for it.
+    // Unless the read itself requests a refresh.
     outlives(&store, Op::Get { namespace: vec!["a".to_owned()], key: "kept".to_owned(), refresh: Some(true) }).await
 }

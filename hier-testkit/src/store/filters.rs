@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::kit::{Outcome, cases, invalid, keys, plain, same};
+use super::kit::{CaseResult, cases, invalid, keys, plain, same};
 use hier_core::store::{Search, StoreExt};
 
 cases! { super::Case, "filters", plain;
@@ -18,13 +18,12 @@ cases! { super::Case, "filters", plain;
     unknown_operators_are_refused,
 }
 
-/// Whether an item with this value is found with this filter.
-async fn finds(store: &Subject, value: Value, filter: Value) -> Result<bool, super::Failure> {
+async fn finds(store: &Subject, value: Value, filter: Value) -> Result<bool, super::ContractViolation> {
     store.put(["filters"], "k", &json!({ "f": value })).await?;
     Ok(!store.search(Search::below(["filters"]).filter("f", filter)).await?.is_empty())
 }
 
-async fn all_as_said(store: &Subject, table: &[(Value, Value, bool)]) -> Outcome {
+async fn all_as_said(store: &Subject, table: &[(Value, Value, bool)]) -> CaseResult {
     for (value, filter, wanted) in table {
         let found = finds(store, value.clone(), filter.clone()).await?;
         same(&format!("whether {value} is found with {filter}"), &found, wanted)?;
@@ -32,7 +31,7 @@ async fn all_as_said(store: &Subject, table: &[(Value, Value, bool)]) -> Outcome
     Ok(())
 }
 
-async fn equal_values(store: Subject) -> Outcome {
+async fn equal_values(store: Subject) -> CaseResult {
     let table = [
         (json!("a"), json!("a"), true),
         (json!("a"), json!("A"), false),
@@ -45,7 +44,7 @@ async fn equal_values(store: Subject) -> Outcome {
     all_as_said(&store, &table).await
 }
 
-async fn operators(store: Subject) -> Outcome {
+async fn operators(store: Subject) -> CaseResult {
     let table = [
         (json!(3), json!({ "$eq": 3 }), true),
         (json!(3), json!({ "$ne": 3 }), false),
@@ -65,7 +64,7 @@ async fn operators(store: Subject) -> Outcome {
     all_as_said(&store, &table).await
 }
 
-async fn numbers_are_compared_by_what_they_are_worth(store: Subject) -> Outcome {
+async fn numbers_are_compared_by_what_they_are_worth(store: Subject) -> CaseResult {
     let table = [
         (json!(1), json!(1.0), true),
         (json!(-0.0), json!(0), true),
@@ -79,7 +78,7 @@ async fn numbers_are_compared_by_what_they_are_worth(store: Subject) -> Outcome 
     all_as_said(&store, &table).await
 }
 
-async fn objects_match_in_part(store: Subject) -> Outcome {
+async fn objects_match_in_part(store: Subject) -> CaseResult {
     let value = json!({ "a": 1, "b": { "c": 2, "d": 3 } });
     let table = [
         (value.clone(), json!({ "a": 1 }), true),
@@ -93,7 +92,7 @@ async fn objects_match_in_part(store: Subject) -> Outcome {
     all_as_said(&store, &table).await
 }
 
-async fn lists_match_item_by_item(store: Subject) -> Outcome {
+async fn lists_match_item_by_item(store: Subject) -> CaseResult {
     let table = [
         (json!([1, 2]), json!([1, 2]), true),
         (json!([1, 2]), json!([1]), false),
@@ -105,7 +104,7 @@ async fn lists_match_item_by_item(store: Subject) -> Outcome {
     all_as_said(&store, &table).await
 }
 
-async fn missing_fields_count_as_null(store: Subject) -> Outcome {
+async fn missing_fields_count_as_null(store: Subject) -> CaseResult {
     store.put(["filters"], "k", &json!({ "f": { "a": 1 } })).await?;
     for (filter, wanted) in [
         (json!(null), true),
@@ -127,7 +126,7 @@ async fn missing_fields_count_as_null(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn what_cannot_be_compared_does_not_match(store: Subject) -> Outcome {
+async fn what_cannot_be_compared_does_not_match(store: Subject) -> CaseResult {
     let table = [
         (json!("many"), json!({ "$gt": 1 }), false),
         (json!("many"), json!({ "$lte": 1 }), false),
@@ -140,14 +139,14 @@ async fn what_cannot_be_compared_does_not_match(store: Subject) -> Outcome {
     all_as_said(&store, &table).await
 }
 
-async fn several_fields_must_all_match(store: Subject) -> Outcome {
+async fn several_fields_must_all_match(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "x": 1, "y": 2 })).await?;
     let both = |y: i32| Search::below(["a"]).filter("x", 1).filter("y", y);
     same("both", &keys(&store, both(2)).await?, &vec!["k".to_owned()])?;
     same("one of them", &keys(&store, both(3)).await?, &vec![])
 }
 
-async fn unknown_operators_are_refused(store: Subject) -> Outcome {
+async fn unknown_operators_are_refused(store: Subject) -> CaseResult {
     for filter in [
         json!({ "$regex": ".*" }),
         json!({ "$gt": 1, "$or": [] }),

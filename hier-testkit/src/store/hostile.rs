@@ -1,9 +1,9 @@
-//! Keys, labels, values and filters that somebody made up to do harm.
+//! Malicious keys, labels, values and filters.
 
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, invalid, keys, object, plain, same, some};
+use super::kit::{CaseResult, cases, holds, invalid, keys, object, plain, same, some};
 use hier_core::checkpoint::LONGEST_NAME;
 use hier_core::store::{Namespaces, Search, StoreExt};
 
@@ -34,7 +34,7 @@ const TEXTS: [&str; 14] = [
     " ",
 ];
 
-async fn any_text_is_a_key(store: Subject) -> Outcome {
+async fn any_text_is_a_key(store: Subject) -> CaseResult {
     let all = TEXTS.iter().copied().chain(["", "\0", "a.b", "..", "\0\\0"]);
     for (number, key) in all.clone().enumerate() {
         store.put(["a"], key, &json!({ "n": number })).await?;
@@ -47,7 +47,7 @@ async fn any_text_is_a_key(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn any_text_without_a_period_is_a_label(store: Subject) -> Outcome {
+async fn any_text_without_a_period_is_a_label(store: Subject) -> CaseResult {
     for label in TEXTS {
         store.put([label, label], "k", &json!({ "label": label })).await?;
     }
@@ -59,7 +59,7 @@ async fn any_text_without_a_period_is_a_label(store: Subject) -> Outcome {
     same("how many namespaces there are", &store.namespaces(Namespaces::below([""; 0])).await?.len(), &TEXTS.len())
 }
 
-async fn wildcards_stand_for_nothing_in_a_search(store: Subject) -> Outcome {
+async fn wildcards_stand_for_nothing_in_a_search(store: Subject) -> CaseResult {
     store.put(["abc"], "k", &json!({})).await?;
     for prefix in ["%", "a%", "_bc", "*", "ab", "abc\u{10ffff}"] {
         same(&format!("what is below {prefix:?}"), &keys(&store, Search::below([prefix])).await?, &vec![])?;
@@ -67,7 +67,7 @@ async fn wildcards_stand_for_nothing_in_a_search(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn any_text_can_be_filtered_by(store: Subject) -> Outcome {
+async fn any_text_can_be_filtered_by(store: Subject) -> CaseResult {
     for text in TEXTS {
         store.put(["a"], text, &Value::Object([(format!("{text}f"), json!(text))].into_iter().collect())).await?;
     }
@@ -96,7 +96,7 @@ fn nested(levels: usize, with: fn(Value) -> Value) -> Value {
     (0..levels).fold(json!(1), |inner, _| with(inner))
 }
 
-async fn what_is_too_deep_is_refused(store: Subject) -> Outcome {
+async fn what_is_too_deep_is_refused(store: Subject) -> CaseResult {
     for with in [|inner| json!([inner]), |inner| json!({ "in": inner })] {
         let fits = json!({ "f": nested(100, with) });
         store.put(["a"], "k", &fits).await?;
@@ -109,7 +109,7 @@ async fn what_is_too_deep_is_refused(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn long_texts_come_back(store: Subject) -> Outcome {
+async fn long_texts_come_back(store: Subject) -> CaseResult {
     let long = "x\0".repeat(800);
     let value = json!({ "text": "y".repeat(300_000) });
     store.put(["a", "b".repeat(300).as_str()], &long, &value).await?;
@@ -117,7 +117,7 @@ async fn long_texts_come_back(store: Subject) -> Outcome {
     holds("the value comes back", item.value == object(&value))
 }
 
-/// A text of so many bytes that no index compresses.
+/// Returns an incompressible text of this length.
 fn noise(bytes: usize) -> String {
     let mut state = 1_u64;
     let letter = |_| {
@@ -127,7 +127,7 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(letter).collect::<String>().replace(['.', '\\'], "_")
 }
 
-async fn what_is_too_long_for_an_index_is_refused(store: Subject) -> Outcome {
+async fn what_is_too_long_for_an_index_is_refused(store: Subject) -> CaseResult {
     let value = json!({ "a": 1 });
     for bytes in [1_024, LONGEST_NAME] {
         let text = noise(bytes);

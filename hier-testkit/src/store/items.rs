@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, invalid, object, plain, same, some};
+use super::kit::{CaseResult, cases, holds, invalid, object, plain, same, some};
 use hier_core::store::StoreExt;
 
 cases! { super::Case, "items", plain;
@@ -19,7 +19,7 @@ cases! { super::Case, "items", plain;
     what_is_no_object_is_refused,
 }
 
-async fn what_was_put_can_be_read(store: Subject) -> Outcome {
+async fn what_was_put_can_be_read(store: Subject) -> CaseResult {
     same("an item that was never put", &store.get(["users", "ada"], "food").await?, &None)?;
     store.put(["users", "ada"], "food", &json!({ "likes": "figs" })).await?;
     let item = some("the item", store.get(["users", "ada"], "food").await?)?;
@@ -30,17 +30,17 @@ async fn what_was_put_can_be_read(store: Subject) -> Outcome {
     same("a new item's times", &item.created_at, &item.updated_at)
 }
 
-async fn a_put_replaces_the_whole_value(store: Subject) -> Outcome {
+async fn a_put_replaces_the_whole_value(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "old": 1, "both": 1 })).await?;
     store.put(["a"], "k", &json!({ "both": 2 })).await?;
     let item = some("the item", store.get(["a"], "k").await?)?;
     same("the value", &item.value, &object(&json!({ "both": 2 })))
 }
 
-async fn putting_again_keeps_the_time_of_making(store: Subject) -> Outcome {
+async fn putting_again_keeps_the_time_of_making(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     let first = some("the item", store.get(["a"], "k").await?)?;
-    // Clocks move on while something is done.
+    // The clock moves on between two operations.
     let mut second = first.clone();
     while second.updated_at == first.updated_at {
         store.put(["a"], "k", &json!({ "n": 2 })).await?;
@@ -50,7 +50,7 @@ async fn putting_again_keeps_the_time_of_making(store: Subject) -> Outcome {
     holds("the time of the last put grows", second.updated_at > first.updated_at)
 }
 
-async fn what_was_deleted_is_gone(store: Subject) -> Outcome {
+async fn what_was_deleted_is_gone(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     store.put(["a"], "other", &json!({ "n": 1 })).await?;
     store.delete(["a"], "k").await?;
@@ -58,12 +58,12 @@ async fn what_was_deleted_is_gone(store: Subject) -> Outcome {
     some("the other item", store.get(["a"], "other").await?).map(|_| ())
 }
 
-async fn deleting_what_is_not_there_is_no_error(store: Subject) -> Outcome {
+async fn deleting_what_is_not_there_is_no_error(store: Subject) -> CaseResult {
     store.delete(["nobody"], "nothing").await?;
     same("namespaces", &store.namespaces(hier_core::store::Namespaces::below([""; 0])).await?, &vec![])
 }
 
-async fn equal_keys_of_different_namespaces_are_different_items(store: Subject) -> Outcome {
+async fn equal_keys_of_different_namespaces_are_different_items(store: Subject) -> CaseResult {
     let places: [&[&str]; 4] = [&["a"], &["a", "b"], &["b"], &["ab"]];
     for (number, place) in places.iter().enumerate() {
         store.put(place.iter().copied(), "k", &json!({ "n": number })).await?;
@@ -75,7 +75,7 @@ async fn equal_keys_of_different_namespaces_are_different_items(store: Subject) 
     Ok(())
 }
 
-async fn every_value_comes_back_as_it_was(store: Subject) -> Outcome {
+async fn every_value_comes_back_as_it_was(store: Subject) -> CaseResult {
     let value = json!({
         "": "an empty name", "a.b": 1, "$gt": { "$ref": "#" }, "nul\0": "\0", "text": "ä\u{1F600}\u{7F}\"\\'",
         "numbers": [0, -1, i64::MIN, u64::MAX, 0.1, 1e300, 5e-324, 1.0, 0.300_000_000_000_000_04],
@@ -92,7 +92,7 @@ struct Taste {
     stars: u8,
 }
 
-async fn types_of_the_callers_come_back(store: Subject) -> Outcome {
+async fn types_of_the_callers_come_back(store: Subject) -> CaseResult {
     let taste = Taste { likes: vec!["figs".to_owned()], stars: 5 };
     store.put(["a"], "k", &taste).await?;
     same("the value", &store.get_as::<Taste>(["a"], "k").await?, &Some(taste))?;
@@ -101,7 +101,7 @@ async fn types_of_the_callers_come_back(store: Subject) -> Outcome {
     invalid("a value of another type", &store.get_as::<Taste>(["a"], "k").await)
 }
 
-async fn what_is_no_object_is_refused(store: Subject) -> Outcome {
+async fn what_is_no_object_is_refused(store: Subject) -> CaseResult {
     invalid("a list", &store.put(["a"], "k", &[1, 2]).await)?;
     invalid("a number", &store.put(["a"], "k", &1).await)?;
     invalid("nothing", &store.put(["a"], "k", &()).await)?;

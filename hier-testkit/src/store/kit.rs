@@ -4,25 +4,24 @@ use std::fmt::Debug;
 
 use serde_json::{Map, Value};
 
-use super::{Failure, Subject};
-pub(super) use crate::contract::{Outcome, cases, holds, same, some};
+use super::{ContractViolation, Subject};
+pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::store::{Index, Item, Op, Search, StoreError, StoreExt, StoreOptions};
 
-/// A store as it comes.
+/// The default configuration.
 #[allow(clippy::unnecessary_wraps)] // others fail
 pub(super) fn plain() -> Result<StoreOptions, StoreError> {
     Ok(StoreOptions::default())
 }
 
-/// Fails unless the call was refused as making no sense.
-pub(super) fn invalid<T: Debug>(what: &str, result: &Result<T, StoreError>) -> Outcome {
+/// Fails unless the request was refused as invalid.
+pub(super) fn invalid<T: Debug>(what: &str, result: &Result<T, StoreError>) -> CaseResult {
     match result {
         Err(StoreError::Invalid(_)) => Ok(()),
-        other => Err(Failure(format!("{what}: {other:?} instead of `Invalid`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Invalid`"))),
     }
 }
 
-/// A put as an operation.
 pub(super) fn put(namespace: &[&str], key: &str, value: &Value) -> Op {
     Op::Put {
         namespace: namespace.iter().map(|label| (*label).to_owned()).collect(),
@@ -37,8 +36,8 @@ pub(super) fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// The keys of what a search finds, in order.
-pub(super) async fn keys(store: &Subject, search: Search) -> Result<Vec<String>, Failure> {
+/// Returns the keys of the found items, in order.
+pub(super) async fn keys(store: &Subject, search: Search) -> Result<Vec<String>, ContractViolation> {
     Ok(store.search(search).await?.into_iter().map(|item| item.key).collect())
 }
 

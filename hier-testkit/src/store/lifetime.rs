@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, keys, plain, same, some};
+use super::kit::{CaseResult, cases, holds, keys, plain, same, some};
 use hier_core::store::{Op, OpResult, Search, StoreError, StoreExt};
 
 cases! { super::Case, "lifetime", plain;
@@ -14,11 +14,11 @@ cases! { super::Case, "lifetime", plain;
     reading_starts_the_time_anew,
     searching_starts_the_time_anew,
     putting_again_replaces_the_time,
-    what_has_expired_is_made_anew,
-    very_long_times_are_for_ever,
+    an_expired_item_is_created_anew,
+    very_long_times_never_expire,
 }
 
-/// Short, but long enough for a slow machine to read in between.
+/// Short, but long enough for reads of a slow machine.
 pub(super) const SHORT: Duration = Duration::from_millis(600);
 
 async fn get(store: &Subject, key: &str, refresh: bool) -> Result<bool, StoreError> {
@@ -26,13 +26,13 @@ async fn get(store: &Subject, key: &str, refresh: bool) -> Result<bool, StoreErr
     Ok(matches!(store.batch(vec![get]).await?.as_slice(), [OpResult::Item(Some(_))]))
 }
 
-async fn what_has_expired_is_gone_at_once(store: Subject) -> Outcome {
+async fn what_has_expired_is_gone_at_once(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), Duration::ZERO).await?;
     same("the item", &store.get(["a"], "k").await?, &None)?;
     same("what is found", &keys(&store, Search::below(["a"])).await?, &vec![])
 }
 
-async fn a_sweep_counts_what_it_deletes(store: Subject) -> Outcome {
+async fn a_sweep_counts_what_it_deletes(store: Subject) -> CaseResult {
     store.put_for(["a"], "gone", &json!({}), Duration::ZERO).await?;
     store.put_for(["b"], "gone", &json!({}), Duration::ZERO).await?;
     store.put_for(["a"], "later", &json!({}), Duration::from_hours(1)).await?;
@@ -42,8 +42,8 @@ async fn a_sweep_counts_what_it_deletes(store: Subject) -> Outcome {
     same("what is left", &keys(&store, Search::below(["a"])).await?, &vec!["later".to_owned(), "never".to_owned()])
 }
 
-/// Reads `kept` in a way until `lost`, which was put together with it, has expired; then `kept` must still be there.
-pub(super) async fn outlives(store: &Subject, read: Op) -> Outcome {
+/// Reads `kept` until `lost`, which was put at the same time, has expired. Then `kept` must still exist.
+pub(super) async fn outlives(store: &Subject, read: Op) -> CaseResult {
     for _ in 0..20 {
         let (mut last, mut in_time) = (Instant::now(), true);
         store.put_for(["a"], "kept", &json!({ "kept": true }), SHORT).await?;
@@ -55,7 +55,7 @@ pub(super) async fn outlives(store: &Subject, read: Op) -> Outcome {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let is_kept = get(store, "kept", false).await?;
-        // Unless this machine stood still for so long that it had to expire.
+        // Unless the machine paused for so long that the item had to expire.
         if is_kept || (in_time && last.elapsed() < SHORT / 2) {
             return holds("what was read lives on", is_kept);
         }
@@ -63,15 +63,15 @@ pub(super) async fn outlives(store: &Subject, read: Op) -> Outcome {
     holds("it is read in time", false)
 }
 
-async fn reading_starts_the_time_anew(store: Subject) -> Outcome {
+async fn reading_starts_the_time_anew(store: Subject) -> CaseResult {
     outlives(&store, Op::Get { namespace: vec!["a".to_owned()], key: "kept".to_owned(), refresh: None }).await
 }
 
-async fn searching_starts_the_time_anew(store: Subject) -> Outcome {
+async fn searching_starts_the_time_anew(store: Subject) -> CaseResult {
     outlives(&store, Op::Search(Search::below(["a"]).filter("kept", true))).await
 }
 
-async fn putting_again_replaces_the_time(store: Subject) -> Outcome {
+async fn putting_again_replaces_the_time(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
     store.put_for(["a"], "k", &json!({}), Duration::ZERO).await?;
     same("a time that has become short", &store.get(["a"], "k").await?, &None)?;
@@ -84,7 +84,7 @@ async fn putting_again_replaces_the_time(store: Subject) -> Outcome {
     some("an item without a time", store.get(["a"], "k").await?).map(|_| ())
 }
 
-async fn what_has_expired_is_made_anew(store: Subject) -> Outcome {
+async fn an_expired_item_is_created_anew(store: Subject) -> CaseResult {
     store.put(["a"], "first", &json!({})).await?;
     store.put_for(["a"], "k", &json!({ "old": 1 }), Duration::ZERO).await?;
     store.put(["a"], "second", &json!({})).await?;
@@ -94,7 +94,7 @@ async fn what_has_expired_is_made_anew(store: Subject) -> Outcome {
     same("the order", &keys(&store, Search::below(["a"])).await?, &["first", "second", "k"].map(str::to_owned).to_vec())
 }
 
-async fn very_long_times_are_for_ever(store: Subject) -> Outcome {
+async fn very_long_times_never_expire(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), Duration::MAX).await?;
     some("the item", store.get(["a"], "k").await?)?;
     same("what a sweep deletes", &store.sweep().await?, &0)

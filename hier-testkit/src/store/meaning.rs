@@ -1,16 +1,16 @@
-//! Searching by meaning.
+//! Semantic search.
 
 use hier_core::async_trait;
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, holds, invalid, keys, keys_of, object, same};
+use super::kit::{CaseResult, cases, holds, invalid, keys, keys_of, object, same};
 use hier_core::store::{Embedder, Index, Op, Search, StoreError, StoreExt, StoreOptions};
 
 cases! { super::Case, "meaning", options;
     the_nearest_come_first,
     the_best_field_counts,
-    what_has_no_vector_follows,
+    items_without_vectors_follow,
     filters_and_pages_hold,
     equally_near_items_keep_their_order,
     an_item_can_be_left_out_of_the_index,
@@ -19,7 +19,7 @@ cases! { super::Case, "meaning", options;
     a_text_that_cannot_be_embedded_stores_nothing,
 }
 
-/// Counts letters: near are texts with the same ones.
+/// Counts letters: texts with the same letters are similar.
 struct Letters;
 
 #[async_trait]
@@ -45,14 +45,14 @@ fn options() -> Result<StoreOptions, StoreError> {
     StoreOptions::default().index(Letters, ["text", "notes[*].said"])
 }
 
-async fn put(store: &Subject, texts: &[(&str, &str)]) -> Outcome {
+async fn put(store: &Subject, texts: &[(&str, &str)]) -> CaseResult {
     for (key, text) in texts {
         store.put(["a"], *key, &json!({ "text": text, "long": text.len() > 3 })).await?;
     }
     Ok(())
 }
 
-async fn the_nearest_come_first(store: Subject) -> Outcome {
+async fn the_nearest_come_first(store: Subject) -> CaseResult {
     put(&store, &[("other", "xyz"), ("half", "abxy"), ("same", "ab")]).await?;
     let found = store.search(Search::below(["a"]).near("ab")).await?;
     same("the order", &keys_of(&found), &vec!["same", "half", "other"])?;
@@ -64,7 +64,7 @@ async fn the_nearest_come_first(store: Subject) -> Outcome {
     holds("without a text there are no scores", plain.iter().all(|item| item.score.is_none()))
 }
 
-async fn the_best_field_counts(store: Subject) -> Outcome {
+async fn the_best_field_counts(store: Subject) -> CaseResult {
     store.put(["a"], "near", &json!({ "text": "zzz", "notes": [{ "said": "q" }, { "said": "fig" }] })).await?;
     store.put(["a"], "far", &json!({ "text": "figz", "notes": [] })).await?;
     let found = store.search(Search::below(["a"]).near("fig")).await?;
@@ -72,7 +72,7 @@ async fn the_best_field_counts(store: Subject) -> Outcome {
     same("an item is found once", &found.len(), &2)
 }
 
-async fn what_has_no_vector_follows(store: Subject) -> Outcome {
+async fn items_without_vectors_follow(store: Subject) -> CaseResult {
     store.put(["a"], "blank", &json!({ "other": "fig" })).await?;
     put(&store, &[("far", "zzz"), ("near", "fig")]).await?;
     let found = store.search(Search::below(["a"]).near("fig")).await?;
@@ -81,7 +81,7 @@ async fn what_has_no_vector_follows(store: Subject) -> Outcome {
     same("with room for two", &keys(&store, Search::below(["a"]).near("fig").limit(2)).await?.len(), &2)
 }
 
-async fn filters_and_pages_hold(store: Subject) -> Outcome {
+async fn filters_and_pages_hold(store: Subject) -> CaseResult {
     store.put(["a"], "blank", &json!({ "long": true })).await?;
     put(&store, &[("1", "fig"), ("2", "figs"), ("3", "figsx"), ("4", "figsxy"), ("5", "figsxyz")]).await?;
     store.put(["b"], "elsewhere", &json!({ "text": "fig", "long": true })).await?;
@@ -95,7 +95,7 @@ async fn filters_and_pages_hold(store: Subject) -> Outcome {
     same("the pages together", &pages, &all)
 }
 
-async fn equally_near_items_keep_their_order(store: Subject) -> Outcome {
+async fn equally_near_items_keep_their_order(store: Subject) -> CaseResult {
     put(&store, &[("c", "fig"), ("a", "fig"), ("b", "fig")]).await?;
     same(
         "the order",
@@ -112,7 +112,7 @@ async fn put_with(store: &Subject, key: &str, value: serde_json::Value, index: I
         .map(|_| ())
 }
 
-async fn an_item_can_be_left_out_of_the_index(store: Subject) -> Outcome {
+async fn an_item_can_be_left_out_of_the_index(store: Subject) -> CaseResult {
     put_with(&store, "hidden", json!({ "text": "fig" }), Index::None).await?;
     put(&store, &[("far", "zzz")]).await?;
     let found = store.search(Search::below(["a"]).near("fig")).await?;
@@ -120,7 +120,7 @@ async fn an_item_can_be_left_out_of_the_index(store: Subject) -> Outcome {
     same("its score", &found[1].score, &None)
 }
 
-async fn an_item_can_name_its_own_fields(store: Subject) -> Outcome {
+async fn an_item_can_name_its_own_fields(store: Subject) -> CaseResult {
     let value = json!({ "text": "zzz", "who": { "said": [["fig"], ["q"]] }, "x": "f", "y": { "z": "i" } });
     for (key, path, score) in [
         ("first", "who.said[0][*]", 1.0),
@@ -143,14 +143,14 @@ async fn an_item_can_name_its_own_fields(store: Subject) -> Outcome {
     invalid("no path at all", &put_with(&store, "k", value, Index::Fields(vec![])).await)
 }
 
-async fn putting_again_replaces_the_vectors(store: Subject) -> Outcome {
+async fn putting_again_replaces_the_vectors(store: Subject) -> CaseResult {
     put(&store, &[("k", "fig"), ("k", "zzz")]).await?;
     let found = store.search(Search::below(["a"]).near("fig")).await?;
     same("how many there are", &found.len(), &1)?;
     same("the score", &found[0].score, &Some(0.0))
 }
 
-async fn a_text_that_cannot_be_embedded_stores_nothing(store: Subject) -> Outcome {
+async fn a_text_that_cannot_be_embedded_stores_nothing(store: Subject) -> CaseResult {
     let refused = store.put(["a"], "k", &json!({ "text": "unembeddable" })).await;
     holds("the embedder's error comes back", matches!(refused, Err(StoreError::Embedding(_))))?;
     same("the item", &store.get(["a"], "k").await?, &None)?;

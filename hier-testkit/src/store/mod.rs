@@ -1,19 +1,19 @@
-//! The tests of the whole contract, for any store.
+//! A test suite for stores.
 //!
-//! Whoever writes a store runs them against it:
+//! Run it against your store:
 //!
 //! ```
 //! use hier_core::store::MemoryStore;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let report = hier_testkit::store::run(async |options| Ok(MemoryStore::new(options))).await;
+//! let report = hier_testkit::store::run_suite(async |options| Ok(MemoryStore::new(options))).await;
 //! assert!(report.passed(), "{report}");
 //! # }
 //! ```
 //!
-//! or, to see each case under its own name, goes through [`cases`]. Each case needs a store that is empty, configured with
-//! the case's `options`, and that nobody else uses meanwhile.
+//! To see each case under its own name, iterate over [`cases`]. Each case needs an empty store of its own, configured
+//! with the case's `options`.
 
 mod batches;
 mod defaults;
@@ -31,36 +31,35 @@ use std::sync::Arc;
 use hier_core::store::{Store, StoreError, StoreOptions};
 
 use crate::contract;
-use crate::contract::Failure;
+use crate::contract::ContractViolation;
 
-/// The store that a case is run against.
 type Subject = Arc<dyn Store>;
 
-/// One rule of the contract.
+/// A test of one rule.
 pub type Case = contract::Case<dyn Store, fn() -> Result<StoreOptions, StoreError>>;
 
 impl Case {
-    /// How the store for this case is configured.
+    /// Returns the store configuration that the case needs.
     pub fn options(&self) -> Result<StoreOptions, StoreError> {
         (self.config)()
     }
 
-    /// Runs the case against a store that is empty and that nobody else uses. A panic of the store is a failure, and so is
-    /// taking longer than a minute.
+    /// Runs the case against an empty store that nothing else uses. A panic of the store and a run of more than a
+    /// minute are violations.
     ///
     /// Needs a tokio runtime with time enabled.
-    pub async fn run(&self, store: impl Store) -> Result<(), Failure> {
+    pub async fn run(&self, store: impl Store) -> Result<(), ContractViolation> {
         self.on(Arc::new(store)).await
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for ContractViolation {
     fn from(error: StoreError) -> Self {
         Self::unexpected(error)
     }
 }
 
-/// All cases, group by group.
+/// Returns all cases, group by group.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         items::CASES,
@@ -77,19 +76,19 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases, each against a new store.
-pub async fn run<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
-    Report::of(cases(), async |case| {
+pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
+    Report::run_cases(cases(), async |case| {
         let store = match case.options() {
             Ok(options) => new_store(options).await,
             Err(error) => Err(error),
         };
         match store {
             Ok(store) => case.run(store).await,
-            Err(error) => Err(Failure(format!("no store to test: {error}"))),
+            Err(error) => Err(ContractViolation(format!("no store to test: {error}"))),
         }
     })
     .await
 }
 
-/// How a store did.
+/// The results of a store.
 pub type Report = contract::Report<Case>;

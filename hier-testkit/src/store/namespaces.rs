@@ -1,11 +1,11 @@
-//! Listing namespaces, and what they must be like.
+//! Listing namespaces, and their validity.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, invalid, plain, same};
+use super::kit::{CaseResult, cases, invalid, plain, same};
 use hier_core::store::{Namespaces, Search, StoreExt};
 
 cases! { super::Case, "namespaces", plain;
@@ -13,18 +13,18 @@ cases! { super::Case, "namespaces", plain;
     patterns_match_at_both_ends,
     a_depth_cuts_them,
     pages_fit_together,
-    what_has_no_items_is_not_listed,
+    empty_namespaces_are_not_listed,
     labels_are_checked,
 }
 
-async fn fill(store: &Subject) -> Outcome {
+async fn fill(store: &Subject) -> CaseResult {
     for place in ["b", "a.x.z", "a.y.z", "a", "a.x", "c.y.z.z", "a-b"] {
         store.put(place.split('.'), "k", &json!({})).await?;
     }
     Ok(())
 }
 
-async fn list(store: &Subject, query: Namespaces) -> Result<Vec<String>, super::Failure> {
+async fn list(store: &Subject, query: Namespaces) -> Result<Vec<String>, super::ContractViolation> {
     Ok(store.namespaces(query).await?.into_iter().map(|labels| labels.join(".")).collect())
 }
 
@@ -32,13 +32,13 @@ fn all() -> Namespaces {
     Namespaces::below([""; 0])
 }
 
-async fn they_come_in_the_order_of_their_labels(store: Subject) -> Outcome {
+async fn they_come_in_the_order_of_their_labels(store: Subject) -> CaseResult {
     fill(&store).await?;
     let wanted = ["a", "a.x", "a.x.z", "a.y.z", "a-b", "b", "c.y.z.z"].map(str::to_owned).to_vec();
     same("all of them", &list(&store, all()).await?, &wanted)
 }
 
-async fn patterns_match_at_both_ends(store: Subject) -> Outcome {
+async fn patterns_match_at_both_ends(store: Subject) -> CaseResult {
     fill(&store).await?;
     for (query, wanted) in [
         (Namespaces::below(["a"]), "a a.x a.x.z a.y.z"),
@@ -55,7 +55,7 @@ async fn patterns_match_at_both_ends(store: Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_depth_cuts_them(store: Subject) -> Outcome {
+async fn a_depth_cuts_them(store: Subject) -> CaseResult {
     fill(&store).await?;
     let wanted = ["a", "a-b", "b", "c"].map(str::to_owned).to_vec();
     same("to one label", &list(&store, all().max_depth(1)).await?, &wanted)?;
@@ -64,7 +64,7 @@ async fn a_depth_cuts_them(store: Subject) -> Outcome {
     invalid("no labels at all", &store.namespaces(all().max_depth(0)).await)
 }
 
-async fn pages_fit_together(store: Subject) -> Outcome {
+async fn pages_fit_together(store: Subject) -> CaseResult {
     fill(&store).await?;
     let mut found = Vec::new();
     for page in 0..4 {
@@ -73,7 +73,7 @@ async fn pages_fit_together(store: Subject) -> Outcome {
     same("the pages together", &found, &list(&store, all()).await?)
 }
 
-async fn what_has_no_items_is_not_listed(store: Subject) -> Outcome {
+async fn empty_namespaces_are_not_listed(store: Subject) -> CaseResult {
     store.get(["asked"], "k").await?;
     store.search(Search::below(["searched"])).await?;
     store.put(["emptied"], "k", &json!({})).await?;
@@ -82,7 +82,7 @@ async fn what_has_no_items_is_not_listed(store: Subject) -> Outcome {
     same("the namespaces", &list(&store, all()).await?, &vec![])
 }
 
-async fn labels_are_checked(store: Subject) -> Outcome {
+async fn labels_are_checked(store: Subject) -> CaseResult {
     let bad: [&[&str]; 6] = [&[], &[""], &["a", ""], &["a.b"], &["a", "b\0"], &["hier"]];
     for labels in bad {
         let labels = labels.iter().copied();

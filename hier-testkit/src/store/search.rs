@@ -3,19 +3,19 @@
 use serde_json::json;
 
 use super::Subject;
-use super::kit::{Outcome, cases, invalid, keys, plain, put, same};
+use super::kit::{CaseResult, cases, invalid, keys, plain, put, same};
 use hier_core::store::{Search, StoreExt};
 
 cases! { super::Case, "search", plain;
     a_prefix_matches_whole_labels,
     an_empty_prefix_matches_everything,
-    items_come_in_the_order_of_their_making,
+    items_are_ordered_by_creation,
     pages_fit_together,
     more_than_one_page_of_rows,
-    without_an_index_there_is_no_meaning,
+    semantic_search_requires_an_index,
 }
 
-async fn fill(store: &Subject) -> Outcome {
+async fn fill(store: &Subject) -> CaseResult {
     let ops = vec![
         put(&["b", "x"], "1", &json!({})),
         put(&["a"], "2", &json!({})),
@@ -29,7 +29,7 @@ async fn fill(store: &Subject) -> Outcome {
     Ok(())
 }
 
-async fn a_prefix_matches_whole_labels(store: Subject) -> Outcome {
+async fn a_prefix_matches_whole_labels(store: Subject) -> CaseResult {
     fill(&store).await?;
     same(
         "below `b`",
@@ -40,24 +40,24 @@ async fn a_prefix_matches_whole_labels(store: Subject) -> Outcome {
     same("below `x`", &keys(&store, Search::below(["x"])).await?, &vec![])
 }
 
-async fn an_empty_prefix_matches_everything(store: Subject) -> Outcome {
+async fn an_empty_prefix_matches_everything(store: Subject) -> CaseResult {
     fill(&store).await?;
     let found = keys(&store, Search::below([""; 0])).await?;
     same("everything", &found, &["1", "5", "2", "3", "4", "6", "7"].map(str::to_owned).to_vec())
 }
 
-async fn items_come_in_the_order_of_their_making(store: Subject) -> Outcome {
+async fn items_are_ordered_by_creation(store: Subject) -> CaseResult {
     for key in ["c", "a", "b"] {
         store.put(["a"], key, &json!({})).await?;
     }
-    // Putting again changes no place; deleting and putting does.
+    // A second put keeps the position. Deleting and putting changes it.
     store.put(["a"], "c", &json!({ "n": 2 })).await?;
     store.delete(["a"], "a").await?;
     store.put(["a"], "a", &json!({})).await?;
     same("the order", &keys(&store, Search::below(["a"])).await?, &["c", "b", "a"].map(str::to_owned).to_vec())
 }
 
-async fn pages_fit_together(store: Subject) -> Outcome {
+async fn pages_fit_together(store: Subject) -> CaseResult {
     fill(&store).await?;
     let all = keys(&store, Search::below([""; 0])).await?;
     let mut found = Vec::new();
@@ -70,7 +70,7 @@ async fn pages_fit_together(store: Subject) -> Outcome {
     same("a page behind the end", &keys(&store, beyond).await?, &vec![])
 }
 
-async fn more_than_one_page_of_rows(store: Subject) -> Outcome {
+async fn more_than_one_page_of_rows(store: Subject) -> CaseResult {
     let ops = (0..2_500).map(|n| put(&["many", &format!("{}", n % 7)], &format!("{n}"), &json!({ "n": n }))).collect();
     store.batch(ops).await?;
     let all = store.search(Search::below(["many"]).limit(usize::MAX)).await?;
@@ -79,6 +79,6 @@ async fn more_than_one_page_of_rows(store: Subject) -> Outcome {
     same("the last of them", &keys(&store, last).await?, &["2499".to_owned(), "2498".to_owned()].to_vec())
 }
 
-async fn without_an_index_there_is_no_meaning(store: Subject) -> Outcome {
+async fn semantic_search_requires_an_index(store: Subject) -> CaseResult {
     invalid("a search by meaning", &store.search(Search::below(["a"]).near("figs")).await)
 }

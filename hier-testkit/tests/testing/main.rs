@@ -1,4 +1,4 @@
-//! What users test their graphs with.
+//! Tools for testing graphs.
 
 mod replay;
 mod session;

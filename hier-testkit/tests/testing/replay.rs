@@ -1,11 +1,11 @@
-//! Replays: what is found to have changed, and what is left as it was.
+//! Replays: reported changes, and unchanged threads.
 
 use std::sync::Arc;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::{Result, StateUpdate};
-use hier_testkit::{Change, FakeOperator, Replay, ReplayReport, ScriptedModel};
+use hier_testkit::{FakeOperator, Replay, ReplayChange, ReplayReport, ScriptedModel};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     log: Vec<String>,
 }
 
-/// The versions of the program, one after the other. All of them call the graph `case`.
+/// The versions of the program. All of them call the graph `case`.
 mod versions {
     use super::*;
 
@@ -103,7 +103,7 @@ mod versions {
 
 use versions::{Books, Broken, Careless, Curious, First, Greedy, Unsigned};
 
-/// A saver with a thread of two turns: in each, two questions were answered.
+/// Creates a saver with a thread of two turns, each with two answered questions.
 async fn stored() -> MemorySaver {
     let saver = MemorySaver::new();
     let graph = First::compile().checkpointer(saver.clone());
@@ -117,7 +117,7 @@ async fn stored() -> MemorySaver {
 }
 
 /// The changes of the first turn.
-fn first(report: &ReplayReport) -> &[Change] {
+fn first(report: &ReplayReport) -> &[ReplayChange] {
     assert!(report.turns.iter().all(|turn| !turn.is_unchanged()), "{report}");
     assert_eq!(report.changed().count(), 2, "{report}");
     &report.turns[0].changes
@@ -139,32 +139,32 @@ async fn each_kind_of_change_is_told() {
     let saver = stored().await;
     let report = Replay::new(&Books::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(first(&report), [Change::Nodes { step: 3, recorded: names(&["pay"]), now: names(&["book"]) }]);
+    assert_eq!(first(&report), [ReplayChange::Nodes { step: 3, recorded: names(&["pay"]), now: names(&["book"]) }]);
     assert!(report.to_string().starts_with("thread `17`, turn 0: step 3 runs [book], it ran [pay]\n"), "{report}");
 
     let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
-    assert_eq!(first(&report), [Change::Nodes { step: 2, recorded: names(&["Sign"]), now: names(&["pay"]) }]);
+    assert_eq!(first(&report), [ReplayChange::Nodes { step: 2, recorded: names(&["Sign"]), now: names(&["pay"]) }]);
 
     let report = Replay::new(&Greedy::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     let log = |paid: &str| Some(json!(["signed by Ada in ink", paid]));
-    let changed = Change::Channel { name: "log".to_owned(), recorded: log("paid 10"), now: log("paid 20") };
+    let changed = ReplayChange::Channel { name: "log".to_owned(), recorded: log("paid 10"), now: log("paid 20") };
     assert_eq!(first(&report), [changed]);
     let ignoring = Replay::new(&Greedy::compile(), saver.clone(), |_| || ()).ignore("log").run().await.unwrap();
     assert!(ignoring.is_unchanged(), "{ignoring}");
 
     let report = Replay::new(&Broken::compile(), saver.clone(), |_| || ()).run().await.unwrap();
-    assert!(matches!(first(&report), [Change::Failed(error)] if error.contains("no scales")), "{report}");
+    assert!(matches!(first(&report), [ReplayChange::Failed(error)] if error.contains("no scales")), "{report}");
 
     let report = Replay::new(&Curious::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     assert!(
-        matches!(first(&report), [Change::Nodes { step: 3, .. }, Change::Ended { recorded, now }]
+        matches!(first(&report), [ReplayChange::Nodes { step: 3, .. }, ReplayChange::Ended { recorded, now }]
             if recorded == "finished" && now.contains("Really?")),
         "{report}"
     );
-    // What is asked now and was not then, the operator may answer.
+    // The operator answers questions without a recorded answer.
     let operator = FakeOperator::new().answer(true);
     let report = Replay::new(&Curious::compile(), saver, |_| || ()).operator(operator).run().await.unwrap();
-    assert!(matches!(first(&report), [Change::Channel { .. }]), "{report}");
+    assert!(matches!(first(&report), [ReplayChange::Channel { .. }]), "{report}");
 }
 
 #[tokio::test]
@@ -178,9 +178,12 @@ async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_chang
     let report =
         Replay::new(&First::compile(), saver.clone(), |_| || ()).threads(["waits", "edited"]).run().await.unwrap();
     assert!(report.is_unchanged(), "{report}");
-    assert_eq!((&*report.turns[0].changes, &*report.turns[1].changes), (&[][..], &[Change::NotReplayed][..]));
+    assert_eq!((&*report.turns[0].changes, &*report.turns[1].changes), (&[][..], &[ReplayChange::NotReplayed][..]));
     let report = Replay::new(&Careless::compile(), saver, |_| || ()).threads(["waits"]).run().await.unwrap();
-    assert!(matches!(&report.turns[0].changes[..], [Change::Nodes { .. }, Change::Ended { .. }]), "{report}");
+    assert!(
+        matches!(&report.turns[0].changes[..], [ReplayChange::Nodes { .. }, ReplayChange::Ended { .. }]),
+        "{report}"
+    );
 }
 
 #[tokio::test]
@@ -212,13 +215,13 @@ async fn a_thread_that_cannot_be_read_is_told_and_nothing_else_is_hurt() {
     let saver = stored().await;
     let report = Replay::new(&other::Other::compile(), saver, |_| || ()).run().await.unwrap();
     assert!(
-        matches!(&report.turns[0].changes[..], [Change::Unreadable(error)] if error.contains("amount")),
+        matches!(&report.turns[0].changes[..], [ReplayChange::Unreadable(error)] if error.contains("amount")),
         "{report}"
     );
     assert!(!report.is_unchanged());
     let report = Replay::new(&Unsigned::compile(), stored().await, |_| || ()).run().await.unwrap();
     assert!(
-        matches!(&report.turns[0].changes[..], [Change::Unreadable(error)] if error.contains("`Sign`")),
+        matches!(&report.turns[0].changes[..], [ReplayChange::Unreadable(error)] if error.contains("`Sign`")),
         "{report}"
     );
     let nothing = Replay::new(&First::compile(), MemorySaver::new(), |_| || ()).run().await.unwrap();

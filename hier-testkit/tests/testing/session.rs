@@ -1,4 +1,4 @@
-//! Sessions: who answers, which time it is, and what is said of a run.
+//! Sessions: operators, clocks and traces.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn desk(
     Session::new(&Desk::compile(), move || BaseContext::new(model.clone()))
 }
 
-/// What an assertion that fails says.
+/// The messages of failed assertions.
 fn said<O>(run: &Trace<O>, check: impl FnOnce(&Trace<O>)) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| check(run))).expect_err("the assertion fails");
     *panic.downcast::<String>().expect("a text")

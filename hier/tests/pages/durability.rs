@@ -179,6 +179,6 @@ impl MySaver {
 
 #[tokio::test]
 async fn it_keeps_the_contract() {
-    let report = hier::testing::checkpoint::run(async || MySaver::open(":new:").await).await; // a new, empty one for each case
+    let report = hier::testing::checkpoint::run_suite(async || MySaver::open(":new:").await).await; // a new, empty one for each case
     assert!(report.passed(), "{report}");
 }

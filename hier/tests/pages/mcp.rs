@@ -1,13 +1,13 @@
 //! The code of `docs/mcp.md`.
 
 use hier::CancellationToken;
-use hier::mcp::{Client, Server};
+use hier::mcp::{McpClient, McpServer};
 use hier::prelude::*;
 
 struct Desk {
     base: BaseContext,
-    crm: Client,
-    docs: Client,
+    crm: McpClient,
+    docs: McpClient,
 }
 
 impl AsRef<BaseContext> for Desk {
@@ -25,12 +25,12 @@ async fn lookup(order: u32) -> String {
 fn clients(token: &str) -> hier::Result<()> {
     type Chat = BaseState;
 
-    let crm = Client::stdio("crm", "/usr/local/bin/crm-server")
+    let crm = McpClient::stdio("crm", "/usr/local/bin/crm-server")
         .env("CRM_TOKEN", token)
         .prefix("crm_")
         .approve(["refund"])
         .build()?;
-    let docs = Client::http("docs", "https://docs.example.com/mcp").bearer(token).build()?;
+    let docs = McpClient::http("docs", "https://docs.example.com/mcp").bearer(token).build()?;
 
     graph! {
         Support<Chat, Desk> = Agent { tools: [lookup, |desk| &desk.crm, |desk| &desk.docs] }
@@ -53,8 +53,8 @@ mod server {
     async fn file() {}
 
     async fn serve(context: (), token: &str, stop: CancellationToken) -> hier::Result<()> {
-        Server::new().graph("desk", Desk::compile(), context).serve_stdio().await?;
-        Server::new()
+        McpServer::new().graph("desk", Desk::compile(), context).serve_stdio().await?;
+        McpServer::new()
             .graph("desk", Desk::compile(), context)
             .bearer(token)
             .hosts(["mcp.example.com"])
@@ -64,13 +64,13 @@ mod server {
     }
 
     fn router(context: (), stop: CancellationToken) -> hier::Result<()> {
-        let router = Server::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
+        let router = McpServer::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
         Ok(())
     }
 
     async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> hier::Result<()> {
         let server = hier::server::Server::new().graph("desk", Desk::compile(), context);
-        let tools = Server::new().graph("desk", Desk::compile(), context).router(server.stopping())?;
+        let tools = McpServer::new().graph("desk", Desk::compile(), context).router(server.stopping())?;
         server.routes(tools).auth(tokens).serve("127.0.0.1:8123").await?;
         Ok(())
     }

@@ -109,7 +109,7 @@ async fn measure(saver: Saver, positions: usize, times: usize) -> Result<Row, Bo
 
 /// A run that did something else is no measurement.
 fn check(outcome: &Outcome<Tax>, model: &ScriptedModel, positions: usize) {
-    assert_eq!(model.asked(), script::calls(positions), "the model is asked as often as there");
+    assert_eq!(model.call_count(), script::calls(positions), "the model is asked as often as there");
     assert_eq!(ours(outcome), expected(positions), "the end is the same as there");
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hier_agents::prelude::*;
-use hier_mcp::{Client, ClientBuilder};
+use hier_mcp::{McpClient, McpClientBuilder};
 use hier_testkit::ScriptedModel;
 
 /// What the agent has.
@@ -12,7 +12,7 @@ pub struct Desk {
     /// The model.
     pub base: BaseContext,
     /// The peer.
-    pub peer: Client,
+    pub peer: McpClient,
 }
 
 impl AsRef<BaseContext> for Desk {
@@ -27,12 +27,12 @@ graph! {
 }
 
 /// The peer as a program, which counts in this file.
-pub fn peer(program: &str, counts: &Path) -> ClientBuilder {
-    Client::stdio("peer", program).env("PEER_COUNTS", counts.display().to_string())
+pub fn peer(program: &str, counts: &Path) -> McpClientBuilder {
+    McpClient::stdio("peer", program).env("PEER_COUNTS", counts.display().to_string())
 }
 
 /// A desk whose model says this.
-pub fn desk(peer: &Client, answers: impl IntoIterator<Item = Message>) -> Desk {
+pub fn desk(peer: &McpClient, answers: impl IntoIterator<Item = Message>) -> Desk {
     Desk { base: BaseContext::new(ScriptedModel::new(answers)), peer: peer.clone() }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
-use hier_mcp::Client;
+use hier_mcp::McpClient;
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use hier_server::Running;
 use hier_server::auth::{Tokens, User};
@@ -54,7 +54,7 @@ async fn wait(run: &Run<Calls>) {
 async fn serve(calls: &Calls) -> (Running, String) {
     let server = hier_server::Server::new();
     let tools =
-        hier_mcp::Server::new().graph("book", Book::compile(), ()).graph("wait", Wait::compile(), calls.clone());
+        hier_mcp::McpServer::new().graph("book", Book::compile(), ()).graph("wait", Wait::compile(), calls.clone());
     let tools = tools.router(server.stopping()).unwrap();
     let server = server.graph("book", Book::compile(), ()).routes(tools);
     let users = [("secret", User::new("alice")), ("another", User::new("bob"))];
@@ -64,8 +64,8 @@ async fn serve(calls: &Calls) -> (Running, String) {
     (running, url)
 }
 
-fn client(url: &str, token: &str) -> Client {
-    Client::http("trips", format!("{url}/mcp")).bearer(token).build().unwrap()
+fn client(url: &str, token: &str) -> McpClient {
+    McpClient::http("trips", format!("{url}/mcp")).bearer(token).build().unwrap()
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use hier_agents::{Approval, ApprovalRequest};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::message::ToolCall;
 use hier_core::{CancellationToken, Result};
-use hier_mcp::{Client, McpError, SealKey, Server};
+use hier_mcp::{McpClient, McpError, SealKey, McpServer};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -75,15 +75,15 @@ async fn wait(run: &Run<Office>) -> Result<()> {
 }
 
 /// Serves, and says where.
-async fn serve(server: Server) -> String {
+async fn serve(server: McpServer) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(server.serve_on(listener, CancellationToken::new()));
     format!("http://{address}/mcp")
 }
 
-fn server(office: &Office) -> Server {
-    Server::new().graph("book", Book::compile(), office.clone()).graph("wait", Wait::compile(), office.clone())
+fn server(office: &Office) -> McpServer {
+    McpServer::new().graph("book", Book::compile(), office.clone()).graph("wait", Wait::compile(), office.clone())
 }
 
 /// A request as the protocol has it, written by hand; its answer.
@@ -175,7 +175,7 @@ async fn a_state_that_is_changed_foreign_or_late_is_refused() {
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     let state = asked["result"]["requestState"].as_str().unwrap();
     let bring = |tool: &str, state: &str| json!({"name": tool, "inputResponses": accepted("nights", json!({"nights": 3})), "requestState": state});
-    let foreign = "`requestState` is none that this server gave for this tool";
+    let foreign = "`requestState` was not issued by this server for this tool";
     for (url, tool, state) in
         [(&url, "book", format!("{state}x")), (&url, "wait", state.to_owned()), (&other, "book", state.to_owned())]
     {
@@ -183,7 +183,7 @@ async fn a_state_that_is_changed_foreign_or_late_is_refused() {
         assert_eq!(refused["error"]["message"], foreign, "{refused}");
         assert_eq!(refused["error"]["code"], -32602);
     }
-    let late = serve(server(&office).questions_last(Duration::ZERO)).await;
+    let late = serve(server(&office).question_timeout(Duration::ZERO)).await;
     let asked = call(&late, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let refused = call(&late, bring("book", asked["result"]["requestState"].as_str().unwrap())).await;
@@ -232,7 +232,7 @@ async fn a_call_whose_client_is_gone_is_cancelled() {
 #[tokio::test]
 async fn long_calls_are_tasks_that_ask_and_are_cancelled() {
     let office = Office::default();
-    let url = serve(server(&office).long("book").long("wait")).await;
+    let url = serve(server(&office).allow_task("book").allow_task("wait")).await;
     let capable = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {"form": {}}});
     let ask = async |method: &str, params: Value| post(&url, method, params, capable.clone()).await;
     let made = ask("tools/call", json!({"name": "book", "arguments": {"place": "Oslo"}})).await;
@@ -303,13 +303,13 @@ async fn what_does_not_fit_is_told_and_a_busy_server_says_so() {
 #[tokio::test]
 async fn only_who_has_the_token_is_let_in_and_an_open_address_needs_one() {
     let url = serve(server(&Office::default()).bearer("secret")).await;
-    let outside = Client::http("office", &url).build().unwrap();
+    let outside = McpClient::http("office", &url).build().unwrap();
     outside.connect().await.unwrap_err();
-    Client::http("office", &url).bearer("secret").build().unwrap().connect().await.unwrap();
+    McpClient::http("office", &url).bearer("secret").build().unwrap().connect().await.unwrap();
     let stop = CancellationToken::new();
     let open = server(&Office::default()).serve("0.0.0.0:0", stop.clone()).await.unwrap_err();
     assert!(open.to_string().contains("can be reached from other machines"), "{open}");
-    let empty = Server::new().serve("127.0.0.1:0", stop).await.unwrap_err();
+    let empty = McpServer::new().serve("127.0.0.1:0", stop).await.unwrap_err();
     assert!(matches!(empty, McpError::Serve(_)));
 }
 
@@ -317,7 +317,7 @@ async fn only_who_has_the_token_is_let_in_and_an_open_address_needs_one() {
 async fn an_agent_of_hier_calls_a_graph_of_hier_and_passes_the_questions_on() -> Result<()> {
     let office = Office::default();
     let url = serve(server(&office)).await;
-    let client = Client::http("office", url).only(["book"]).build().unwrap();
+    let client = McpClient::http("office", url).only(["book"]).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let thread = || Config::new().thread("t");
     let context = || desk(&client, [Message::call("book", json!({"place": "Rome"}))]);

@@ -122,7 +122,7 @@ async fn a_model_of_the_context_above_answers_below() {
     let cheap = Moody::new("cheap", [Try::Says(vec!["So", " be it."])]);
     let desk = Desk { base: BaseContext::new(smart), cheap: cheap.clone(), log: Log::default() };
     let out = top.invoke(Message::user("?")).context(desk).await.unwrap();
-    assert_eq!((&*out.state().current_agent_report, cheap.asked()), ("So be it.", 1));
+    assert_eq!((&*out.state().current_agent_report, cheap.call_count()), ("So be it.", 1));
 }
 
 /// Layers of one's own are not passed down, and stand inside of those from above.

@@ -41,7 +41,7 @@ async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
         let context = BaseContext::new(model.clone());
         let out = desk.invoke(Message::user("?")).thread("t").context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&end(AgentLimit::ModelCalls(2))));
-        assert_eq!(model.asked(), 2);
+        assert_eq!(model.call_count(), 2);
         assert_eq!(
             out.state().current_agent_report,
             "No answer: the agent was ended: models were asked 2 times in this run."
@@ -94,7 +94,7 @@ async fn tokens_are_counted_as_the_provider_tells_them() {
     };
     let model = ScriptedModel::new([costly(1), costly(2), costly(3)]);
     let out = desk.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::Tokens(100))), 2));
+    assert_eq!((out.ending(), model.call_count()), (Some(&end(AgentLimit::Tokens(100))), 2));
 }
 
 #[tokio::test]
@@ -125,12 +125,12 @@ async fn an_inherited_limit_counts_the_whole_tree() {
         || calls([("clerk", json!({"task": "a"})), ("clerk", json!({"task": "b"})), ("clerk", json!({"task": "c"}))]);
     let model = ScriptedModel::new([three(), report("a"), report("b"), report("c"), finish("never")]);
     let out = desk().invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
+    assert_eq!((out.ending(), model.call_count()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
     // Side by side: one of five is not asked.
     let model =
         ScriptedModel::new([three(), Message::assistant("a"), Message::assistant("b"), Message::assistant("c")]);
     let out = desk().invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    assert_eq!((out.ending(), model.asked()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
+    assert_eq!((out.ending(), model.call_count()), (Some(&end(AgentLimit::ModelCalls(4))), 4));
     assert_eq!(out.state().layer_counts.get("desk/0:Limit model_calls"), 4);
 }
 

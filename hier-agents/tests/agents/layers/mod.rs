@@ -57,7 +57,7 @@ impl Moody {
         Self { name, tries: Arc::new(Mutex::new(tries)), asked: Arc::default() }
     }
 
-    pub(crate) fn asked(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 

@@ -47,7 +47,7 @@ async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let began = Instant::now();
     let out = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap();
-    assert_eq!((out.ending(), smart.asked()), (Some(&AgentEnd::Text), 3));
+    assert_eq!((out.ending(), smart.call_count()), (Some(&AgentEnd::Text), 3));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
 
     let smart = Moody::new("smart", [Try::Refuses]);
@@ -64,7 +64,7 @@ async fn a_model_that_has_spoken_is_not_asked_again() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec!["Y"])]);
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &nobody())).await;
-    assert_eq!((&*told.text(), smart.asked()), ("Y", 2));
+    assert_eq!((&*told.text(), smart.call_count()), ("Y", 2));
     assert!(outcome.unwrap_err().to_string().contains("busy"));
     // Nobody listens: nothing is heard twice.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
@@ -86,7 +86,7 @@ async fn another_model_answers_if_the_first_fails() {
                 (None, support.invoke(Message::user("?")).context(context).await.unwrap())
             };
             assert_eq!(out.state().current_agent_report, "Yes.");
-            assert_eq!((smart.asked(), cheap.asked()), (1, 1));
+            assert_eq!((smart.call_count(), cheap.call_count()), (1, 1));
             if let Some(told) = told {
                 assert_eq!((&*told.text(), told.ends.len()), ("Yes.", 1));
                 assert_eq!(told.ends[0].message.id, out.state().messages.last().unwrap().id);
@@ -127,7 +127,7 @@ async fn each_model_is_asked_again_inside_of_a_fallback() {
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
     let cheap = Moody::new("cheap", [Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let _ = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap();
-    assert_eq!((smart.asked(), cheap.asked()), (3, 2));
+    assert_eq!((smart.call_count(), cheap.call_count()), (3, 2));
 }
 
 #[tokio::test]

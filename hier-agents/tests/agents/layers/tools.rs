@@ -206,7 +206,7 @@ async fn a_call_that_was_cut_off_goes_through_its_layers_again() {
     let out = desk().invoke(()).thread("t").context(bank(false)).await.unwrap();
     assert!(out.is_finished());
     assert_eq!(log.take(), ["check", "call", "called"]);
-    assert_eq!(model.asked(), 2);
+    assert_eq!(model.call_count(), 2);
     // What ran is done: a new turn runs none of it again.
     model.push(Message::assistant("hello"));
     let _ = desk().invoke(Message::user("hello")).thread("t").context(bank(false)).await.unwrap();

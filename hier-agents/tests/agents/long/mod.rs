@@ -123,10 +123,10 @@ async fn ten_thousand_messages_stay_below_the_limit() {
     let record = out.state().compaction.clone().expect("a record");
     assert!(record.cut.as_ref().is_some_and(|cut| cut.count > 9_000), "{record:?}");
     assert_eq!((&*record.summary, &*record.by), ("They talked.", "scripted"));
-    let asked = model.asked();
+    let asked = model.call_count();
     // From here on it is one call a turn.
     let out = say(&chat, &model, "and then?").await;
-    assert_eq!((model.asked(), out.state().compaction.as_ref()), (asked + 1, Some(&record)));
+    assert_eq!((model.call_count(), out.state().compaction.as_ref()), (asked + 1, Some(&record)));
 }
 
 #[tokio::test]

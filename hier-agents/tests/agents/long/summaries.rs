@@ -92,7 +92,7 @@ async fn summaries_count_and_are_not_heard() {
     while record.is_none() {
         let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(5));
         let budget = context.budget.clone().unwrap();
-        let asked = model.asked();
+        let asked = model.call_count();
         let text = Message::user("tell me more ".repeat(20));
         let mut stream = chat.stream(text).thread("t").context(context).modes([StreamMode::Messages]);
         let mut heard = Vec::new();
@@ -101,7 +101,7 @@ async fn summaries_count_and_are_not_heard() {
         }
         let out = stream.outcome().await.unwrap();
         assert!(!heard.concat().contains("They talked"), "{heard:?}");
-        assert_eq!(budget.spent().model_calls, (model.asked() - asked) as u64);
+        assert_eq!(budget.spent().model_calls, (model.call_count() - asked) as u64);
         record = out.state().compaction.clone().filter(|record| record.cut.is_some());
     }
     assert!(record.unwrap().usage.input_tokens > 0);
@@ -202,11 +202,11 @@ async fn a_retry_pays_for_a_summary_once() {
     let chat = chat.compile().unwrap().checkpointer(MemorySaver::new());
     let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
     while summaries() == 0 {
-        let asked = model.asked();
+        let asked = model.call_count();
         let context = BaseContext::new(model.clone());
         let out = chat.invoke(Message::user("tell me more ".repeat(20))).thread("t").context(context).await.unwrap();
         assert_eq!(out.ending(), Some(&AgentEnd::Text));
-        let (paid, asked) = (summaries(), model.asked() - asked);
+        let (paid, asked) = (summaries(), model.call_count() - asked);
         assert_eq!(asked, if paid == 0 { 1 } else { paid + 4 }, "each summary once, and four tries: {paid}");
     }
     assert_eq!(failures.load(Ordering::Relaxed), 0);

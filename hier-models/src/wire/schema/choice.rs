@@ -1,18 +1,18 @@
-//! Schemas of values that are one of several.
+//! Schemas with alternatives.
 
 use serde_json::{Map, Value, json};
 
-use super::Notes;
+use super::SchemaNotes;
 
-/// Merges this schema and its parts into one. Returns none if that is not possible.
-pub(super) fn united(fields: &Map<String, Value>, parts: &[Value]) -> Option<Value> {
-    let mut united: Map<String, Value> = fields.iter().filter(|(name, _)| *name != "allOf").map(owned).collect();
+/// Merges the schemas of `allOf` into one. Returns `None` if that is impossible.
+pub(super) fn merged(fields: &Map<String, Value>, parts: &[Value]) -> Option<Value> {
+    let mut merged: Map<String, Value> = fields.iter().filter(|(name, _)| *name != "allOf").map(owned).collect();
     for part in parts {
         for (name, value) in part.as_object()? {
-            match (united.get_mut(name), value) {
-                (None, _) => _ = united.insert(name.clone(), value.clone()),
+            match (merged.get_mut(name), value) {
+                (None, _) => _ = merged.insert(name.clone(), value.clone()),
                 (Some(known), value) if known == value => {}
-                // A description stands nearer where the type is used.
+                // The outer description is closer to the use of the type.
                 (Some(_), _) if name == "description" || name == "title" => {}
                 (Some(Value::Object(known)), Value::Object(more))
                     if name == "properties" && more.keys().all(|field| !known.contains_key(field)) =>
@@ -24,30 +24,30 @@ pub(super) fn united(fields: &Map<String, Value>, parts: &[Value]) -> Option<Val
             }
         }
     }
-    Some(Value::Object(united))
+    Some(Value::Object(merged))
 }
 
 fn owned((name, value): (&String, &Value)) -> (String, Value) {
     (name.clone(), value.clone())
 }
 
-/// Returns the allowed values if the schema lists them: by `const`, by `enum`, or by a choice of both. Descriptions of single values go
-/// into the notes.
-pub(super) fn of_constants(fields: &Map<String, Value>, notes: &mut Notes) -> Option<Value> {
+/// Returns the allowed values if the schema lists them, by `const`, by `enum` or by a choice of both. Descriptions of
+/// single values go into the notes.
+pub(super) fn constants(fields: &Map<String, Value>, notes: &mut SchemaNotes) -> Option<Value> {
     let mut values = Vec::new();
     match ["oneOf", "anyOf"].iter().find_map(|name| fields.get(*name)) {
         None => values = listed(fields)?,
         Some(choices) => {
-            let mut said = Vec::new();
+            let mut descriptions = Vec::new();
             for choice in choices.as_array()? {
                 let choice = choice.as_object()?;
                 let constants = listed(choice)?;
                 if let (Some(about), [value]) = (choice.get("description").and_then(Value::as_str), &*constants) {
-                    said.push(format!("{value}: {about}"));
+                    descriptions.push(format!("{value}: {about}"));
                 }
                 values.extend(constants);
             }
-            notes.notes.extend(said);
+            notes.notes.extend(descriptions);
         }
     }
     let mut kinds: Vec<&str> = Vec::new();
@@ -76,8 +76,8 @@ fn listed(fields: &Map<String, Value>) -> Option<Vec<Value>> {
     }
 }
 
-/// The schema with a choice in place of a list of types.
-pub(super) fn split(schema: Value) -> Value {
+/// Replaces a list of types by a choice.
+pub(super) fn split_types(schema: Value) -> Value {
     let Some(Value::Array(kinds)) = schema.get("type").cloned() else { return schema };
     let Value::Object(mut fields) = schema else { return schema };
     let description = fields.remove("description");
@@ -109,13 +109,13 @@ fn is_of(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// Returns true if null fits this schema.
-pub(super) fn takes_null(schema: &Value) -> bool {
+/// Returns true if the schema accepts null.
+pub(super) fn accepts_null(schema: &Value) -> bool {
     let is_null = |kind: &Value| kind == "null";
     match (schema.get("type"), schema.get("anyOf")) {
         (Some(Value::Array(kinds)), _) => kinds.iter().any(is_null),
         (Some(kind), _) => is_null(kind),
-        (None, Some(Value::Array(choices))) => choices.iter().any(takes_null),
+        (None, Some(Value::Array(choices))) => choices.iter().any(accepts_null),
         _ => false,
     }
 }

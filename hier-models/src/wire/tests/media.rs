@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::sent;
 
-/// A dialect, a part, and where it stands in the request, or what the text says that stands in its place.
-type Case = (&'static dyn Wire, Part, Result<Vec<(&'static str, Value)>, &'static str>);
+/// A dialect, a part, and its position in the request, or a part of the text that replaces it.
+type MediaCase = (&'static dyn Dialect, Part, Result<Vec<(&'static str, Value)>, &'static str>);
 
 fn with_parts(parts: Vec<Part>) -> ChatRequest {
     let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
@@ -32,17 +32,16 @@ fn sound() -> Part {
     Part::file_data("audio/wav", "aGk=")
 }
 
-/// A content block of a client.
 fn block(block: serde_json::Value) -> Part {
     serde_json::from_value(block).expect("a block")
 }
 
 #[test]
-fn blocks_of_clients_are_sent_as_what_they_are() {
+fn client_blocks_are_sent_in_each_dialect() {
     let upload =
         json!({ "type": "file", "mimeType": "application/pdf", "data": "aGk=", "metadata": { "filename": "w2.pdf" } });
     let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "aGk=" } });
-    let cases: Vec<Case> = vec![
+    let cases: Vec<MediaCase> = vec![
         (OPENAI, block(upload.clone()), Ok(vec![("/messages/0/content/0/file/filename", json!("w2.pdf"))])),
         (ANTHROPIC, block(upload), Ok(vec![("/messages/0/content/0/type", json!("document"))])),
         (
@@ -60,11 +59,11 @@ fn blocks_of_clients_are_sent_as_what_they_are() {
     cases.into_iter().for_each(check);
 }
 
-/// Images and files of users and of results, by bytes and by address; where one is not taken, a text with what is.
+/// Images and files of users and of results, inline and by URL. A text replaces those that are not accepted.
 #[test]
-fn images_and_files_of_openai() {
+fn images_and_files_for_openai() {
     let data = "data:application/pdf;base64,aGk=";
-    let cases: Vec<Case> = vec![
+    let cases: Vec<MediaCase> = vec![
         (
             OPENAI,
             pdf(),
@@ -77,7 +76,7 @@ fn images_and_files_of_openai() {
         (
             OPENAI,
             address(),
-            Err("[a file of the type `application/pdf` is left out: chat completions take files with the request only"),
+            Err("[a file of the type `application/pdf` is omitted: chat completions accept files only inside"),
         ),
         (
             RESPONSES,
@@ -91,15 +90,15 @@ fn images_and_files_of_openai() {
         (
             RESPONSES,
             sound(),
-            Err("[a file of the type `audio/wav` is left out: OpenAI's responses take documents and images]"),
+            Err("[a file of the type `audio/wav` is omitted: OpenAI's responses accept only documents and images]"),
         ),
     ];
     cases.into_iter().for_each(check);
 }
 
 #[test]
-fn images_and_files_of_anthropic_gemini_and_ollama() {
-    let cases: Vec<Case> = vec![
+fn images_and_files_for_anthropic_gemini_and_ollama() {
+    let cases: Vec<MediaCase> = vec![
         (
             ANTHROPIC,
             pdf(),
@@ -122,8 +121,8 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
                 json!({ "type": "text", "media_type": "text/plain", "data": "hi" }),
             )]),
         ),
-        (ANTHROPIC, Part::file_data("text/plain", "/w=="), Err("is left out: it is not Base64 of UTF-8]")),
-        (ANTHROPIC, sound().named("a.wav"), Err("[a file (`a.wav`) is left out: Anthropic takes PDFs")),
+        (ANTHROPIC, Part::file_data("text/plain", "/w=="), Err("is omitted: it is not UTF-8 text in Base64]")),
+        (ANTHROPIC, sound().named("a.wav"), Err("[a file (`a.wav`) is omitted: Anthropic accepts images")),
         (
             GEMINI,
             sound(),
@@ -146,26 +145,26 @@ fn images_and_files_of_anthropic_gemini_and_ollama() {
             Part::image_data("image/png", "aGk="),
             Ok(vec![("/messages/0/images", json!(["aGk="])), ("/messages/2/images", json!(["aGk="]))]),
         ),
-        (OLLAMA, pdf(), Err("[a file (`w2.pdf`) is left out: Ollama takes images and no files]")),
-        (OLLAMA, Part::image("https://papers.example/1.png"), Err("none by their address")),
+        (OLLAMA, pdf(), Err("[a file (`w2.pdf`) is omitted: Ollama accepts images but no other files]")),
+        (OLLAMA, Part::image("https://papers.example/1.png"), Err("only inside the request, not by URL")),
     ];
     cases.into_iter().for_each(check);
 }
 
-fn check((wire, part, expected): Case) {
+fn check((wire, part, expected): MediaCase) {
     let body = sent(wire, "m", &with_parts(vec![part.clone()]));
     match expected {
         Ok(places) => {
             let body = body.unwrap();
             for (path, value) in places {
-                assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.name());
+                assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.info().name);
             }
         }
         Err(told) => {
             // Once in the user's message, once in the result.
             let sent = body.unwrap().to_string();
-            assert_eq!(sent.matches(told).count(), 2, "{}: {sent}", wire.name());
-            assert!(!sent.contains("aGk="), "{}: {sent}", wire.name());
+            assert_eq!(sent.matches(told).count(), 2, "{}: {sent}", wire.info().name);
+            assert!(!sent.contains("aGk="), "{}: {sent}", wire.info().name);
         }
     }
 }

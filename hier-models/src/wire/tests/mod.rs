@@ -1,4 +1,4 @@
-//! What is sent, in all dialects.
+//! Requests in all dialects.
 
 mod media;
 mod opaque;
@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn sent(wire: &dyn Wire, model: &str, request: &ChatRequest) -> Result<Value, String> {
-    let maker = maker(wire, wire.url());
-    super::request(wire, &Asked { model, maker: &maker, request, streamed: false }).map_err(|failure| failure.reason)
+fn sent(wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value, String> {
+    let maker = maker(wire, wire.info().url);
+    super::request(wire, &WireRequest { model, maker: &maker, request, streamed: false })
+        .map_err(|failure| failure.reason)
 }
 
 fn asking(options: ModelOptions) -> ChatRequest {

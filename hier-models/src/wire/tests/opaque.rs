@@ -1,4 +1,4 @@
-//! A provider's own tools, and the parts of answers that only the provider can read.
+//! The provider's own tools, and the parts of answers that only the provider can read.
 
 use hier_agents::{ChatRequest, Message, ModelOptions};
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{asking, sent};
 
-/// The tools of `extra` are added to those of the program in every dialect.
+/// The tools in `extra` are added to the program's tools in every dialect.
 #[test]
-fn own_tools_of_a_provider_are_added() {
+fn provider_tools_are_added() {
     let own = json!({ "type": "web_search" });
     let options = ModelOptions::new().extra(json!({ "tools": [own], "metadata": { "user": "a" } }));
     for wire in ALL {
@@ -16,26 +16,30 @@ fn own_tools_of_a_provider_are_added() {
         let plain = sent(wire, "m", &asking(ModelOptions::new())).unwrap();
         let mut expected = plain["tools"].as_array().unwrap().clone();
         expected.push(own.clone());
-        assert_eq!((&body["tools"], &body["metadata"]["user"]), (&json!(expected), &json!("a")), "{}", wire.name());
+        assert_eq!(
+            (&body["tools"], &body["metadata"]["user"]),
+            (&json!(expected), &json!("a")),
+            "{}",
+            wire.info().name
+        );
         let alone = sent(wire, "m", &ChatRequest::new([Message::user("hi")]).options(options.clone())).unwrap();
-        assert_eq!(alone["tools"], json!([own]), "{}", wire.name());
+        assert_eq!(alone["tools"], json!([own]), "{}", wire.info().name);
     }
-    // A list that hier makes itself is kept, too.
+    // Lists of hier itself are extended, too.
     let options = ModelOptions::new().extra(json!({ "include": ["web_search_call.action.sources"] }));
     let body = sent(RESPONSES, "gpt-5", &asking(options)).unwrap();
     assert_eq!(body["include"], json!(["reasoning.encrypted_content", "web_search_call.action.sources"]));
 }
 
-/// The message that comes of an answer, read as a whole.
-fn read(wire: &dyn Wire, whole: &Value) -> Message {
+fn read(wire: &dyn Dialect, whole: &Value) -> Message {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = Draft::new(&request, maker(wire, wire.url()), false);
-    wire.whole(&mut draft, whole).unwrap();
-    draft.answer(&request).unwrap().message
+    let mut draft = AnswerDraft::new(&request, maker(wire, wire.info().url), false);
+    wire.read_answer(&mut draft, whole).unwrap();
+    draft.into_answer(&request).unwrap().message
 }
 
 #[test]
-fn blocks_of_a_provider_go_back_to_it_as_they_came() {
+fn provider_blocks_are_sent_back_unchanged() {
     let search = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": { "q": "x" } });
     let found =
         json!({ "type": "web_search_tool_result", "tool_use_id": "s1", "content": [{ "encrypted_content": "c" }] });
@@ -52,7 +56,7 @@ fn blocks_of_a_provider_go_back_to_it_as_they_came() {
     let outcome = json!({ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1" } });
     let parts = json!([{ "text": "I count. " }, code, outcome, { "text": "One." }]);
     let gemini = json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": "STOP" }] });
-    let cases: [(&dyn Wire, Value, &str, Value); 3] = [
+    let cases: [(&dyn Dialect, Value, &str, Value); 3] = [
         (ANTHROPIC, anthropic, "/messages/1/content", content),
         (RESPONSES, responses, "/input", json!([thought, item, said])),
         (GEMINI, gemini, "/contents/1/parts", parts),
@@ -62,23 +66,23 @@ fn blocks_of_a_provider_go_back_to_it_as_they_came() {
         let body = sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
         let mut back = body.pointer(path).unwrap().as_array().unwrap().clone();
         back.retain(|item| item["role"] != "user");
-        assert_eq!(json!(back), expected, "{}", wire.name());
-        for other in ALL.into_iter().filter(|other| other.name() != wire.name()) {
+        assert_eq!(json!(back), expected, "{}", wire.info().name);
+        for other in ALL.into_iter().filter(|other| other.info().name != wire.info().name) {
             let body = sent(other, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
             let text = body.to_string();
             let is_clean = ["server_tool_use", "web_search_call", "executableCode", "citations"]
                 .iter()
                 .all(|own| !text.contains(own));
-            assert!(is_clean, "{} of {}: {text}", other.name(), wire.name());
+            assert!(is_clean, "{} of {}: {text}", other.info().name, wire.info().name);
         }
     }
 }
 
-/// The input of a block, and the sources of a text, that come in pieces.
+/// The input of a block and the sources of a text arrive in pieces.
 #[test]
-fn blocks_that_come_in_pieces_are_whole() {
+fn streamed_blocks_are_complete() {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = Draft::new(&request, maker(ANTHROPIC, ANTHROPIC.url()), true);
+    let mut draft = AnswerDraft::new(&request, maker(ANTHROPIC, ANTHROPIC.info().url), true);
     let delta = |index: u8, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     let begin =
         |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
@@ -101,9 +105,9 @@ fn blocks_that_come_in_pieces_are_whole() {
         json!({ "type": "message_stop" }),
     ];
     for piece in &pieces {
-        ANTHROPIC.piece(&mut draft, piece).unwrap();
+        ANTHROPIC.read_event(&mut draft, piece).unwrap();
     }
-    let message = draft.answer(&request).unwrap().message;
+    let message = draft.into_answer(&request).unwrap().message;
     let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi"), message])).unwrap();
     let expected = json!([
         { "type": "text", "text": "So " },

@@ -1,4 +1,4 @@
-//! Options, shapes and marks.
+//! Options, schemas and cache marks.
 
 use hier_agents::{ChatRequest, Effort, Message, ModelOptions, OutputSpec, PromptCache, ToolChoice};
 use serde_json::{Value, json};
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{asking, sent};
 
-/// Where an option stands in the request of a dialect, and as what; the text of the refusal where it has none.
-type Place = Result<(&'static str, Value), &'static str>;
+/// The position and value of an option in a request, or the text of the refusal.
+type OptionPlace = Result<(&'static str, Value), &'static str>;
 
-fn holds(wire: &dyn Wire, model: &str, options: &ModelOptions, place: Place) {
+fn holds(wire: &dyn Dialect, model: &str, options: &ModelOptions, place: OptionPlace) {
     let body = sent(wire, model, &asking(options.clone()));
     match place {
         Ok((path, expected)) => {
             let body = body.unwrap();
             let found = body.pointer(path).cloned().unwrap_or_default();
-            assert_eq!(found, expected, "{} {model} {path}: {body:#}", wire.name());
+            assert_eq!(found, expected, "{} {model} {path}: {body:#}", wire.info().name);
         }
         Err(told) => {
             let refused = body.unwrap_err();
-            assert!(refused.contains(told), "{}: {refused}", wire.name());
+            assert!(refused.contains(told), "{}: {refused}", wire.info().name);
         }
     }
 }
@@ -27,13 +27,13 @@ fn holds(wire: &dyn Wire, model: &str, options: &ModelOptions, place: Place) {
 /// Refused, because the dialect has no such option.
 const LACKS: &str = "has no option";
 
-/// The same value, at these places.
-fn each(value: &Value, places: [&'static str; 5]) -> [Place; 5] {
+/// The same value at these positions.
+fn each(value: &Value, places: [&'static str; 5]) -> [OptionPlace; 5] {
     places.map(|place| if place == LACKS { Err(LACKS) } else { Ok((place, value.clone())) })
 }
 
-/// Each option that has the same value everywhere, as OpenAI's chat completions, its responses, Anthropic, Gemini and Ollama
-/// take it; then the others.
+/// Options with the same value everywhere, for chat completions, responses, Anthropic, Gemini and Ollama; then the
+/// others.
 #[test]
 fn options_in_each_dialect() {
     let one = ModelOptions::new;
@@ -71,7 +71,7 @@ fn options_in_each_dialect() {
     }
 }
 
-fn others() -> [(ModelOptions, [Place; 5]); 5] {
+fn others() -> [(ModelOptions, [OptionPlace; 5]); 5] {
     let one = ModelOptions::new;
     [
         (
@@ -114,40 +114,38 @@ fn others() -> [(ModelOptions, [Place; 5]); 5] {
                 Err("no option `parallel_calls`"),
             ],
         ),
-        (one().extra(json!([1])), [(); 5].map(|()| Err("no JSON object"))),
+        (one().extra(json!([1])), [(); 5].map(|()| Err("must be a JSON object"))),
     ]
 }
 
-/// What is not set is not sent.
 #[test]
-fn nothing_is_sent_unasked() {
+fn unset_options_are_not_sent() {
     for wire in ALL {
         let body = sent(wire, "m", &ChatRequest::new([Message::user("hi")])).unwrap();
         let mut fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
         fields.sort_unstable();
-        let expected: &[&str] = match wire.name() {
+        let expected: &[&str] = match wire.info().name {
             "responses" => &["input", "model", "store", "stream"],
             "anthropic" => &["max_tokens", "messages", "model", "stream"],
             "gemini" => &["contents"],
             _ => &["messages", "model", "stream"],
         };
-        assert_eq!(fields, expected, "{}", wire.name());
+        assert_eq!(fields, expected, "{}", wire.info().name);
     }
 }
 
-/// How much each family of models is to think, in its own words.
 #[test]
-fn effort_in_the_words_of_each_family() {
+fn effort_for_each_model_family() {
     let one = ModelOptions::new;
     let medium = || one().reasoning(Effort::Medium);
     let none = || one().reasoning(Effort::None);
     let budget = |tokens: u32| json!({ "type": "enabled", "budget_tokens": tokens });
-    let cases: Vec<(&dyn Wire, &str, ModelOptions, Place)> = vec![
+    let cases: Vec<(&dyn Dialect, &str, ModelOptions, OptionPlace)> = vec![
         (ANTHROPIC, "claude-sonnet-4-5", medium(), Ok(("/thinking", budget(10_000)))),
         (ANTHROPIC, "claude-sonnet-4-5", medium().max_tokens(2_000), Ok(("/thinking", budget(1_999)))),
         (ANTHROPIC, "claude-sonnet-4-5", medium().max_tokens(1_024), Ok(("/thinking", Value::Null))),
         (ANTHROPIC, "claude-sonnet-4-5", medium().reasoning(Effort::from("6000")), Ok(("/thinking", budget(6_000)))),
-        (ANTHROPIC, "claude-sonnet-4-5", medium().reasoning(Effort::from("huge")), Err("no effort `huge`")),
+        (ANTHROPIC, "claude-sonnet-4-5", medium().reasoning(Effort::from("huge")), Err("unknown effort `huge`")),
         (ANTHROPIC, "claude-opus-4-6", medium(), Ok(("/thinking", json!({ "type": "adaptive" })))),
         (
             ANTHROPIC,
@@ -155,7 +153,7 @@ fn effort_in_the_words_of_each_family() {
             medium().reasoning(Effort::from("max")),
             Ok(("/output_config/effort", json!("max"))),
         ),
-        // A model that thinks takes no temperature, and older ones no call that is forced.
+        // A thinking model accepts no temperature, and older ones no forced call.
         (ANTHROPIC, "claude-opus-4-6", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
         (ANTHROPIC, "claude-opus-4-5", medium().tool_choice(ToolChoice::Required), Ok(("/thinking", Value::Null))),
         (
@@ -165,7 +163,7 @@ fn effort_in_the_words_of_each_family() {
             Ok(("/thinking/type", json!("adaptive"))),
         ),
         (ANTHROPIC, "claude-opus-5-5", one().tool_choice(ToolChoice::Required), Err("cannot be forced")),
-        // Newer ones take none at all, and show what they think if asked to.
+        // Newer models accept no temperature at all, and show thoughts on request.
         (ANTHROPIC, "claude-opus-4-6", one().temperature(0.5), Ok(("/temperature", json!(0.5)))),
         (ANTHROPIC, "claude-opus-4-8", one().temperature(0.5), Ok(("/temperature", Value::Null))),
         (
@@ -174,13 +172,13 @@ fn effort_in_the_words_of_each_family() {
             medium(),
             Ok(("/thinking", json!({ "type": "adaptive", "display": "summarized" }))),
         ),
-        // As little as possible is something else in each.
+        // The minimum differs between the models.
         (ANTHROPIC, "claude-opus-4-8", none(), Ok(("/thinking", Value::Null))),
         (ANTHROPIC, "claude-opus-5", none(), Ok(("/thinking", json!({ "type": "disabled" })))),
         (ANTHROPIC, "claude-fable-5", none(), Ok(("/thinking/type", json!("adaptive")))),
         (ANTHROPIC, "claude-opus-5-5", none(), Ok(("/output_config/effort", json!("low")))),
         (ANTHROPIC, "claude-sonnet-5-5", none(), Ok(("/thinking/type", json!("between_tools")))),
-        // What was thought before another beginning is dropped, and not the thread.
+        // Thoughts from another beginning are dropped, instead of failing the thread.
         (ANTHROPIC, "claude-opus-5", one(), Ok(("/thinking", Value::Null))),
         (
             ANTHROPIC,
@@ -212,9 +210,9 @@ fn effort_in_the_words_of_each_family() {
     }
 }
 
-/// The shape of an answer, as each provider itself holds the model to it.
+/// The schema of an answer in the provider's own field.
 #[test]
-fn shapes_in_each_dialect() {
+fn schemas_in_each_dialect() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
     let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
     let named = json!({ "name": "shape", "schema": schema, "strict": false });
@@ -231,13 +229,14 @@ fn shapes_in_each_dialect() {
     ];
     for (wire, path, expected) in places {
         let body = sent(wire, "m", &asking(ModelOptions::new()).output(output.clone())).unwrap();
-        assert_eq!(body.pointer(path), Some(&expected), "{}: {body:#}", wire.name());
+        assert_eq!(body.pointer(path), Some(&expected), "{}: {body:#}", wire.info().name);
     }
 }
 
-/// Anthropic remembers only what is marked: tools, instructions, the conversation so far. Others take no notice.
+/// Anthropic caches only marked parts: tools, system text, and the conversation so far. The other dialects ignore the
+/// option.
 #[test]
-fn what_is_to_be_remembered_is_marked() {
+fn cached_parts_are_marked() {
     let marks = |body: &Value| body.to_string().matches("cache_control").count();
     let long = ModelOptions::new().cache(PromptCache::Long);
     let body = sent(ANTHROPIC, "m", &asking(long.clone())).unwrap();
@@ -250,6 +249,6 @@ fn what_is_to_be_remembered_is_marked() {
     let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi")]).options(short)).unwrap();
     assert_eq!(body["messages"][0]["content"][0]["cache_control"], json!({ "type": "ephemeral" }));
     for wire in [OPENAI, RESPONSES, GEMINI, OLLAMA] {
-        assert_eq!(marks(&sent(wire, "m", &asking(long.clone())).unwrap()), 0, "{}", wire.name());
+        assert_eq!(marks(&sent(wire, "m", &asking(long.clone())).unwrap()), 0, "{}", wire.info().name);
     }
 }

@@ -1,4 +1,4 @@
-//! Schemas of answers: what each provider gets of them.
+//! Schemas of answers for each provider.
 
 use hier_agents::{ChatRequest, Message, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::super::*;
 use super::sent;
 
 /// A name, a schema, and the dialects that cannot enforce it: `o`penai, `a`nthropic, `g`emini.
-type Case = (&'static str, Value, &'static str);
+type SchemaCase = (&'static str, Value, &'static str);
 
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
@@ -17,7 +17,7 @@ fn field(schema: &Value) -> Value {
     object(&json!({ "a": schema }), &["a"])
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<SchemaCase> {
     let documented = json!({ "oneOf": [
         { "type": "string", "enum": ["a", "b"] }, { "type": "string", "const": "c", "description": "The third." },
     ] });
@@ -67,11 +67,11 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The schema in a request, if the provider is to hold the model to it.
-fn held(wire: &dyn Wire, schema: &Value) -> Option<Value> {
+/// Returns the schema in the request, if the provider holds the model to it.
+fn enforced_schema(wire: &dyn Dialect, schema: &Value) -> Option<Value> {
     let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
     let body = sent(wire, "m", &ChatRequest::new([Message::user("hi")]).output(output)).unwrap();
-    let found = match wire.name() {
+    let found = match wire.info().name {
         "openai" => body.pointer("/response_format/json_schema"),
         "responses" => body.pointer("/text/format"),
         "anthropic" => body.pointer("/output_config/format"),
@@ -81,7 +81,7 @@ fn held(wire: &dyn Wire, schema: &Value) -> Option<Value> {
     format.get("schema").cloned()
 }
 
-/// The rules of a provider, as far as they are published: what it would refuse in a schema.
+/// Checks a schema against the published rules of a provider.
 fn judge(wire: &str, schema: &Value, place: &str) -> Result<(), String> {
     let Value::Object(fields) = schema else { return Err(format!("{place}: not a schema")) };
     let common = ["type", "description", "enum", "anyOf", "properties", "required", "additionalProperties", "items"];
@@ -124,27 +124,27 @@ fn judge(wire: &str, schema: &Value, place: &str) -> Result<(), String> {
 }
 
 #[test]
-fn each_provider_gets_what_it_accepts() {
+fn fitted_schemas_are_accepted() {
     for (what, schema, cannot) in cases() {
         for (wire, letter) in [(OPENAI, 'o'), (RESPONSES, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
-            let held = held(wire, &schema);
-            assert_eq!(held.is_none(), cannot.contains(letter), "{what}, {}: {held:?}", wire.name());
+            let held = enforced_schema(wire, &schema);
+            assert_eq!(held.is_none(), cannot.contains(letter), "{what}, {}: {held:?}", wire.info().name);
             if let Some(held) = held {
-                judge(wire.name(), &held, "").unwrap_or_else(|why| panic!("{what}, {}: {why}: {held:#}", wire.name()));
+                judge(wire.info().name, &held, "")
+                    .unwrap_or_else(|why| panic!("{what}, {}: {why}: {held:#}", wire.info().name));
             }
             if letter != 'o' {
-                assert_eq!(wire.takes(&schema), !cannot.contains(letter), "{what}, {}", wire.name());
+                assert_eq!(wire.accepts_schema(&schema), !cannot.contains(letter), "{what}, {}", wire.info().name);
             }
         }
     }
 }
 
-/// The description carries the constraints that a provider's schemas cannot express.
 #[test]
-fn what_a_subset_lacks_is_described() {
-    let described = |wire: &dyn Wire, which: &str| {
+fn unsupported_constraints_are_described() {
+    let described = |wire: &dyn Dialect, which: &str| {
         let (_, schema, _) = cases().into_iter().find(|(what, ..)| *what == which).unwrap();
-        held(wire, &schema).unwrap().pointer("/properties/a").unwrap().clone()
+        enforced_schema(wire, &schema).unwrap().pointer("/properties/a").unwrap().clone()
     };
     assert_eq!(described(ANTHROPIC, "numbers"), json!({ "type": "integer", "description": "(minimum: 0)" }));
     assert_eq!(described(OPENAI, "numbers"), json!({ "type": "integer", "minimum": 0 }));
@@ -161,9 +161,9 @@ fn what_a_subset_lacks_is_described() {
     assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
 }
 
-/// Schemas of a few kilobytes whose fitted form would have billions of parts are sent like those that a subset cannot express.
+/// Small schemas whose fitted form would have billions of parts are treated like unsupported ones.
 #[test]
-fn schemas_that_grow_without_bound_are_not_fitted() {
+fn exploding_schemas_are_not_fitted() {
     let doubling = |part: fn(Value, Value) -> Value| {
         let mut definitions = serde_json::Map::new();
         for number in 0..30 {
@@ -178,7 +178,7 @@ fn schemas_that_grow_without_bound_are_not_fitted() {
     let fields = doubling(|a, b| object(&json!({ "a": a, "b": b }), &["a", "b"]));
     let choices = doubling(|a, b| json!({ "anyOf": [a, b] }));
     let places = doubling(|a, b| json!({ "type": "array", "prefixItems": [a, b] }));
-    // Some providers get a choice in place of a list of types, with everything else in each of its parts.
+    // Some providers get a choice in place of a list of types, with all other keywords in each alternative.
     let kinds = (0..60).fold(json!({ "type": "string" }), |inner, _| {
         let mut schema = field(&inner);
         schema["type"] = json!(["object", "null", "string"]);
@@ -195,7 +195,7 @@ fn schemas_that_grow_without_bound_are_not_fitted() {
     ] {
         for (wire, letter) in [(OPENAI, 'o'), (ANTHROPIC, 'a'), (GEMINI, 'g')] {
             if letters.contains(letter) {
-                assert!(held(wire, &schema).is_none(), "{what}, {}", wire.name());
+                assert!(enforced_schema(wire, &schema).is_none(), "{what}, {}", wire.info().name);
             }
         }
         if letters.contains('g') {
@@ -207,9 +207,9 @@ fn schemas_that_grow_without_bound_are_not_fitted() {
     }
 }
 
-/// A schema that the provider cannot enforce is described in words, and never becomes that of an empty object.
+/// A schema that the provider cannot enforce is described in words. It never becomes the schema of an empty object.
 #[test]
-fn other_schemas_are_said_in_words() {
+fn unsupported_schemas_become_instructions() {
     let map = field(&json!({ "type": "object", "additionalProperties": { "type": "string" } }));
     let output = OutputSpec { name: "shape".to_owned(), schema: map.clone() };
     let request = ChatRequest::new([Message::user("hi")]).output(output);

@@ -1,4 +1,4 @@
-//! What is thought, and what of it goes back.
+//! Thoughts of answers in later requests.
 
 use hier_agents::{ChatRequest, Message, Reasoning, ToolCall};
 use serde_json::json;
@@ -6,19 +6,19 @@ use serde_json::json;
 use super::super::*;
 use super::sent;
 
-/// What is made of a host's thoughts elsewhere: nothing, unless the dialect is one maker.
+/// Thoughts go only to the same host, unless the dialect shares them.
 #[test]
-fn makers_are_dialects_and_hosts() {
+fn maker_is_dialect_and_host() {
     assert_eq!(maker(ANTHROPIC, "https://proxy.example/v1"), "anthropic");
     assert_eq!(maker(OPENAI, "https://me:secret@api.deepseek.com:8443/v1?key=k"), "openai@api.deepseek.com:8443");
-    assert_eq!(maker(GEMINI, GEMINI.url()), "gemini@generativelanguage.googleapis.com");
+    assert_eq!(maker(GEMINI, GEMINI.info().url), "gemini@generativelanguage.googleapis.com");
 }
 
-/// `OpenRouter`'s parts of reasoning, which come in pieces, go back whole in place of the text.
+/// `OpenRouter`'s parts of reasoning arrive in pieces, and are sent back complete, in place of the text.
 #[test]
-fn parts_of_reasoning_are_gathered_and_go_back() {
+fn reasoning_details_are_merged_and_sent_back() {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = Draft::new(&request, maker(OPENAI, OPENAI.url()), true);
+    let mut draft = AnswerDraft::new(&request, maker(OPENAI, OPENAI.info().url), true);
     let detail =
         |text: &str| json!({ "type": "reasoning.text", "text": text, "index": 0, "format": "x", "signature": null });
     let mut last = detail("");
@@ -28,11 +28,11 @@ fn parts_of_reasoning_are_gathered_and_go_back() {
         [("hm, ", vec![detail("hm, ")]), ("hm", vec![detail("hm")]), ("", vec![last, encrypted.clone()])]
     {
         let delta = json!({ "reasoning": text, "reasoning_details": details });
-        OPENAI.piece(&mut draft, &recorded::openai_delta(&delta, None)).unwrap();
+        OPENAI.read_event(&mut draft, &recorded::openai_delta(&delta, None)).unwrap();
     }
     let call = json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{}" } }] });
-    OPENAI.piece(&mut draft, &recorded::openai_delta(&call, Some("tool_calls"))).unwrap();
-    let answer = draft.answer(&request).unwrap().message;
+    OPENAI.read_event(&mut draft, &recorded::openai_delta(&call, Some("tool_calls"))).unwrap();
+    let answer = draft.into_answer(&request).unwrap().message;
     let body = sent(OPENAI, "m", &ChatRequest::new([Message::user("hi"), answer.clone()])).unwrap();
     let whole = json!([
         { "type": "reasoning.text", "text": "hm, hm", "index": 0, "format": "x", "signature": "c2ln" }, encrypted,
@@ -42,10 +42,9 @@ fn parts_of_reasoning_are_gathered_and_go_back() {
     assert_eq!(answer.reasoning()[0].text, "hm, hm");
 }
 
-/// Where a model thinks between two texts, it all goes back in its order; where the text was changed since, what was thought
-/// goes first.
+/// Thoughts between two texts are sent back in their order. If the text was changed since, the thoughts come first.
 #[test]
-fn what_was_thought_between_two_texts_goes_back_there() {
+fn thoughts_between_texts_keep_their_position() {
     let anthropic = json!({
         "stop_reason": "end_turn",
         "content": [
@@ -60,9 +59,9 @@ fn what_was_thought_between_two_texts_goes_back_there() {
         [(ANTHROPIC, anthropic, "content", "/messages/1/content"), (RESPONSES, responses, "output", "/input")]
     {
         let request = ChatRequest::new([Message::user("hi")]);
-        let mut draft = Draft::new(&request, maker(wire, wire.url()), false);
-        wire.whole(&mut draft, &whole).unwrap();
-        let message = draft.answer(&request).unwrap().message;
+        let mut draft = AnswerDraft::new(&request, maker(wire, wire.info().url), false);
+        wire.read_answer(&mut draft, &whole).unwrap();
+        let message = draft.into_answer(&request).unwrap().message;
         assert_eq!(message.text(), "grüßdich");
         let back = sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
         let list = back.pointer(path).unwrap().as_array().unwrap();
@@ -82,16 +81,16 @@ fn what_was_thought_between_two_texts_goes_back_there() {
     }
 }
 
-/// What is thought is text of its own turn: later it is not sent, nor where nothing was called.
+/// The text of thoughts is sent back only in its own turn, and only with calls.
 #[test]
-fn text_of_thoughts_goes_back_within_its_turn() {
+fn thought_text_is_sent_back_within_its_turn() {
     for (wire, field) in [(OPENAI, "reasoning_content"), (OPENAI, "reasoning"), (OLLAMA, "thinking")] {
         within_its_turn(wire, field);
     }
 }
 
-fn within_its_turn(wire: &dyn Wire, field: &str) {
-    let thought = Reasoning::new(maker(wire, wire.url()), "hm").with_data(json!({ "field": field }));
+fn within_its_turn(wire: &dyn Dialect, field: &str) {
+    let thought = Reasoning::new(maker(wire, wire.info().url), "hm").with_data(json!({ "field": field }));
     let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
     let called = Message::calls("", [call.clone()]).with_reasoning([thought.clone().of_call("a")]);
     let turn = [Message::user("hi"), called, Message::tool(&call, "seen")];

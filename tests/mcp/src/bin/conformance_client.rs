@@ -3,7 +3,7 @@
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
-use hier_mcp::{Client, Question};
+use hier_mcp::{McpClient, McpQuestion};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ type Failure = Box<dyn std::error::Error>;
 async fn main() -> std::result::Result<(), Failure> {
     let url = std::env::args().next_back().unwrap_or_default();
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let accept = async |question: Question| Ok(example(&question.schema));
-    let client = Client::http("conformance", url).answer(accept).build()?;
+    let accept = async |question: McpQuestion| Ok(example(&question.schema));
+    let client = McpClient::http("conformance", url).answer(accept).build()?;
     let tools = client.tools().await.map_err(|error| error.to_string())?;
     eprintln!("{scenario}: {:?}", tools.iter().map(|tool| &tool.name).collect::<Vec<_>>());
     let context: Value = std::env::var("MCP_CONFORMANCE_CONTEXT")
@@ -50,7 +50,7 @@ async fn main() -> std::result::Result<(), Failure> {
 
 /// Lets an agent make these calls at once.
 async fn call<'a>(
-    client: &Client,
+    client: &McpClient,
     calls: impl IntoIterator<Item = (&'a str, Value)>,
 ) -> std::result::Result<(), Failure> {
     let calls = calls.into_iter().enumerate().map(|(number, (name, args))| ToolCall {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_agents::{Content, Part};
 use hier_core::{CancellationToken, Result};
-use hier_mcp::{McpError, Server};
+use hier_mcp::{McpError, McpServer};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ graphs! {
 #[tokio::main]
 async fn main() -> std::result::Result<(), McpError> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8765".to_owned());
-    Server::new()
+    McpServer::new()
         .graph("test_simple_text", SimpleText::compile(), ())
         .graph("test_image_content", Image::compile(), ())
         .graph("test_audio_content", Audio::compile(), ())

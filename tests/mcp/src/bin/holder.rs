@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-use hier_mcp::Client;
+use hier_mcp::McpClient;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let program = arguments.next().ok_or("name a program")?;
-    let client = Client::stdio("held", program).args(arguments).build()?;
+    let client = McpClient::stdio("held", program).args(arguments).build()?;
     client.connect().await?;
     println!("connected");
     std::future::pending::<()>().await;

@@ -4,7 +4,7 @@
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_mcp::{Client, Protocol};
+use hier_mcp::{McpClient, Protocol};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn main() -> std::result::Result<(), Failure> {
     }
 }
 
-async fn call(client: &Client, tool: &str, args: Value) -> std::result::Result<String, Failure> {
+async fn call(client: &McpClient, tool: &str, args: Value) -> std::result::Result<String, Failure> {
     let context = desk(client, [Message::call(tool, args), Message::assistant("Done.")]);
     let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     Ok(answers(&out).remove(0))
@@ -28,7 +28,7 @@ async fn call(client: &Client, tool: &str, args: Value) -> std::result::Result<S
 
 /// The reference's own server, of the protocols with `initialize`.
 async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure> {
-    let build = || Client::stdio("everything", node).args([script, "stdio"]);
+    let build = || McpClient::stdio("everything", node).args([script, "stdio"]);
     let client = build().build()?;
     let names: Vec<String> =
         client.tools().await.map_err(|error| error.to_string())?.iter().map(|tool| tool.name.clone()).collect();
@@ -45,7 +45,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
     assert!(!client.prompts().await?.is_empty());
 
     // It asks in the middle of the call: answered outside a durable run, refused inside.
-    let asking = build().answer(async |question: hier_mcp::Question| Ok(form(&question.schema))).build()?;
+    let asking = build().answer(async |question: hier_mcp::McpQuestion| Ok(form(&question.schema))).build()?;
     asking.connect().await?;
     if asking
         .tools()
@@ -61,7 +61,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
             desk(&asking, [Message::call("trigger-elicitation-request", json!({})), Message::assistant("Done.")]);
         let refused = durable.invoke(Message::user("Go.")).thread("t").context(context).await;
         let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(refused.contains("asked `elicitation/create` in the middle"), "{refused}");
+        assert!(refused.contains("sent `elicitation/create` in the middle"), "{refused}");
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
 async fn fastmcp(python: &str, script: &str) -> std::result::Result<(), Failure> {
     for protocol in [Protocol::Auto, Protocol::Initialize] {
         let client =
-            Client::stdio("fastmcp", python).arg(script).pass_env(["PATH", "HOME"]).protocol(protocol).build()?;
+            McpClient::stdio("fastmcp", python).arg(script).pass_env(["PATH", "HOME"]).protocol(protocol).build()?;
         let said = call(&client, "add", json!({"a": 2, "b": 3})).await?;
         assert!(said.contains('5'), "{said}");
         let said = call(&client, "fails", json!({})).await?;

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use hier_mcp::Client;
+use hier_mcp::McpClient;
 use hier_mcp_tests::{Act, Peer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -39,9 +39,9 @@ async fn peer() -> String {
 #[tokio::test]
 async fn tools_are_called_with_the_token() {
     let url = format!("{}/mcp", peer().await);
-    let client = Client::http("peer", &url).bearer("secret").build().unwrap();
+    let client = McpClient::http("peer", &url).bearer("secret").build().unwrap();
     assert_eq!(called(&client, "echo", json!({"text": "hello"})).await.unwrap(), "hello");
-    let client = Client::http("peer", &url).build().unwrap();
+    let client = McpClient::http("peer", &url).build().unwrap();
     assert!(client.connect().await.unwrap_err().to_string().contains("the MCP server `peer` cannot be reached"));
 }
 
@@ -56,7 +56,7 @@ async fn a_redirect_to_another_host_is_not_followed() {
     let other = serve(Router::new().route("/mcp", post(thief))).await;
     let redirect = async move || Redirect::temporary(&format!("{other}/mcp"));
     let url = format!("{}/mcp", serve(Router::new().route("/mcp", post(redirect))).await);
-    let client = Client::http("peer", url).bearer("secret").build().unwrap();
+    let client = McpClient::http("peer", url).bearer("secret").build().unwrap();
     client.connect().await.unwrap_err();
     assert_eq!(reached.load(Ordering::Relaxed), 0);
 
@@ -66,14 +66,14 @@ async fn a_redirect_to_another_host_is_not_followed() {
         .route("/mcp", post(async || Redirect::permanent("/mcp/")))
         .with_state(Arc::new(Peer::default()));
     let url = format!("{}/mcp", serve(here).await);
-    let client = Client::http("peer", url).bearer("secret").build().unwrap();
+    let client = McpClient::http("peer", url).bearer("secret").build().unwrap();
     assert_eq!(called(&client, "echo", json!({"text": "here"})).await.unwrap(), "here");
 }
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_not_read() {
     let url = format!("{}/mcp", peer().await);
-    let client = Client::http("peer", url).bearer("secret").max_message(100_000).build().unwrap();
+    let client = McpClient::http("peer", url).bearer("secret").max_message(100_000).build().unwrap();
     let failed = called(&client, "long", json!({})).await.unwrap_err().to_string();
     assert!(failed.contains("`tools/call long`"), "{failed}");
     // What is smaller is, over the same connection.

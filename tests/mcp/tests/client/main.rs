@@ -9,7 +9,7 @@ mod stdio;
 use std::path::{Path, PathBuf};
 
 use hier_agents::prelude::*;
-use hier_mcp::{Client, ClientBuilder};
+use hier_mcp::{McpClient, McpClientBuilder};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::Value;
 
@@ -47,12 +47,12 @@ impl Counts {
     }
 }
 
-fn peer(counts: &Counts) -> ClientBuilder {
+fn peer(counts: &Counts) -> McpClientBuilder {
     hier_mcp_tests::agent::peer(env!("CARGO_BIN_EXE_peer"), &counts.path())
 }
 
 /// What one call of a tool gives, in a run without a checkpointer.
-async fn called(client: &Client, tool: &str, args: Value) -> std::result::Result<String, RunError> {
+async fn called(client: &McpClient, tool: &str, args: Value) -> std::result::Result<String, RunError> {
     let context = desk(client, [Message::call(tool, args), Message::assistant("Done.")]);
     let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
     Ok(answers(&out).remove(0))

@@ -11,7 +11,7 @@ use hier_mcp_tests::agent::Helper;
 
 use crate::{Counts, called, peer};
 
-fn with_tools(counts: &Counts, tools: &Value) -> hier_mcp::Client {
+fn with_tools(counts: &Counts, tools: &Value) -> hier_mcp::McpClient {
     peer(counts).args(["--tools", &tools.to_string()]).build().unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn one_bad_tool_does_not_stop_the_agent() {
 /// A list without an end is an error, and soon.
 #[tokio::test]
 async fn lists_without_an_end_are_given_up() {
-    for (how, told) in [("anew", "it has more than 100 pages"), ("same", "its pages have no end")] {
+    for (how, told) in [("anew", "it has more than 100 pages"), ("same", "its pages form a cycle")] {
         let counts = Counts::new();
         let client = peer(&counts).args(["--endless", how]).build().unwrap();
         let failed = tokio::time::timeout(Duration::from_secs(20), client.tools()).await.unwrap().unwrap_err();
@@ -100,7 +100,7 @@ async fn errors_have_no_control_characters_of_the_server() {
         errors.push(error.unwrap_or_else(|error| error.to_string()));
     }
     let says = r"printf 'lost \033[2J\033]0;owned\007\302\233\342\200\256\n' >&2; exit 1";
-    let client = hier_mcp::Client::stdio("shell", "/bin/sh").args(["-c", says]).build().unwrap();
+    let client = hier_mcp::McpClient::stdio("shell", "/bin/sh").args(["-c", says]).build().unwrap();
     errors.push(client.connect().await.unwrap_err().to_string());
     for error in errors {
         assert!(error.contains(r"lost \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}\u{202e}"), "{error:?}");

@@ -3,7 +3,7 @@
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_mcp::Question;
+use hier_mcp::McpQuestion;
 use hier_mcp_tests::agent::{Helper, desk};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn their_questions_are_answered_while_the_call_waits_outside_durable_runs(
     let counts = Counts::new();
     let client = peer(&counts)
         .arg("--old")
-        .answer(async |question: Question| {
+        .answer(async |question: McpQuestion| {
             assert_eq!((question.message.as_str(), question.tool), ("Really?", None));
             Ok(json!({"sure": true}))
         })
@@ -54,6 +54,6 @@ async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
     let helper = Helper::compile().checkpointer(MemorySaver::new());
     let context = desk(&client, [Message::call("live", json!({}))]);
     let failed = helper.invoke(Message::user("Go.")).thread("t").context(context).await.unwrap_err().to_string();
-    assert!(failed.contains("asked `elicitation/create` in the middle of `live`"), "{failed}");
-    assert!(failed.contains("A durable run cannot answer that"), "{failed}");
+    assert!(failed.contains("sent `elicitation/create` in the middle of `live`"), "{failed}");
+    assert!(failed.contains("A durable run cannot answer it"), "{failed}");
 }

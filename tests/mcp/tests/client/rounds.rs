@@ -7,7 +7,7 @@ use hier_agents::prelude::*;
 use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::message::ToolCall;
-use hier_mcp::Question;
+use hier_mcp::McpQuestion;
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn each_answer_is_given_in_another_process_and_no_round_is_made_twice() {
 
     // What does not fit is not taken, and the question stays.
     let refused = booking(&counts, Some(r#"{"nights": "three"}"#)).unwrap_err();
-    assert!(refused.contains("`nights` is no whole number"), "{refused}");
+    assert!(refused.contains("`nights` is not an integer"), "{refused}");
 
     let asked = booking(&counts, Some(r#"{"nights": 3}"#)).unwrap();
     assert_eq!(asked["asked"]["message"], "Rome for 3?");
@@ -62,7 +62,7 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
     let call = Message::call("book_trip", json!({}));
     let out = helper.invoke(Message::user("Go.")).config(thread()).context(desk(&client, [call])).await?;
     let Outcome::Interrupted(asked) = out else { panic!("no question") };
-    let question: Question = asked.questions[0].parse().unwrap();
+    let question: McpQuestion = asked.questions[0].parse().unwrap();
     assert_eq!((question.tool.as_deref(), question.message.as_str()), (Some("book.trip"), "Where to?"));
     // The server is gone meanwhile, and the clock has gone on.
     client.close().await;
@@ -120,7 +120,7 @@ async fn approval_comes_before_the_first_round() -> Result<()> {
 #[tokio::test]
 async fn without_a_checkpointer_the_client_can_answer_at_once() {
     let counts = Counts::new();
-    let answering = async |question: Question| {
+    let answering = async |question: McpQuestion| {
         Ok(match question.message.as_str() {
             "Where to?" => json!({"place": "Oslo"}),
             "How long?" => json!({"nights": 1}),

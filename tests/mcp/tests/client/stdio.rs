@@ -6,7 +6,7 @@ use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, Body, Content, Part, Toolset};
 use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
-use hier_mcp::{Client, McpError};
+use hier_mcp::{McpClient, McpError};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn results_have_bounds_and_pictures() -> Result<()> {
     let client = peer(&counts).max_text(1_000).build().unwrap();
     let long = called(&client, "long", json!({})).await.unwrap();
     assert!(
-        long.ends_with("[299000 more bytes of this result are left out: ask for less]"),
+        long.ends_with("[299000 more bytes of this result are omitted: request less]"),
         "{}",
         &long[long.len() - 99..]
     );
@@ -68,8 +68,8 @@ async fn a_server_that_ends_in_a_call_is_not_asked_again_and_the_next_call_has_a
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let failed = called(&client, "crash", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("the MCP server `peer` ended during `tools/call crash`"), "{failed}");
-    assert!(failed.contains("may have been done or not, and is not repeated"), "{failed}");
+    assert!(failed.contains("the MCP server `peer` disconnected during `tools/call crash`"), "{failed}");
+    assert!(failed.contains("it may have executed the request, which is not repeated"), "{failed}");
     assert_eq!(called(&client, "echo", json!({"text": "again"})).await.unwrap(), "again");
     assert_eq!(counts.done(), ["start", "crash -", "start", "echo -"]);
 }
@@ -114,7 +114,7 @@ fn the_program_and_what_it_started_end_with_the_callers_runtime() {
     let pids = folder.path().join("pids");
     // Neither the process nor its child ends when its input closes or when it receives a signal.
     let script = format!("trap '' TERM; sleep 1000 & echo $$ $! > '{}'; \"$1\"; sleep 1000", pids.display());
-    let client = Client::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
+    let client = McpClient::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
     let client = client.env("PEER_COUNTS", counts.path().display().to_string()).pass_env(["PATH"]).build().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async { client.connect().await.unwrap() });
@@ -133,21 +133,21 @@ fn the_program_and_what_it_started_end_with_the_callers_runtime() {
 
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
-    let client = Client::stdio("ghost", "/nowhere/at/all").build().unwrap();
+    let client = McpClient::stdio("ghost", "/nowhere/at/all").build().unwrap();
     let failed = client.connect().await.unwrap_err();
     assert!(failed.is_transient());
     assert!(failed.to_string().starts_with("the MCP server `ghost` cannot be reached: "), "{failed}");
     // One that is no server, with what it said.
-    let client = Client::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
+    let client = McpClient::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
     let failed = client.connect().await.unwrap_err().to_string();
     assert!(failed.contains("the MCP server `shell` cannot be reached"), "{failed}");
     // One that is silent.
-    let client = Client::stdio("mute", "/bin/sleep").arg("60").timeout(Duration::from_millis(100)).build().unwrap();
+    let client = McpClient::stdio("mute", "/bin/sleep").arg("60").timeout(Duration::from_millis(100)).build().unwrap();
     let failed = client.connect().await.unwrap_err().to_string();
-    assert!(failed.contains("it was not there within 100 ms"), "{failed}");
-    let mistaken = Client::stdio("x", "y").bearer("z").build().unwrap_err();
+    assert!(failed.contains("it did not start within 100 ms"), "{failed}");
+    let mistaken = McpClient::stdio("x", "y").bearer("z").build().unwrap_err();
     assert!(matches!(mistaken, McpError::Options { .. }));
-    assert!(mistaken.to_string().contains("`bearer` is of an address, and this server is a program"), "{mistaken}");
+    assert!(mistaken.to_string().contains("`bearer` applies to URLs, but this server is a program"), "{mistaken}");
 }
 
 #[tokio::test]
@@ -183,8 +183,8 @@ async fn resources_and_prompts_can_be_read() {
 
 struct Two {
     base: BaseContext,
-    first: Client,
-    second: Client,
+    first: McpClient,
+    second: McpClient,
 }
 
 impl AsRef<BaseContext> for Two {

@@ -1,29 +1,28 @@
-//! Reads thoughts between tags at the beginning of a text, for servers that do not separate thoughts from the answer.
+//! Parses thoughts between tags, for servers that do not separate thoughts from the answer.
 //!
-//! Only tags at the very beginning count: later ones are text, perhaps about tags.
+//! Only tags at the very beginning count. Later tags are text, perhaps about tags.
 
-/// The tags between which models think.
 const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<mm:think>", "</mm:think>")];
 
-/// Splits the text of an answer, which comes in pieces.
+/// A parser of text that arrives in pieces.
 #[derive(Debug)]
-pub(super) enum Tags {
-    /// The beginning, as far as it may still become a tag.
+pub(super) enum ThinkTags {
+    /// The text so far, which may still become an opening tag.
     Beginning(String),
-    /// Behind the opening tag: the closing one, and what may become a part of it.
+    /// After an opening tag: the closing tag, and text that may become a part of it.
     Inside(&'static str, String),
-    /// Behind the closing tag: the answer has not begun yet.
+    /// After a closing tag, before the first character of the answer.
     Behind,
     Answer,
 }
 
-impl Default for Tags {
+impl Default for ThinkTags {
     fn default() -> Self {
         Self::Beginning(String::new())
     }
 }
 
-impl Tags {
+impl ThinkTags {
     /// Reads more text. Returns its thought and its answer part.
     pub(super) fn split(&mut self, text: &str) -> (String, String) {
         let (mut thought, mut rest) = (String::new(), text.to_owned());
@@ -57,18 +56,18 @@ impl Tags {
                     }
                 }
                 Self::Behind => {
-                    let said = rest.trim_start();
-                    if said.is_empty() {
+                    let answer = rest.trim_start();
+                    if answer.is_empty() {
                         *self = Self::Behind;
                     }
-                    return (thought, said.to_owned());
+                    return (thought, answer.to_owned());
                 }
                 Self::Answer => return (thought, rest),
             }
         }
     }
 
-    /// Returns the remaining text that can no longer become a tag, as thought and answer.
+    /// Returns the text that was held back, as thought and answer.
     pub(super) fn end(&mut self) -> (String, String) {
         match std::mem::replace(self, Self::Answer) {
             Self::Beginning(held) => (String::new(), held),
@@ -80,11 +79,11 @@ impl Tags {
 
 #[cfg(test)]
 mod tests {
-    use super::Tags;
+    use super::ThinkTags;
 
-    /// Each text, with what of it is thought and what is said, cut at every place.
+    /// Each text is split at every position.
     #[test]
-    fn tags_at_the_beginning_are_thought() {
+    fn leading_tags_are_thoughts() {
         let cases = [
             ("<think>hm</think>The answer", "hm", "The answer"),
             ("\n <think>\nhm\n</think>\n\n{\"a\": 1}", "\nhm\n", "{\"a\": 1}"),
@@ -100,15 +99,15 @@ mod tests {
             ("<b>no</b>", "", "<b>no</b>"),
             ("", "", ""),
         ];
-        for (text, thought, said) in cases {
+        for (text, thought, answer) in cases {
             for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
                 for next in (cut..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
-                    let mut tags = Tags::default();
+                    let mut tags = ThinkTags::default();
                     let pieces = [&text[..cut], &text[cut..next], &text[next..]].map(|piece| tags.split(piece));
                     let all: Vec<_> = pieces.into_iter().chain([tags.end()]).collect();
-                    let told: String = all.iter().map(|(thought, _)| &**thought).collect();
-                    let told_said: String = all.iter().map(|(_, said)| &**said).collect();
-                    assert_eq!((&*told, &*told_said), (thought, said), "{text:?} cut at {cut} and {next}");
+                    let read_thought: String = all.iter().map(|(thought, _)| &**thought).collect();
+                    let read_answer: String = all.iter().map(|(_, answer)| &**answer).collect();
+                    assert_eq!((&*read_thought, &*read_answer), (thought, answer), "{text:?} cut at {cut} and {next}");
                 }
             }
         }

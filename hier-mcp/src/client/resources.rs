@@ -11,60 +11,60 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::connection::Client;
+use super::connection::ServerConnection;
 use super::content;
-use super::link::Link;
+use super::mcp_client::McpClient;
 use crate::error::McpError;
 
-/// The most pages of a list.
+/// The maximum number of pages of a list.
 const MOST_PAGES: usize = 100;
 
-/// Something that a server has under an address.
+/// A resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Resource {
-    /// Its address.
+pub struct McpResource {
+    /// The URI.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is; empty if the server does not say.
+    /// The description. Empty if the server sends none.
     pub description: String,
-    /// Its media type.
+    /// The media type.
     pub media_type: Option<String>,
 }
 
-/// A prompt that a server has.
+/// A prompt of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Prompt {
-    /// Its name.
+pub struct McpPrompt {
+    /// The name.
     pub name: String,
-    /// What it is for; empty if the server does not say.
+    /// The description. Empty if the server sends none.
     pub description: String,
-    /// What it is filled with.
+    /// The arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// Something that a prompt is filled with.
+/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is; empty if the server does not say.
+    /// The description. Empty if the server sends none.
     pub description: String,
-    /// Whether it must be given.
+    /// True if the argument is mandatory.
     pub required: bool,
 }
 
-impl Client {
-    /// The resources of the server.
-    pub async fn resources(&self) -> Result<Vec<Resource>, McpError> {
-        let listed = self.pages("resources/list", |link, params| async move {
-            let page = link.peer().list_resources(Some(params)).await?;
+impl McpClient {
+    /// Lists the resources of the server.
+    pub async fn resources(&self) -> Result<Vec<McpResource>, McpError> {
+        let listed = self.pages("resources/list", |connection, params| async move {
+            let page = connection.peer().list_resources(Some(params)).await?;
             Ok((page.resources, page.next_cursor))
         });
-        let found = listed.await?.into_iter().map(|resource| Resource {
+        let found = listed.await?.into_iter().map(|resource| McpResource {
             uri: resource.uri.clone(),
             name: resource.name.clone(),
             description: resource.description.clone().unwrap_or_default(),
@@ -73,29 +73,29 @@ impl Client {
         Ok(found.collect())
     }
 
-    /// What is at this address, within the bounds of results.
+    /// Reads a resource, within the limits of results.
     pub async fn read(&self, uri: &str) -> Result<Content, McpError> {
         let request = format!("resources/read {uri}");
         let params = ReadResourceRequestParams::new(uri);
         let answer = self
-            .ask(&request, |link: Arc<Link>| {
+            .request(&request, |connection: Arc<ServerConnection>| {
                 let params = params.clone();
-                async move { link.peer().read_resource_once(params).await }
+                async move { connection.peer().read_resource_once(params).await }
             })
             .await?;
         match answer {
             ReadResourceResponse::Complete(result) => Ok(content::of_resources(result.contents, &self.0.options)),
-            _ => Err(self.asks(request)),
+            _ => Err(self.input_refused(request)),
         }
     }
 
-    /// The prompts of the server.
-    pub async fn prompts(&self) -> Result<Vec<Prompt>, McpError> {
-        let listed = self.pages("prompts/list", |link, params| async move {
-            let page = link.peer().list_prompts(Some(params)).await?;
+    /// Lists the prompts of the server.
+    pub async fn prompts(&self) -> Result<Vec<McpPrompt>, McpError> {
+        let listed = self.pages("prompts/list", |connection, params| async move {
+            let page = connection.peer().list_prompts(Some(params)).await?;
             Ok((page.prompts, page.next_cursor))
         });
-        let found = listed.await?.into_iter().map(|prompt| Prompt {
+        let found = listed.await?.into_iter().map(|prompt| McpPrompt {
             name: prompt.name,
             description: prompt.description.unwrap_or_default(),
             arguments: prompt
@@ -112,7 +112,7 @@ impl Client {
         Ok(found.collect())
     }
 
-    /// A prompt, filled in, as messages.
+    /// Returns the messages of a prompt with these arguments.
     pub async fn prompt(
         &self,
         name: &str,
@@ -123,12 +123,12 @@ impl Client {
             arguments.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
         let answer = self
-            .ask(&request, |link: Arc<Link>| {
+            .request(&request, |connection: Arc<ServerConnection>| {
                 let params = params.clone();
-                async move { link.peer().get_prompt_once(params).await }
+                async move { connection.peer().get_prompt_once(params).await }
             })
             .await?;
-        let GetPromptResponse::Complete(result) = answer else { return Err(self.asks(request)) };
+        let GetPromptResponse::Complete(result) = answer else { return Err(self.input_refused(request)) };
         let messages = result.messages.into_iter().map(|message| {
             let content = content::of_block(message.content, &self.0.options);
             if message.role == Role::Assistant { Message::assistant(content) } else { Message::user(content) }
@@ -136,16 +136,16 @@ impl Client {
         Ok(messages.collect())
     }
 
-    fn asks(&self, request: String) -> McpError {
-        let reason = "it asks something first, which only a tool may".to_owned();
+    fn input_refused(&self, request: String) -> McpError {
+        let reason = "it asks for input, which only tools may do".to_owned();
         McpError::BadAnswer { server: self.0.name.clone(), request, reason }
     }
 
-    /// All pages of a list, within one deadline.
+    /// Fetches all pages of a list, within one time limit.
     pub(super) async fn pages<T, F>(
         &self,
         request: &str,
-        page: impl Fn(Arc<Link>, PaginatedRequestParams) -> F,
+        page: impl Fn(Arc<ServerConnection>, PaginatedRequestParams) -> F,
     ) -> Result<Vec<T>, McpError>
     where
         F: Future<Output = Result<(Vec<T>, Option<String>), rmcp::ServiceError>>,
@@ -158,7 +158,7 @@ impl Client {
     async fn all_pages<T, F>(
         &self,
         request: &str,
-        page: impl Fn(Arc<Link>, PaginatedRequestParams) -> F,
+        page: impl Fn(Arc<ServerConnection>, PaginatedRequestParams) -> F,
     ) -> Result<Vec<T>, McpError>
     where
         F: Future<Output = Result<(Vec<T>, Option<String>), rmcp::ServiceError>>,
@@ -166,15 +166,13 @@ impl Client {
         let (mut found, mut cursor, mut seen) = (Vec::new(), None::<String>, BTreeSet::new());
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
-            let (items, next) = self.ask(request, |link| page(link, params.clone())).await?;
+            let (items, next) = self.request(request, |connection| page(connection, params.clone())).await?;
             found.extend(items);
             let most = self.0.options.max_tools;
             let reason = match next {
                 _ if found.len() > most => format!("it has more than {most} entries"),
                 None => return Ok(found),
-                Some(next) if !seen.insert(next.clone()) => {
-                    "its pages have no end: one leads back to another".to_owned()
-                }
+                Some(next) if !seen.insert(next.clone()) => "its pages form a cycle".to_owned(),
                 Some(_) if seen.len() == MOST_PAGES => format!("it has more than {MOST_PAGES} pages"),
                 Some(next) => {
                     cursor = Some(next);

@@ -5,15 +5,14 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::Kind;
+use super::FailureKind;
 
-/// Parts of the names that providers give to errors that pass.
+/// Parts of the error_names of temporary errors.
 const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
 
-/// Names of errors about money, which no waiting solves.
+/// Names of payment errors, which waiting does not solve.
 const UNPAID: [&str; 3] = ["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"];
 
-/// Names of errors about a conversation that is too long.
 const TOO_LONG_NAMES: [&str; 6] = [
     "context_length_exceeded",
     "context_window_exceeded",
@@ -23,7 +22,7 @@ const TOO_LONG_NAMES: [&str; 6] = [
     "string_above_max_length",
 ];
 
-/// Phrases by which providers say that a conversation is longer than their model can read.
+/// Phrases of errors about a conversation that exceeds the model's context.
 const TOO_LONG: [&str; 13] = [
     "prompt is too long",
     "prompt too long",
@@ -40,11 +39,11 @@ const TOO_LONG: [&str; 13] = [
     "too many input tokens",
 ];
 
-/// Other wordings of the same error: the measured item, and the complaint about its size.
+/// Further wordings of these errors: the measured item, and the complaint about its size.
 const MEASURED: [&str; 4] = ["prompt", "input", "context", "request"];
 const TOO_MUCH: [&str; 4] = ["too long", "too large", "exceed", "maximum"];
 
-/// An error with one of these is about an option, a file or a rate, not about the length of the conversation.
+/// An error with one of these words concerns an option, a file or a rate, not the length of the conversation.
 const OTHERWISE: [&str; 15] = [
     "max_tokens",
     "max_completion_tokens",
@@ -63,70 +62,70 @@ const OTHERWISE: [&str; 15] = [
     "tool",
 ];
 
-/// The kind of an error with this status.
-pub(super) fn of_status(status: StatusCode, said: &str, body: &Value) -> Kind {
+/// Classifies an error by its status, text and body.
+pub(super) fn kind_of_status(status: StatusCode, text: &str, body: &Value) -> FailureKind {
     if is_unpaid(body) {
-        return Kind::Refused;
+        return FailureKind::Refused;
     }
     let is_about_size = [400, 413, 422].contains(&status.as_u16());
     if status == StatusCode::PAYLOAD_TOO_LARGE
-        || (!status.is_server_error() && is_too_long(said, body))
-        || (is_about_size && is_oversized(said))
+        || (!status.is_server_error() && is_too_long(text, body))
+        || (is_about_size && is_oversized(text))
     {
-        return Kind::TooLong;
+        return FailureKind::TooLong;
     }
     let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
-    if passes { Kind::Unavailable } else { Kind::Refused }
+    if passes { FailureKind::Unavailable } else { FailureKind::Refused }
 }
 
-/// The kind of an error that stands in the place of an answer.
-pub(super) fn of_error(said: &str, error: &Value) -> Kind {
+/// Classifies an error that replaces an answer.
+pub(super) fn kind_of_error(text: &str, error: &Value) -> FailureKind {
     if is_unpaid(error) {
-        return Kind::Refused;
+        return FailureKind::Refused;
     }
-    if is_too_long(said, error) {
-        return Kind::TooLong;
+    if is_too_long(text, error) {
+        return FailureKind::TooLong;
     }
-    let code = inner(error).get("code").and_then(Value::as_u64).unwrap_or_default();
-    let passes = names(error).any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
-    if passes || code == 429 || (500..600).contains(&code) { Kind::Unavailable } else { Kind::Refused }
+    let code = error_object(error).get("code").and_then(Value::as_u64).unwrap_or_default();
+    let passes =
+        error_names(error).any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
+    if passes || code == 429 || (500..600).contains(&code) { FailureKind::Unavailable } else { FailureKind::Refused }
 }
 
-/// The delay that Google's APIs put into the error itself.
+/// Returns the delay that Google's APIs put into the error body.
 pub(super) fn retry_delay(error: &Value) -> Option<Duration> {
-    let details = inner(error).get("details")?.as_array()?;
+    let details = error_object(error).get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-fn inner(error: &Value) -> &Value {
+fn error_object(error: &Value) -> &Value {
     error.get("error").filter(|inner| inner.is_object()).unwrap_or(error)
 }
 
-/// Returns the names with which an error states its kind.
-fn names(error: &Value) -> impl Iterator<Item = &str> {
-    let inner = inner(error);
-    ["type", "code", "status"].into_iter().filter_map(|field| inner.get(field)?.as_str())
+fn error_names(error: &Value) -> impl Iterator<Item = &str> {
+    let object = error_object(error);
+    ["type", "code", "status"].into_iter().filter_map(|field| object.get(field)?.as_str())
 }
 
 fn is_unpaid(error: &Value) -> bool {
-    names(error).any(|name| UNPAID.contains(&name))
+    error_names(error).any(|name| UNPAID.contains(&name))
 }
 
-fn is_too_long(said: &str, error: &Value) -> bool {
-    let said = said.to_ascii_lowercase();
+fn is_too_long(text: &str, error: &Value) -> bool {
+    let text = text.to_ascii_lowercase();
     // Gateways repeat the name of an error in its text.
-    names(error).any(|name| TOO_LONG_NAMES.contains(&name))
-        || TOO_LONG.iter().chain(&TOO_LONG_NAMES).any(|part| said.contains(part))
+    error_names(error).any(|name| TOO_LONG_NAMES.contains(&name))
+        || TOO_LONG.iter().chain(&TOO_LONG_NAMES).any(|part| text.contains(part))
 }
 
 /// Returns true for "the prompt … is too long" in any wording.
-fn is_oversized(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    let measured = MEASURED.iter().filter_map(|what| said.find(what)).min();
-    let too_much = TOO_MUCH.iter().filter_map(|how| said.rfind(how)).max();
+fn is_oversized(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let measured = MEASURED.iter().filter_map(|what| text.find(what)).min();
+    let too_much = TOO_MUCH.iter().filter_map(|how| text.rfind(how)).max();
     matches!((measured, too_much), (Some(measured), Some(too_much)) if measured < too_much)
-        && !OTHERWISE.iter().any(|other| said.contains(other))
+        && !OTHERWISE.iter().any(|other| text.contains(other))
 }
 
 #[cfg(test)]
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_size_are_told_from_others() {
+    fn size_errors_are_recognized() {
         let too_long = [
             (
                 400,
@@ -158,31 +157,35 @@ mod tests {
             (400, json!({ "error": { "message": "input length and `max_tokens` exceed context limit: 9 + 9 > 8" } })),
         ];
         for (status, body) in too_long {
-            let said = super::super::message(&body).unwrap_or_else(|| body.to_string());
-            assert_eq!(of_status(StatusCode::from_u16(status).unwrap(), &said, &body), Kind::TooLong, "{body}");
+            let text = super::super::message_of(&body).unwrap_or_else(|| body.to_string());
+            assert_eq!(
+                kind_of_status(StatusCode::from_u16(status).unwrap(), &text, &body),
+                FailureKind::TooLong,
+                "{body}"
+            );
         }
         let others = [
-            (400, "max_tokens is too large: the request exceeds the maximum", Kind::Refused),
-            (400, "messages.0.content.1: image exceeds 5 MB maximum", Kind::Refused),
-            (400, "Input should be less than or equal to 2", Kind::Refused),
-            (429, "Request rate exceeds the maximum", Kind::Unavailable),
-            (503, "context window", Kind::Unavailable),
+            (400, "max_tokens is too large: the request exceeds the maximum", FailureKind::Refused),
+            (400, "messages.0.content.1: image exceeds 5 MB maximum", FailureKind::Refused),
+            (400, "Input should be less than or equal to 2", FailureKind::Refused),
+            (429, "Request rate exceeds the maximum", FailureKind::Unavailable),
+            (503, "context window", FailureKind::Unavailable),
         ];
-        for (status, said, kind) in others {
-            let body = json!({ "error": { "message": said } });
-            assert_eq!(of_status(StatusCode::from_u16(status).unwrap(), said, &body), kind, "{said}");
+        for (status, text, kind) in others {
+            let body = json!({ "error": { "message": text } });
+            assert_eq!(kind_of_status(StatusCode::from_u16(status).unwrap(), text, &body), kind, "{text}");
         }
     }
 
     #[test]
-    fn an_exhausted_quota_is_final() {
+    fn exhausted_quota_is_final() {
         let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
-        assert_eq!(of_status(StatusCode::TOO_MANY_REQUESTS, "You exceeded", &body), Kind::Refused);
-        assert_eq!(of_error("You exceeded", &body), Kind::Refused);
+        assert_eq!(kind_of_status(StatusCode::TOO_MANY_REQUESTS, "You exceeded", &body), FailureKind::Refused);
+        assert_eq!(kind_of_error("You exceeded", &body), FailureKind::Refused);
     }
 
     #[test]
-    fn the_delay_of_a_google_error_is_read() {
+    fn google_retry_delay_is_parsed() {
         let info = |delay: &str| json!({ "error": { "details": [{ "@type": "x" }, { "retryDelay": delay }] } });
         assert_eq!(retry_delay(&info("4.2s")), Some(Duration::from_millis(4_200)));
         for wrong in ["", "s", "4", "-1s", "1e400s", "NaNs"] {

@@ -1,4 +1,4 @@
-//! Streams, cut into bytes in every way, in all dialects.
+//! Streams in all dialects, split at arbitrary bytes.
 
 use futures_util::{FutureExt, stream};
 use hier_agents::{ChatChunk, ChatRequest, ChatResponse, FinishReason};
@@ -6,32 +6,35 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::server::{Key, Server};
-use crate::wire::recorded::{Recorded, events, openai_delta, recorded};
-use crate::wire::{ANTHROPIC, GEMINI, OLLAMA, OPENAI, RESPONSES, Wire};
+use crate::server::{ApiKey, ModelServer};
+use crate::wire::recorded::{RecordedAnswer, events, openai_delta, recorded_answers};
+use crate::wire::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
 
 mod calls;
 mod odd;
 mod random;
 
-/// The pieces of a stream of bytes.
-fn of(wire: &'static dyn Wire, bytes: impl Stream<Item = Result<Bytes, Failure>> + Send + 'static) -> Pieces {
-    let server = Server::new("m".to_owned(), "http://localhost".to_owned(), Key::None);
+fn stream_of(
+    wire: &'static dyn Dialect,
+    bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 'static,
+) -> AnswerStream {
+    let server = ModelServer::new("m".to_owned(), "http://localhost".to_owned(), ApiKey::None);
     let request = ChatRequest::default();
-    let draft = Draft::new(&request, "maker".to_owned(), true);
-    let pieces = Pieces::new(Arc::new(Endpoint { wire, server }), request, cut(wire.framing(), bytes));
-    Pieces { draft, ..pieces }
+    let draft = AnswerDraft::new(&request, "maker".to_owned(), true);
+    let pieces =
+        AnswerStream::new(Arc::new(ChatEndpoint { wire, server }), request, split_values(wire.info().framing, bytes));
+    AnswerStream { draft, ..pieces }
 }
 
-/// What the pieces of a stream say, gathered as whoever shows them does.
+/// Collects the chunks of a stream as a user interface does.
 #[derive(Default)]
-struct Told {
+struct CollectedChunks {
     text: String,
     thoughts: String,
     calls: Vec<(String, String, String)>,
 }
 
-impl Told {
+impl CollectedChunks {
     fn add(&mut self, piece: ChatChunk) -> Option<ChatResponse> {
         match piece {
             ChatChunk::Text(text) => self.text += &text,
@@ -47,10 +50,10 @@ impl Told {
         None
     }
 
-    /// The pieces add up to the answer.
+    /// Asserts that the chunks add up to the answer.
     fn check(&self, answer: &ChatResponse) {
         assert_eq!(self.text, answer.text(), "the pieces are the text of the answer");
-        // Several thoughts may come by turns.
+        // Several thoughts may alternate.
         let letters = |text: &str| {
             let mut letters: Vec<char> = text.chars().collect();
             letters.sort_unstable();
@@ -59,27 +62,27 @@ impl Told {
         let thoughts: String = answer.message.reasoning().iter().map(|thought| &*thought.text).collect();
         assert_eq!(letters(&self.thoughts), letters(&thoughts));
         for call in answer.message.tool_calls().iter().filter(|call| !call.name.is_empty()) {
-            let told = self.calls.iter().find(|(id, ..)| *id == call.id).expect("its beginning was told");
-            assert_eq!(told.1, call.name);
-            let args = serde_json::from_str(&told.2).unwrap_or_else(|_| json!(told.2));
-            let empty = told.2.trim().is_empty() && call.args == json!({});
+            let chunks = self.calls.iter().find(|(id, ..)| *id == call.id).expect("its beginning was streamed");
+            assert_eq!(chunks.1, call.name);
+            let args = serde_json::from_str(&chunks.2).unwrap_or_else(|_| json!(chunks.2));
+            let empty = chunks.2.trim().is_empty() && call.args == json!({});
             let cut_off = call.args.as_str().is_some_and(|args| args.starts_with("cut off"));
-            assert!(args == call.args || empty || cut_off, "{told:?} is {call:?}");
+            assert!(args == call.args || empty || cut_off, "{chunks:?} is {call:?}");
         }
     }
 }
 
-/// What comes of a stream whose bytes come in these pieces, and then end in order.
-fn read(wire: &'static dyn Wire, pieces: &[&[u8]]) -> Result<ChatResponse, Failure> {
+/// Reads a stream whose bytes arrive in these pieces, followed by a regular end.
+fn read(wire: &'static dyn Dialect, pieces: &[&[u8]]) -> Result<ChatResponse, ModelFailure> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    let mut pieces = of(wire, stream::iter(bytes));
-    let mut told = Told::default();
+    let mut pieces = stream_of(wire, stream::iter(bytes));
+    let mut chunks = CollectedChunks::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         loop {
             let piece = pieces.next().await.expect("a stream ends with an answer or an error")?;
-            if let Some(answer) = told.add(piece) {
-                told.check(&answer);
+            if let Some(answer) = chunks.add(piece) {
+                chunks.check(&answer);
                 assert!(pieces.next().now_or_never().is_some_and(|next| next.is_none()), "nothing comes after it");
                 return Ok(answer);
             }
@@ -87,32 +90,32 @@ fn read(wire: &'static dyn Wire, pieces: &[&[u8]]) -> Result<ChatResponse, Failu
     })
 }
 
-/// What comes of the same answer, read as a whole.
-fn at_once(recorded: &Recorded) -> ChatResponse {
+/// Reads the same answer as a whole.
+fn at_once(recorded: &RecordedAnswer) -> ChatResponse {
     let request = ChatRequest::default();
-    let mut draft = Draft::new(&request, "maker".to_owned(), false);
-    recorded.wire.whole(&mut draft, &recorded.whole).unwrap();
-    draft.answer(&request).unwrap()
+    let mut draft = AnswerDraft::new(&request, "maker".to_owned(), false);
+    recorded.wire.read_answer(&mut draft, &recorded.whole).unwrap();
+    draft.into_answer(&request).unwrap()
 }
 
-fn check(recorded: &Recorded, answer: &ChatResponse) {
+fn check(recorded: &RecordedAnswer, answer: &ChatResponse) {
     assert_eq!(answer.text(), "grüß€🎉");
     let calls: Vec<_> =
         answer.message.tool_calls().iter().map(|call| (&*call.id, &*call.name, call.args.clone())).collect();
     assert_eq!(calls, [("a", "pay", json!({ "e": 1 })), ("b", "look", json!({}))]);
     let usage = answer.message.usage().expect("a cost");
     assert_eq!((usage.input_tokens, usage.output_tokens), (7, 5));
-    let is_ollama = recorded.wire.name() == "ollama";
-    assert_eq!(usage.cached_tokens, if is_ollama { 0 } else { 3 }, "{}", recorded.wire.name());
+    let is_ollama = recorded.wire.info().name == "ollama";
+    assert_eq!(usage.cached_tokens, if is_ollama { 0 } else { 3 }, "{}", recorded.wire.info().name);
     assert_eq!((answer.model.as_deref(), &answer.finish), (Some("m"), &Some(FinishReason::ToolCalls)));
     let thoughts = answer.message.reasoning().iter().map(|it| (&*it.text, it.call.as_deref(), it.data.clone()));
-    assert_eq!(thoughts.collect::<Vec<_>>(), recorded.thoughts, "{}", recorded.wire.name());
+    assert_eq!(thoughts.collect::<Vec<_>>(), recorded.thoughts, "{}", recorded.wire.info().name);
     assert!(answer.message.reasoning().iter().all(|thought| thought.maker == "maker"));
 }
 
 #[test]
-fn a_stream_is_the_answer_read_at_once() {
-    for recorded in recorded() {
+fn streamed_answer_equals_complete_answer() {
+    for recorded in recorded_answers() {
         let answer = at_once(&recorded);
         check(&recorded, &answer);
         let streamed = read(recorded.wire, &[recorded.stream.as_bytes()]).unwrap();
@@ -121,8 +124,8 @@ fn a_stream_is_the_answer_read_at_once() {
 }
 
 #[test]
-fn a_stream_is_the_same_answer_wherever_it_is_cut() {
-    for recorded in recorded() {
+fn stream_split_anywhere_gives_same_answer() {
+    for recorded in recorded_answers() {
         for text in [recorded.stream.clone(), recorded.stream.replace('\n', "\r\n")] {
             let bytes = text.as_bytes();
             check(&recorded, &read(recorded.wire, &[bytes]).unwrap());
@@ -136,27 +139,31 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_an_error_or_whole() {
-    for Recorded { wire, stream, .. } in recorded() {
+fn truncated_stream_fails_or_is_complete() {
+    for RecordedAnswer { wire, stream, .. } in recorded_answers() {
         for end in 0..stream.len() {
             match read(wire, &[&stream.as_bytes()[..end]]) {
                 Err(failure) => {
-                    assert_eq!(failure.kind, crate::error::Kind::Unavailable, "{}: {failure:?}", wire.name());
+                    assert_eq!(
+                        failure.kind,
+                        crate::error::FailureKind::Unavailable,
+                        "{}: {failure:?}",
+                        wire.info().name
+                    );
                 }
-                // Why it ends was said: only what comes behind that is missing.
-                Ok(answer) => assert_eq!(answer.message.tool_calls().len(), 2, "{}", wire.name()),
+                // The finish reason has arrived, and only later data is missing.
+                Ok(answer) => assert_eq!(answer.message.tool_calls().len(), 2, "{}", wire.info().name),
             }
         }
     }
 }
 
-/// The idle limit of a server whose settings are the defaults.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// A server that has said why the answer ends may say more: it is waited for as long as any other, and for a short while once
-/// only the end of the stream is outstanding.
+/// A server may send more after the finish reason. It has the usual time, or a short time once only the end of the
+/// stream is outstanding.
 #[test]
-fn a_stream_is_read_to_its_end() {
+fn stream_is_read_after_its_finish_reason() {
     let end = events(&[openai_delta(&json!({ "content": "hi" }), Some("stop"))]);
     let late = events(&[json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 5 } })]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -170,7 +177,7 @@ fn a_stream_is_read_to_its_end() {
             .chain(stream::pending());
         let (usage, took) = runtime.block_on(async {
             let start = tokio::time::Instant::now();
-            let mut pieces = of(OPENAI, Box::pin(silent));
+            let mut pieces = stream_of(OPENAI, Box::pin(silent));
             assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("hi".to_owned()));
             let Some(Ok(ChatChunk::Done(answer))) = pieces.next().await else { panic!("it ends") };
             (answer.message.usage(), start.elapsed())
@@ -181,9 +188,9 @@ fn a_stream_is_read_to_its_end() {
     }
 }
 
-/// Only data counts: comments and pings do not keep a stream alive.
+/// Only data counts. Comments and pings do not keep a stream alive.
 #[test]
-fn a_stream_that_stalls_is_given_up() {
+fn silent_stream_times_out() {
     let begin = events(&[openai_delta(&json!({ "content": "hi" }), None)]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     for (kept_alive, is_alive) in
@@ -194,15 +201,15 @@ fn a_stream_that_stalls_is_given_up() {
             Some((Ok(tick.clone()), tick))
         });
         let begin = Bytes::from(begin.clone());
-        let mut pieces = of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(ticks)));
+        let mut pieces = stream_of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(ticks)));
         runtime.block_on(async {
             let start = tokio::time::Instant::now();
             for _ in 0..10 {
                 match pieces.next().await.unwrap() {
                     Ok(piece) => assert_eq!(piece, ChatChunk::Text("hi".to_owned())),
                     Err(failure) => {
-                        assert!(!is_alive && failure.reason.contains("`Model::idle`"), "{failure:?}");
-                        assert_eq!((start.elapsed(), failure.kind), (IDLE, crate::error::Kind::Unavailable));
+                        assert!(!is_alive && failure.reason.contains("`Model::idle_timeout`"), "{failure:?}");
+                        assert_eq!((start.elapsed(), failure.kind), (IDLE, crate::error::FailureKind::Unavailable));
                         return;
                     }
                 }
@@ -212,9 +219,9 @@ fn a_stream_that_stalls_is_given_up() {
     }
 }
 
-/// The time in which a consumer does something else is not the provider's.
+/// Time in which the consumer does not poll does not count as the provider's silence.
 #[test]
-fn a_consumer_that_pauses_does_not_stall_its_stream() {
+fn pausing_consumer_does_not_time_out() {
     let part = Bytes::from(events(&[openai_delta(&json!({ "content": "hi" }), None)]));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -222,7 +229,7 @@ fn a_consumer_that_pauses_does_not_stall_its_stream() {
             tokio::time::sleep(Duration::from_secs(10)).await;
             Some((Ok(part.clone()), part))
         });
-        let mut pieces = of(OPENAI, Box::pin(slow.take(3).chain(stream::pending())));
+        let mut pieces = stream_of(OPENAI, Box::pin(slow.take(3).chain(stream::pending())));
         let hi = ChatChunk::Text("hi".to_owned());
         assert_eq!(pieces.next().await.unwrap().unwrap(), hi);
         tokio::time::sleep(2 * IDLE).await;
@@ -236,17 +243,17 @@ fn a_consumer_that_pauses_does_not_stall_its_stream() {
         assert!(next.as_mut().now_or_never().is_none());
         tokio::time::advance(2 * IDLE).await;
         let start = tokio::time::Instant::now();
-        assert!(next.await.unwrap().unwrap_err().reason.contains("`Model::idle`"));
+        assert!(next.await.unwrap().unwrap_err().reason.contains("`Model::idle_timeout`"));
         assert_eq!(start.elapsed(), IDLE, "a provider that sends nothing more is given up afterwards");
     });
 }
 
-/// A connection that breaks after a reason for the end may have broken in the middle of the answer.
+/// A connection that breaks after the finish reason may have broken in the middle of the answer.
 #[test]
-fn a_connection_that_breaks_after_a_reason_is_an_error() {
+fn broken_connection_after_finish_reason_fails() {
     let part = Bytes::from(events(&[openai_delta(&json!({ "content": "one " }), Some("stop"))]));
-    let broken = stream::iter([Ok(part), Err(Failure::unavailable("reset"))]);
-    let mut pieces = of(OPENAI, broken);
+    let broken = stream::iter([Ok(part), Err(ModelFailure::unavailable("reset"))]);
+    let mut pieces = stream_of(OPENAI, broken);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         assert_eq!(pieces.next().await.unwrap().unwrap(), ChatChunk::Text("one ".to_owned()));
@@ -257,17 +264,17 @@ fn a_connection_that_breaks_after_a_reason_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever bytes come, in whatever pieces: the stream ends, as the same bytes in one piece do.
+    /// For any bytes in any pieces, the stream ends in the same way as for one piece.
     #[test]
-    fn any_bytes_end_as_they_do_at_once(
+    fn arbitrary_bytes_end_the_same_in_pieces(
         which in 0_usize..5,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         order in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
-        let Recorded { wire, stream: text, .. } = recorded()[which].clone();
-        // Two neighbouring events change places.
-        let separator = if wire.framing() == Framing::Events { "\n\n" } else { "\n" };
+        let RecordedAnswer { wire, stream: text, .. } = recorded_answers()[which].clone();
+        // Two adjacent events are swapped.
+        let separator = if wire.info().framing == Framing::Events { "\n\n" } else { "\n" };
         let mut parts: Vec<&str> = text.split_inclusive(separator).collect();
         let place = order.index(parts.len() - 1);
         parts.swap(place, place + 1);
@@ -300,9 +307,9 @@ proptest! {
 }
 
 #[test]
-fn what_a_server_says_is_wrong_is_told() {
+fn error_events_are_reported() {
     let failed = json!({ "status": "failed", "error": { "code": "server_error", "message": "a bad day" } });
-    let cases: [(&dyn Wire, String, &str); 8] = [
+    let cases: [(&dyn Dialect, String, &str); 8] = [
         (OPENAI, events(&[json!({ "error": { "message": "no credits" } })]), "no credits"),
         (OPENAI, "data: [DONE]\n\n".to_owned(), "neither text nor a call"),
         (
@@ -316,7 +323,7 @@ fn what_a_server_says_is_wrong_is_told() {
             events(&[json!({ "error": { "code": 503, "message": "overloaded", "status": "UNAVAILABLE" } })]),
             "overloaded",
         ),
-        (GEMINI, events(&[json!({ "promptFeedback": { "blockReason": "SAFETY" } })]), "blocked (SAFETY)"),
+        (GEMINI, events(&[json!({ "promptFeedback": { "blockReason": "SAFETY" } })]), "blocked the prompt (`SAFETY`)"),
         (RESPONSES, events(&[json!({ "type": "response.failed", "response": failed })]), "a bad day"),
         (
             RESPONSES,
@@ -324,15 +331,15 @@ fn what_a_server_says_is_wrong_is_told() {
             "slower",
         ),
     ];
-    for (wire, text, told) in cases {
-        let wire = crate::wire::ALL.into_iter().find(|known| known.name() == wire.name()).unwrap();
+    for (wire, text, chunks) in cases {
+        let wire = crate::wire::ALL.into_iter().find(|known| known.info().name == wire.info().name).unwrap();
         let failure = read(wire, &[text.as_bytes()]).unwrap_err();
-        assert!(failure.reason.contains(told), "{failure:?}");
+        assert!(failure.reason.contains(chunks), "{failure:?}");
     }
 }
 
 #[test]
-fn an_end_that_was_said_needs_no_mark() {
+fn finish_reason_needs_no_end_mark() {
     let text = events(&[openai_delta(&json!({ "content": "hi" }), Some("stop"))]);
     assert_eq!(read(OPENAI, &[text.as_bytes()]).unwrap().text(), "hi");
     let text = events(&[openai_delta(&json!({ "content": "hi" }), None)]) + "data: [DONE]\n\n";

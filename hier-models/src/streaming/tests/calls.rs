@@ -1,4 +1,4 @@
-//! Pieces of calls, as servers mark them.
+//! Deltas of calls, in the styles of different servers.
 
 use super::*;
 
@@ -8,12 +8,12 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
     events(&all) + "data: [DONE]\n\n"
 }
 
-/// A name, the pieces that are sent, and the expected calls.
-type Case<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
+/// A name, the deltas, and the expected calls.
+type DeltaCase<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
 
-/// Pieces belong to a call by number and id, else by id, else to the last call.
+/// A delta belongs to a call by number and id, otherwise by id, otherwise to the last call.
 #[test]
-fn pieces_of_calls_find_their_call() {
+fn deltas_join_their_call() {
     let piece = |index: Option<u32>, id: &str, name: &str, args: &str| {
         let mut call = json!({ "function": { "name": name, "arguments": args } });
         if let Some(index) = index {
@@ -24,7 +24,7 @@ fn pieces_of_calls_find_their_call() {
         }
         call
     };
-    let cases: Vec<Case<'_>> = vec![
+    let cases: Vec<DeltaCase<'_>> = vec![
         (
             "no number",
             vec![piece(None, "a", "pay", "{\"eur\":"), piece(None, "", "", "5}")],
@@ -108,7 +108,7 @@ fn pieces_of_calls_find_their_call() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_cannot_be_made() {
+fn truncated_call_has_text_arguments() {
     for args in ["", "{\"eur\":", "{\"eur\":5}"] {
         let call = json!({ "index": 0, "id": "a", "function": { "name": "pay", "arguments": args } });
         let answer = read(OPENAI, &[openai_calls(&[call], "length").as_bytes()]).unwrap();

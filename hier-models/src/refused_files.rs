@@ -1,12 +1,12 @@
-//! Files that a provider refuses: the request is sent once more with a text in their place.
+//! Recovery from files that a provider refuses: the request is sent once more with a text in their place.
 //!
-//! A file stays in the conversation, so a refusal of it would be the answer to each later request, too.
+//! A refused file stays in the conversation, so without this each later request would fail, too.
 
 use serde_json::{Value, json};
 
-use crate::error::{Failure, Kind};
+use crate::error::{FailureKind, ModelFailure};
 
-/// Words in an error that show that it concerns a file.
+/// Words of errors about files.
 const FILES: [&str; 14] = [
     "image",
     "file",
@@ -23,38 +23,38 @@ const FILES: [&str; 14] = [
     "picture",
     "attachment",
 ];
-/// The fields of a request that have the conversation, of a message that have its parts, and of a part that have others.
+/// The fields of a request that contain messages.
 const CONVERSATION: [&str; 3] = ["messages", "contents", "input"];
 const PARTS: [&str; 3] = ["content", "parts", "output"];
 
 /// Returns true if a provider refused a request because of a file, or may have.
-pub(crate) fn is_about_a_file(failure: &Failure) -> bool {
+pub(crate) fn is_about_a_file(failure: &ModelFailure) -> bool {
     let reason = failure.reason.to_ascii_lowercase();
-    failure.kind == Kind::Refused
+    failure.kind == FailureKind::Refused
         && failure.status.is_some_and(|status| [400, 415, 422].contains(&status.as_u16()))
-        && (named(&reason).is_some() || FILES.iter().any(|what| reason.contains(what)))
+        && (named_part(&reason).is_some() || FILES.iter().any(|what| reason.contains(what)))
 }
 
-/// Puts a text in the place of the file that the reason names, or of all files if it names none. Returns the number of files.
-pub(crate) fn leave_out(body: &mut Value, reason: &str) -> usize {
+/// Replaces the file that the error names by a text, or all files if it names none. Returns the number of files.
+pub(crate) fn replace_files(body: &mut Value, reason: &str) -> usize {
     let Some(messages) = CONVERSATION.iter().find_map(|name| body.get(name).and(Some(*name))) else { return 0 };
-    let text = format!("[this file was refused, and is left out: {}]", reason.lines().next().unwrap_or_default());
+    let text = format!("[this file was refused and is omitted: {}]", reason.lines().next().unwrap_or_default());
     let Some(Value::Array(messages)) = body.get_mut(messages) else { return 0 };
-    if let Some((message, part)) = named(reason)
+    if let Some((message, part)) = named_part(reason)
         && let Some(message) = messages.get_mut(message)
         && let Some(Value::Array(parts)) = message.get_mut("content")
         && let Some(part) = parts.get_mut(part)
     {
-        let count = replace(part, &text);
+        let count = replace_part(part, &text);
         if count > 0 {
             return count;
         }
     }
-    messages.iter_mut().map(|message| within(message, &text)).sum()
+    messages.iter_mut().map(|message| replace_in_message(message, &text)).sum()
 }
 
-/// The message and the part of it that an error names: `messages.2.content.0`, `messages[2].content[0]`.
-fn named(reason: &str) -> Option<(usize, usize)> {
+/// Parses the position of a message and its part in an error: `messages.2.content.0`, `messages[2].content[0]`.
+fn named_part(reason: &str) -> Option<(usize, usize)> {
     let (_, rest) = reason.split_once("messages")?;
     let mut words = rest.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let message = words.next()?.parse().ok()?;
@@ -62,30 +62,30 @@ fn named(reason: &str) -> Option<(usize, usize)> {
     Some((message, words.next()?.parse().ok()?))
 }
 
-fn within(message: &mut Value, text: &str) -> usize {
+fn replace_in_message(message: &mut Value, text: &str) -> usize {
     let mut count = 0;
     for name in PARTS {
         if let Some(Value::Array(parts)) = message.get_mut(name) {
-            count += parts.iter_mut().map(|part| replace(part, text)).sum::<usize>();
+            count += parts.iter_mut().map(|part| replace_part(part, text)).sum::<usize>();
         }
     }
     // Ollama sends images in a field next to the text.
     if let Some(images) = message.as_object_mut().and_then(|message| message.remove("images")) {
         count += images.as_array().map_or(0, Vec::len);
-        let said = message["content"].as_str().unwrap_or_default();
-        message["content"] = json!(format!("{said}\n{text}"));
+        let old = message["content"].as_str().unwrap_or_default();
+        message["content"] = json!(format!("{old}\n{text}"));
     }
     count
 }
 
-/// Replaces a file, or those in the result of a call.
-fn replace(part: &mut Value, text: &str) -> usize {
+/// Replaces a part that is a file, or the files in the result of a call.
+fn replace_part(part: &mut Value, text: &str) -> usize {
     let kind = part.get("type").and_then(Value::as_str);
     let replacement = match kind {
         Some("image" | "document" | "image_url" | "input_audio" | "file") => json!({ "type": "text", "text": text }),
         Some("input_image" | "input_file") => json!({ "type": "input_text", "text": text }),
         None if part.get("inlineData").or_else(|| part.get("fileData")).is_some() => json!({ "text": text }),
-        Some("tool_result") => return within(part, text),
+        Some("tool_result") => return replace_in_message(part, text),
         _ => return 0,
     };
     *part = replacement;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_that_is_named_is_left_out_or_all() {
+    fn named_file_or_all_files_are_replaced() {
         let image = json!({ "type": "image", "source": {} });
         let result = json!({ "type": "tool_result", "content": [image] });
         let call = json!({ "type": "tool_use", "input": { "content": [image] } });
@@ -107,20 +107,20 @@ mod tests {
             { "role": "user", "content": [result, image] },
         ] });
         let places = ["/messages/0/content/0", "/messages/2/content/0/content/0", "/messages/2/content/1"];
-        let left_out = |reason: &str| {
+        let replaced = |reason: &str| {
             let mut body = body.clone();
-            let count = leave_out(&mut body, reason);
+            let count = replace_files(&mut body, reason);
             assert_eq!(body["messages"][1], json!({ "role": "assistant", "content": [call] }), "arguments stay");
             let gone: Vec<usize> = (0..3).filter(|at| body.pointer(places[*at]).unwrap()["type"] == "text").collect();
             assert_eq!(count, gone.len());
             gone
         };
-        assert_eq!(left_out("messages.2.content.1.image.source.base64: image exceeds 5 MB maximum"), [2]);
-        assert_eq!(left_out("messages.2.content.0.tool_result.content.0.image: bad"), [1]);
-        assert_eq!(left_out("Invalid value: messages[0].content[0].image_url"), [0]);
-        assert_eq!(left_out("messages.0.content.1: text"), [0, 1, 2], "it names no file");
-        assert_eq!(left_out("Could not process image"), [0, 1, 2]);
+        assert_eq!(replaced("messages.2.content.1.image.source.base64: image exceeds 5 MB maximum"), [2]);
+        assert_eq!(replaced("messages.2.content.0.tool_result.content.0.image: bad"), [1]);
+        assert_eq!(replaced("Invalid value: messages[0].content[0].image_url"), [0]);
+        assert_eq!(replaced("messages.0.content.1: text"), [0, 1, 2], "it names no file");
+        assert_eq!(replaced("Could not process image"), [0, 1, 2]);
         let mut other = json!({ "input": "text" });
-        assert_eq!(leave_out(&mut other, "image"), 0);
+        assert_eq!(replace_files(&mut other, "image"), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a graph asks, as a client is asked it, and what the client answers, as the graph takes it.
+//! Converts questions of graphs to elicitation requests, and the client's responses to answers.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use hier_core::Question;
 use rmcp::model::{ClientCapabilities, InputRequest, InputRequests};
 use serde_json::{Map, Value, json};
 
-/// The field of an answer that is no object itself.
+/// The field of an answer that is not an object.
 const ANSWER: &str = "answer";
 
-/// How an answer is asked for.
-enum Form {
-    /// The approval of a call.
+/// The form in which a client asks a question.
+enum AnswerForm {
+    /// The approval of a tool call.
     Approval,
-    /// Its fields are those of the form.
+    /// An object with these fields.
     Fields(Value),
-    /// It is one value of the form: of this schema, or, if that is not known, a text, perhaps of JSON.
+    /// A single value of this schema. Without a schema it is a text, which may contain JSON.
     One(Option<Value>),
 }
 
-fn form(question: &Question) -> Form {
+fn form(question: &Question) -> AnswerForm {
     if question.value["type"] == "tool_approval" {
-        return Form::Approval;
+        return AnswerForm::Approval;
     }
     match &question.schema {
         Some(schema) if is_flat(schema) => {
             let known = ["type", "properties", "required"];
             let fields = known.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(*name)?.clone())));
-            Form::Fields(Value::Object(fields.collect()))
+            AnswerForm::Fields(Value::Object(fields.collect()))
         }
-        Some(schema) if is_plain(schema) => Form::One(Some(schema.clone())),
-        _ => Form::One(None),
+        Some(schema) if is_plain(schema) => AnswerForm::One(Some(schema.clone())),
+        _ => AnswerForm::One(None),
     }
 }
 
-/// Whether a client can be asked for such an object: its fields are no objects themselves.
+/// Returns true if elicitation supports the schema: an object without nested objects.
 fn is_flat(schema: &Value) -> bool {
     let fields = schema["properties"].as_object();
     schema["type"] == "object" && fields.is_some_and(|fields| fields.values().all(is_plain))
@@ -44,7 +44,6 @@ fn is_plain(schema: &Value) -> bool {
     matches!(schema["type"].as_str(), Some("string" | "number" | "integer" | "boolean"))
 }
 
-/// What is said to the person.
 fn message(question: &Question) -> String {
     let value = &question.value;
     if value["type"] == "tool_approval" {
@@ -60,7 +59,7 @@ fn message(question: &Question) -> String {
     texts.iter().find_map(|text| text.as_str()).map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The name under which a client is asked: the question's own `key`, if it has one that no other has, else its id.
+/// Returns the questions by key: the question's own `key` if it is unique, otherwise its id.
 pub(crate) fn keys(questions: &[Question]) -> BTreeMap<String, &Question> {
     let own = |question: &Question| question.value["key"].as_str().map(str::to_owned);
     let keyed = questions.iter().map(|question| {
@@ -71,7 +70,7 @@ pub(crate) fn keys(questions: &[Question]) -> BTreeMap<String, &Question> {
     keyed.collect()
 }
 
-/// The requests, for a client that can ask a person; or an error for one that cannot.
+/// Returns the elicitation requests, or the required capabilities if the client lacks them.
 pub(crate) fn requests(
     questions: &[Question],
     client: Option<&ClientCapabilities>,
@@ -84,10 +83,10 @@ pub(crate) fn requests(
     Ok(asked.filter_map(|(key, question)| Some((key, request(question)?))).collect())
 }
 
-/// A request for a person's answer, as JSON.
+/// Returns an elicitation request as JSON.
 pub(crate) fn request(question: &Question) -> Value {
     let schema = match form(question) {
-        Form::Approval => json!({
+        AnswerForm::Approval => json!({
             "type": "object",
             "properties": {
                 "decision": {"type": "string", "enum": ["approve", "reject"]},
@@ -95,8 +94,8 @@ pub(crate) fn request(question: &Question) -> Value {
             },
             "required": ["decision"],
         }),
-        Form::Fields(schema) => schema,
-        Form::One(schema) => {
+        AnswerForm::Fields(schema) => schema,
+        AnswerForm::One(schema) => {
             let schema = schema.unwrap_or_else(|| json!({"type": "string"}));
             json!({"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]})
         }
@@ -105,28 +104,28 @@ pub(crate) fn request(question: &Question) -> Value {
     json!({"method": "elicitation/create", "params": params})
 }
 
-/// The answer as the graph takes it, of what the client brought; what is wrong with it otherwise.
+/// Converts the client's response to the graph's answer. Returns the problem if it is invalid.
 pub(crate) fn answer(question: &Question, response: &Value) -> Result<Value, String> {
     let form = form(question);
     let accepted = match response["action"].as_str() {
         Some("accept") => true,
         Some("decline" | "cancel") => false,
-        _ => return Err("`action` is none of `accept`, `decline` and `cancel`".to_owned()),
+        _ => return Err("`action` must be `accept`, `decline` or `cancel`".to_owned()),
     };
     let empty = Value::Object(Map::new());
     let content = response.get("content").filter(|content| content.is_object()).unwrap_or(&empty);
     match form {
-        Form::Approval if !accepted || content["decision"] == "reject" => {
+        AnswerForm::Approval if !accepted || content["decision"] == "reject" => {
             let reason = content["reason"].as_str().unwrap_or("declined");
             Ok(json!({"decision": "reject", "reason": reason}))
         }
-        Form::Approval if content["decision"] == "approve" => Ok(json!({"decision": "approve"})),
-        Form::Approval => Err("`decision` is neither `approve` nor `reject`".to_owned()),
+        AnswerForm::Approval if content["decision"] == "approve" => Ok(json!({"decision": "approve"})),
+        AnswerForm::Approval => Err("`decision` must be `approve` or `reject`".to_owned()),
         _ if !accepted => Ok(Value::Null),
-        Form::Fields(_) => Ok(content.clone()),
-        Form::One(schema) => {
+        AnswerForm::Fields(_) => Ok(content.clone()),
+        AnswerForm::One(schema) => {
             let given = content.get(ANSWER).ok_or_else(|| format!("`{ANSWER}` is missing"))?;
-            // Of what type it must be is not known here: what is JSON is taken as that.
+            // Without a schema the type is unknown, so JSON is parsed.
             match given.as_str() {
                 Some(text) if schema.is_none() => Ok(serde_json::from_str(text).unwrap_or_else(|_| given.clone())),
                 _ => Ok(given.clone()),

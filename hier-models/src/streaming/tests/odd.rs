@@ -1,11 +1,11 @@
-//! Streams in shapes that providers do send, and what they say.
+//! Unusual streams of real providers.
 
 use super::*;
 
-/// A stream, the text and the end of its answer, and its calls.
-type Odd = (&'static str, &'static dyn Wire, String, (&'static str, FinishReason), Vec<(&'static str, Value)>);
+/// A stream, the text and finish reason of its answer, and its calls.
+type Odd = (&'static str, &'static dyn Dialect, String, (&'static str, FinishReason), Vec<(&'static str, Value)>);
 
-fn said(content: &Value, finish: Option<&str>) -> Value {
+fn text_delta(content: &Value, finish: Option<&str>) -> Value {
     openai_delta(content, finish)
 }
 
@@ -45,7 +45,7 @@ fn done(values: &[Value]) -> String {
     events(values) + "data: [DONE]\n\n"
 }
 
-/// The reason for the end comes before the end.
+/// The finish reason arrives before the end.
 fn early() -> Vec<Odd> {
     let text = |text: &str| json!({ "content": text });
     let part = |text: &str| json!([{ "text": text }]);
@@ -54,7 +54,11 @@ fn early() -> Vec<Odd> {
         (
             "a reason in the middle",
             OPENAI,
-            done(&[said(&text("one "), Some("stop")), said(&text("two"), None), said(&json!({}), Some("stop"))]),
+            done(&[
+                text_delta(&text("one "), Some("stop")),
+                text_delta(&text("two"), None),
+                text_delta(&json!({}), Some("stop")),
+            ]),
             ("one two", FinishReason::Stop),
             vec![],
         ),
@@ -75,21 +79,21 @@ fn early() -> Vec<Odd> {
         (
             "null as text is not a reason",
             OPENAI,
-            done(&[said(&text("hi"), Some("null")), said(&json!({}), Some("stop"))]),
+            done(&[text_delta(&text("hi"), Some("null")), text_delta(&json!({}), Some("stop"))]),
             ("hi", FinishReason::Stop),
             vec![],
         ),
     ]
 }
 
-/// The model or the provider refuses, also in the middle.
+/// The model or the provider refuses, possibly in the middle.
 fn refused() -> Vec<Odd> {
     let filtered = || FinishReason::ContentFilter;
     let text = block(&json!({ "type": "text", "text": "I was about" }));
     let call = block(&json!({ "type": "tool_use", "id": "a", "name": "pay", "input": { "eur": 5 } }));
     let cut = json!("cut off by the provider's filter: {\"eur\":5}");
-    let he = said(&json!({ "content": "He" }), None);
-    let refusal = |text: &str, end| said(&json!({ "refusal": text }), end);
+    let he = text_delta(&json!({ "content": "He" }), None);
+    let refusal = |text: &str, end| text_delta(&json!({ "refusal": text }), end);
     let part = || gemini(&json!([{ "text": "He" }]), None);
     vec![
         ("after a text", ANTHROPIC, anthropic(&[text], "refusal"), ("I was about", filtered()), vec![]),
@@ -98,7 +102,7 @@ fn refused() -> Vec<Odd> {
         (
             "a filter after a text",
             OPENAI,
-            done(&[he.clone(), said(&json!({}), Some("content_filter"))]),
+            done(&[he.clone(), text_delta(&json!({}), Some("content_filter"))]),
             ("He", filtered()),
             vec![],
         ),
@@ -112,7 +116,7 @@ fn refused() -> Vec<Odd> {
         (
             "another provider's word",
             OPENAI,
-            done(&[he, said(&json!({}), Some("sensitive"))]),
+            done(&[he, text_delta(&json!({}), Some("sensitive"))]),
             ("He", filtered()),
             vec![],
         ),
@@ -147,13 +151,13 @@ fn refused() -> Vec<Odd> {
     ]
 }
 
-/// The model thought until its tokens were used up.
+/// The model used up its tokens with thoughts.
 fn used_up() -> Vec<Odd> {
     let length = || FinishReason::Length;
     let usage = json!({ "choices": [], "usage": { "prompt_tokens": 5, "completion_tokens": 9 } });
-    let thought = said(&json!({ "reasoning_content": "hm" }), None);
-    let end = said(&json!({}), Some("length"));
-    let tag = said(&json!({ "content": "<think>hm" }), None);
+    let thought = text_delta(&json!({ "reasoning_content": "hm" }), None);
+    let end = text_delta(&json!({}), Some("length"));
+    let tag = text_delta(&json!({ "content": "<think>hm" }), None);
     let thinking = block(&json!({ "type": "thinking", "thinking": "hm" }));
     let line = json!({
         "message": { "thinking": "hm" }, "done": true, "done_reason": "length", "prompt_eval_count": 5, "eval_count": 9,
@@ -170,7 +174,7 @@ fn used_up() -> Vec<Odd> {
 
 fn tagged() -> Vec<Odd> {
     let line = |text: &str, done: bool| format!("{}\n", json!({ "message": { "content": text }, "done": done }));
-    let text = |text: &str, end| said(&json!({ "content": text }), end);
+    let text = |text: &str, end| text_delta(&json!({ "content": text }), end);
     vec![
         (
             "tags",
@@ -190,10 +194,10 @@ fn tagged() -> Vec<Odd> {
 }
 
 #[test]
-fn odd_streams_say_what_was_meant() {
+fn unusual_streams_are_understood() {
     let all = early().into_iter().chain(refused()).chain(used_up()).chain(tagged());
     for (what, wire, text, (expected, finish), calls) in all {
-        let what = format!("{what}, {}", wire.name());
+        let what = format!("{what}, {}", wire.info().name);
         for pieces in [vec![text.as_bytes()], text.as_bytes().chunks(1).collect::<Vec<_>>()] {
             let answer = read(wire, &pieces).unwrap_or_else(|failure| panic!("{what}: {failure:?}"));
             assert_eq!((&*answer.text(), answer.finish.clone()), (expected, Some(finish.clone())), "{what}");
@@ -207,25 +211,26 @@ fn odd_streams_say_what_was_meant() {
     }
 }
 
-/// An answer that cannot be read is asked for again, with the provider's comment. One that the provider broke off passes.
+/// An unreadable answer is requested again, with the provider's comment. An answer that the provider aborted is a
+/// temporary failure.
 #[test]
-fn answers_that_cannot_be_read_are_repeated() {
-    use crate::error::Kind;
+fn unreadable_answers_are_requested_again() {
+    use crate::error::FailureKind;
     let malformed = |parts: &Value, finish: &str| {
         let mut piece = gemini(parts, Some(finish));
         piece["candidates"][0]["finishMessage"] = json!("print(weather())");
         events(&[piece])
     };
     let (nothing, text) = (json!([]), json!([{ "text": "I look." }]));
-    let broken = |reason| done(&[said(&json!({ "content": "par" }), Some(reason))]);
-    let cases: [(&'static dyn Wire, String, Kind, bool); 7] = [
-        (GEMINI, malformed(&nothing, "MALFORMED_FUNCTION_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&text, "MALFORMED_FUNCTION_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&nothing, "UNEXPECTED_TOOL_CALL"), Kind::Unusable, true),
-        (GEMINI, malformed(&nothing, "OTHER"), Kind::Unusable, false),
-        (OPENAI, done(&[said(&json!({}), Some("tool_calls"))]), Kind::Unusable, false),
-        (OPENAI, broken("error"), Kind::Unavailable, false),
-        (OPENAI, broken("network_error"), Kind::Unavailable, false),
+    let broken = |reason| done(&[text_delta(&json!({ "content": "par" }), Some(reason))]);
+    let cases: [(&'static dyn Dialect, String, FailureKind, bool); 7] = [
+        (GEMINI, malformed(&nothing, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&text, "MALFORMED_FUNCTION_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&nothing, "UNEXPECTED_TOOL_CALL"), FailureKind::Unusable, true),
+        (GEMINI, malformed(&nothing, "OTHER"), FailureKind::Unusable, false),
+        (OPENAI, done(&[text_delta(&json!({}), Some("tool_calls"))]), FailureKind::Unusable, false),
+        (OPENAI, broken("error"), FailureKind::Unavailable, false),
+        (OPENAI, broken("network_error"), FailureKind::Unavailable, false),
     ];
     for (wire, text, kind, has_hint) in cases {
         let failure = read(wire, &[text.as_bytes()]).unwrap_err();
@@ -236,10 +241,10 @@ fn answers_that_cannot_be_read_are_repeated() {
     assert_eq!(answer.finish, Some(FinishReason::Other("OTHER".to_owned())));
 }
 
-/// A proxy leaves out the type where the name of the event says the same.
+/// Proxies leave out a type that equals the name of the event.
 #[test]
-fn events_are_known_by_their_names() {
-    for recorded in recorded().into_iter().filter(|recorded| recorded.stream.contains("event: ")) {
+fn event_name_replaces_missing_type() {
+    for recorded in recorded_answers().into_iter().filter(|recorded| recorded.stream.contains("event: ")) {
         let without = |event: &str| {
             let Some((name, data)) = event.split_once("\ndata: ") else { return event.to_owned() };
             let mut data: Value = serde_json::from_str(data.trim()).unwrap();

@@ -1,51 +1,49 @@
-//! The schema of a tool, as models take it.
+//! Tool schemas, adapted for models.
 //!
-//! Providers refuse a whole request if they do not accept the schema of one tool: a schema that is not an object of fields, or whose
-//! field names contain other characters. Such a schema is adapted for the model, and the model's arguments are converted back for the
-//! server.
+//! Providers refuse a whole request for the schema of one tool: one that is not an object of fields, or whose field
+//! names have unusual characters. Such a schema is adapted for the model, and the model's arguments are converted back
+//! for the server.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The largest schema, in bytes of JSON.
+/// The maximum size of a schema, in bytes of JSON.
 const LARGEST: usize = 128 * 1024;
-/// The longest name of a field that providers take.
+/// The maximum length of a field name that providers accept.
 const LONGEST_NAME: usize = 64;
-/// The argument that has the whole value, if the value is one of several kinds.
+/// The argument that contains the whole value, if the value is one of several kinds.
 const VALUE: &str = "value";
-/// Keywords that show that a value is one of several kinds.
+/// Keywords of values that are one of several kinds.
 const CHOICES: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef"];
-/// The keywords whose schemas are of the same value, and those whose schemas are of parts of it.
+/// Keywords with schemas of the same value, and of its parts.
 const SAME: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 const PARTS: [&str; 7] =
     ["items", "prefixItems", "additionalProperties", "contains", "$defs", "definitions", "patternProperties"];
-/// The most schemas of one value that are looked at.
+/// The maximum number of schemas of one value that are followed.
 const MOST: usize = 256;
 
-/// The schema of a tool.
 #[derive(Debug)]
-pub(crate) struct Shape {
-    /// The server's schema.
+pub(crate) struct AdaptedSchema {
     pub(crate) original: Value,
-    /// The schema that models are shown: an object of fields.
+    /// The schema for models: an object of fields.
     pub(crate) shown: Value,
     is_wrapped: bool,
     is_renamed: bool,
 }
 
-/// The fields of an object whose names differ for models: the server's names and theirs.
-type Names = BTreeMap<String, String>;
+/// The renamed fields of an object: the server's names, and the names for models.
+type RenamedFields = BTreeMap<String, String>;
 
-impl Shape {
-    /// The shape of a schema, or why no model can be shown it.
+impl AdaptedSchema {
+    /// Adapts a schema. Fails if that is impossible.
     pub(crate) fn new(schema: Map<String, Value>) -> Result<Self, String> {
         let original = Value::Object(schema);
         let length = original.to_string().len();
         if length > LARGEST {
-            return Err(format!("its schema has {length} bytes, and {LARGEST} are the most"));
+            return Err(format!("its schema has {length} bytes: the limit is {LARGEST}"));
         }
-        let renamed = rename(&original, &Names::new());
+        let renamed = rename(&original, &RenamedFields::new());
         let is_renamed = renamed != original;
         let (mut outside, mut through_fields) = (None, false);
         each_reference(&original, &mut |reference| {
@@ -60,13 +58,13 @@ impl Shape {
         let is_wrapped = CHOICES.iter().any(|name| original.get(name).is_some())
             || original.get("type").is_some_and(|kind| kind != "object" && !kind.is_array());
         if through_fields && (is_renamed || is_wrapped) {
-            return Err("its schema refers to its own fields, and cannot be repaired".to_owned());
+            return Err("its schema refers to its own fields, and cannot be adapted".to_owned());
         }
         let shown = if is_wrapped { wrapped(renamed) } else { with_fields(renamed) };
         Ok(Self { original, shown, is_wrapped, is_renamed })
     }
 
-    /// The arguments of a call as the server takes them.
+    /// Converts the arguments of a call to the server's schema.
     pub(crate) fn arguments(&self, given: &Value) -> Value {
         let inner = given.as_object().filter(|fields| self.is_wrapped && fields.len() == 1);
         let given = inner.and_then(|fields| fields.get(VALUE)).unwrap_or(given);
@@ -77,10 +75,10 @@ impl Shape {
     }
 }
 
-/// An object whose one field has the value.
+/// Wraps the schema in an object with a single field.
 fn wrapped(mut schema: Value) -> Value {
     let mut outer = json!({ "type": "object", "required": [VALUE], "additionalProperties": false });
-    // Before the shared schemas move: they may refer to the whole, too.
+    // Before the shared schemas move, since they may refer to the whole schema, too.
     point_inside(&mut schema);
     if let Value::Object(fields) = &mut schema {
         fields.remove("$schema");
@@ -94,7 +92,7 @@ fn wrapped(mut schema: Value) -> Value {
     outer
 }
 
-/// References to the whole schema, and to parts of it that do not move, lead to the field that has it.
+/// Redirects references to the whole schema, and to parts that do not move, to the field.
 fn point_inside(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -147,9 +145,9 @@ fn fits(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known)
 }
 
-/// The names of the fields of an object that differ for models.
-fn names(schema: &Value) -> Names {
-    let mut names = Names::new();
+/// Returns the fields of an object that must be renamed.
+fn names(schema: &Value) -> RenamedFields {
+    let mut names = RenamedFields::new();
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return names };
     for name in fields.keys().filter(|name| !fits(name)) {
         let plain = name.chars().map(|letter| {
@@ -169,30 +167,30 @@ fn names(schema: &Value) -> Names {
     names
 }
 
-/// The schema with the names of fields that models are shown. A schema of the same value may require fields of the outer one.
-fn rename(schema: &Value, outer: &Names) -> Value {
+/// Renames the fields of a schema. Schemas of the same value may require fields of the outer one.
+fn rename(schema: &Value, outer: &RenamedFields) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     let mut own = outer.clone();
     own.extend(names(schema));
     let shown = |name: &String| own.get(name).unwrap_or(name).clone();
-    let inner = |value: &Value, outer: &Names| match value {
+    let inner = |value: &Value, outer: &RenamedFields| match value {
         Value::Array(several) => several.iter().map(|one| rename(one, outer)).collect(),
         one => rename(one, outer),
     };
     let renamed = fields.iter().map(|(name, value)| {
         let value = match (name.as_str(), value) {
             ("properties", Value::Object(fields)) => {
-                fields.iter().map(|(name, field)| (shown(name), rename(field, &Names::new()))).collect()
+                fields.iter().map(|(name, field)| (shown(name), rename(field, &RenamedFields::new()))).collect()
             }
             ("dependentRequired" | "dependentSchemas", Value::Object(fields)) => {
                 fields.iter().map(|(name, field)| (shown(name), required(field, &own))).collect()
             }
             ("required", value) => required(value, &own),
             ("$defs" | "definitions" | "patternProperties", Value::Object(several)) => {
-                several.iter().map(|(name, one)| (name.clone(), rename(one, &Names::new()))).collect()
+                several.iter().map(|(name, one)| (name.clone(), rename(one, &RenamedFields::new()))).collect()
             }
             (name, value) if SAME.contains(&name) => inner(value, &own),
-            (name, value) if PARTS.contains(&name) => inner(value, &Names::new()),
+            (name, value) if PARTS.contains(&name) => inner(value, &RenamedFields::new()),
             (_, value) => value.clone(),
         };
         (name.clone(), value)
@@ -200,8 +198,8 @@ fn rename(schema: &Value, outer: &Names) -> Value {
     Value::Object(renamed.collect())
 }
 
-/// A list of names of fields, or a schema of the same value.
-fn required(value: &Value, own: &Names) -> Value {
+/// Renames a list of field names, or a schema of the same value.
+fn required(value: &Value, own: &RenamedFields) -> Value {
     match value {
         Value::Array(names) => {
             let shown =
@@ -212,7 +210,7 @@ fn required(value: &Value, own: &Names) -> Value {
     }
 }
 
-/// The schemas that a value of these must fit, or may.
+/// Returns all schemas that apply or may apply to a value of these schemas.
 fn views<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
     let mut views: Vec<&Value> = schemas.to_vec();
     let mut at = 0;
@@ -233,14 +231,14 @@ fn views<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
     views
 }
 
-/// A value with the server's names.
+/// Restores the server's names in a value.
 fn restored(value: &Value, schemas: &[&Value], root: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let views = views(schemas, root);
-            let known: Vec<(&Value, Names)> = views.iter().map(|view| (*view, names(view))).collect();
+            let known: Vec<(&Value, RenamedFields)> = views.iter().map(|view| (*view, names(view))).collect();
             let restored = fields.iter().map(|(shown, field)| {
-                let of_name = |(_, names): &(&Value, Names)| {
+                let of_name = |(_, names): &(&Value, RenamedFields)| {
                     names.iter().find(|(_, known)| *known == shown).map(|(name, _)| name.clone())
                 };
                 let name = known.iter().find_map(of_name).unwrap_or_else(|| shown.clone());
@@ -269,13 +267,13 @@ fn restored(value: &Value, schemas: &[&Value], root: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn shape(schema: Value) -> Result<Shape, String> {
+    fn shape(schema: Value) -> Result<AdaptedSchema, String> {
         let Value::Object(schema) = schema else { panic!("an object") };
-        Shape::new(schema)
+        AdaptedSchema::new(schema)
     }
 
     #[test]
-    fn a_schema_that_providers_accept_stays_as_it_is() {
+    fn accepted_schema_is_unchanged() {
         let plain =
             json!({ "type": "object", "properties": { "a.b-c_d": { "type": "string" } }, "required": ["a.b-c_d"] });
         let kept = shape(plain.clone()).unwrap();
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_one_argument() {
+    fn choice_becomes_one_argument() {
         let by = |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
         for name in ["anyOf", "oneOf", "allOf"] {
             let schema = json!({
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_fields_are_those_that_providers_take() {
+    fn field_names_are_adapted() {
         let long = "x".repeat(70);
         let schema = json!({
             "type": "object",
@@ -339,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_repaired_is_left_out() {
+    fn unadaptable_schemas_are_refused() {
         let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a.json" } } });
         assert!(shape(far).unwrap_err().contains("`https://example.com/a.json`, which is not part of it"));
         let large = json!({ "type": "object", "description": "x".repeat(LARGEST) });
-        assert!(shape(large).unwrap_err().contains("131072 are the most"));
+        assert!(shape(large).unwrap_err().contains("the limit is 131072"));
         let through = json!({ "type": "object", "properties": { "$a": {}, "b": { "$ref": "#/properties/$a" } } });
         assert!(shape(through).unwrap_err().contains("refers to its own fields"));
     }

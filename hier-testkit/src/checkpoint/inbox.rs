@@ -1,21 +1,21 @@
-//! Mailboxes of threads, and when threads are due.
+//! Inboxes of threads, and their due times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use super::kit::Change::Set;
-use super::kit::{Line, Outcome, claim, get, has_values, holds, same, superseded};
-use super::{Failure, Subject};
+use super::kit::ChannelChange::Set;
+use super::kit::{Branch, CaseResult, claim, get, has_values, holds, same, superseded};
+use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
     Also, Checkpointer, DueChange, DueQuery, Letter, MAILBOX_BYTES, Prune, SaverError, Strategy,
 };
 
-/// As the cases of the other groups; a saver that says that it has no mailboxes has nothing to keep.
-macro_rules! mail_cases {
+/// Like `cases!`, for savers with inboxes. Other savers pass.
+macro_rules! inbox_cases {
     ($($name:ident),+ $(,)?) => {
         pub(super) const CASES: &[super::Case] = &[$(super::Case {
-            group: "mail",
+            group: "inbox",
             name: stringify!($name),
             config: (),
             test: |saver| Box::pin(async move {
@@ -25,29 +25,29 @@ macro_rules! mail_cases {
     };
 }
 
-mail_cases!(
-    letters_wait_in_the_order_in_which_they_came,
-    a_letter_with_a_known_id_changes_nothing,
-    letters_are_taken_with_the_commit,
-    a_commit_that_takes_what_is_not_there_stores_nothing,
-    whoever_was_superseded_takes_nothing,
-    a_mailbox_is_bounded_in_bytes,
-    a_mailbox_goes_with_its_thread,
-    a_mailbox_is_not_copied,
-    pruning_leaves_the_mailbox,
-    sweeping_leaves_the_mailbox_of_a_thread_without_a_history,
+inbox_cases!(
+    messages_keep_their_order,
+    a_known_message_id_changes_nothing,
+    messages_are_taken_with_the_commit,
+    a_commit_that_takes_an_unknown_message_stores_nothing,
+    a_superseded_writer_takes_nothing,
+    an_inbox_is_bounded_in_bytes,
+    an_inbox_is_deleted_with_its_thread,
+    an_inbox_is_not_copied,
+    pruning_keeps_the_inbox,
+    sweeping_keeps_the_inbox_of_a_thread_without_history,
     threads_are_due_by_time_and_graph,
-    who_is_due_is_listed_page_by_page,
+    due_threads_are_listed_in_pages,
     no_later_than_keeps_the_earlier,
     exactly_replaces_unless_a_signal_came,
     a_signal_makes_a_thread_due_and_a_message_does_not,
-    a_signal_leaves_a_thread_to_its_graph,
-    a_thread_that_is_driven_is_due_until_that_has_ended,
-    a_thread_that_is_postponed_keeps_the_rest,
+    a_signal_keeps_the_graph_of_a_thread,
+    a_driven_thread_is_due_until_its_driver_has_ended,
+    a_postponed_thread_keeps_its_other_data,
     a_copy_is_due_when_its_source_is,
 );
 
-async fn has_mailboxes(saver: &Subject) -> Result<bool, Failure> {
+async fn has_mailboxes(saver: &Subject) -> Result<bool, ContractViolation> {
     match saver.post("probe", "g", letter(1, "probe")).await {
         Err(SaverError::NotSupported { .. }) => Ok(false),
         posted => {
@@ -66,7 +66,7 @@ fn signal(number: u128, name: &str) -> Letter {
     Letter::signal(Uuid::from_u128(number), name, b"value".to_vec())
 }
 
-async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, Failure> {
+async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, ContractViolation> {
     Ok(saver.mail(thread).await?.into_iter().map(|posted| posted.letter).collect())
 }
 
@@ -74,20 +74,20 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(2_000_000_000 + seconds)
 }
 
-async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<String>, Failure> {
+async fn due(saver: &Subject, seconds: u64, graphs: &[&str]) -> Result<Vec<String>, ContractViolation> {
     let graphs = graphs.iter().map(|graph| (*graph).to_owned()).collect();
     let found = saver.due(DueQuery::new(at(seconds), graphs, 10)).await?;
     Ok(found.into_iter().map(|due| due.thread.to_string()).collect())
 }
 
-fn is_invalid<T: std::fmt::Debug>(what: &str, result: &Result<T, SaverError>) -> Outcome {
+fn is_invalid<T: std::fmt::Debug>(what: &str, result: &Result<T, SaverError>) -> CaseResult {
     match result {
         Err(SaverError::Invalid(_)) => Ok(()),
-        other => Err(Failure(format!("{what}: {other:?} instead of `Invalid`"))),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Invalid`"))),
     }
 }
 
-async fn letters_wait_in_the_order_in_which_they_came(saver: Subject) -> Outcome {
+async fn messages_keep_their_order(saver: Subject) -> CaseResult {
     same("an unknown thread's mail", &waiting(&saver, "t").await?, &Vec::new())?;
     let held = claim(&saver, "t").await?;
     let letters = [letter(3, "a"), signal(1, "s"), letter(2, "")];
@@ -101,7 +101,7 @@ async fn letters_wait_in_the_order_in_which_they_came(saver: Subject) -> Outcome
     holds("the lease is not touched", saver.commit(&held, Vec::new()).await.is_ok())
 }
 
-async fn a_letter_with_a_known_id_changes_nothing(saver: Subject) -> Outcome {
+async fn a_known_message_id_changes_nothing(saver: Subject) -> CaseResult {
     saver.post("t", "g", letter(1, "first")).await?;
     holds("it is known", !saver.post("t", "g", letter(1, "second")).await?)?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "first")])?;
@@ -111,74 +111,74 @@ async fn a_letter_with_a_known_id_changes_nothing(saver: Subject) -> Outcome {
     same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
 }
 
-async fn letters_are_taken_with_the_commit(saver: Subject) -> Outcome {
+async fn messages_are_taken_with_the_commit(saver: Subject) -> CaseResult {
     for number in 1..=3 {
         saver.post("t", "g", letter(number, "x")).await?;
     }
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     let taken = Also::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
-    saver.commit_also(&lease, vec![line.next(&[Set("x", b"1")])], taken).await?;
+    saver.commit_also(&lease, vec![branch.next(&[Set("x", b"1")])], taken).await?;
     same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
     has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
-    saver.commit_also(&lease, vec![line.next(&[Set("x", b"2")])], Also::default()).await?;
+    saver.commit_also(&lease, vec![branch.next(&[Set("x", b"2")])], Also::default()).await?;
     has_values("one without anything beside it", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
-async fn a_commit_that_takes_what_is_not_there_stores_nothing(saver: Subject) -> Outcome {
+async fn a_commit_that_takes_an_unknown_message_stores_nothing(saver: Subject) -> CaseResult {
     saver.post("t", "g", letter(1, "x")).await?;
     saver.post("u", "g", letter(2, "x")).await?;
     let lease = claim(&saver, "t").await?;
-    let mut line = Line::root();
+    let mut branch = Branch::root();
     for unknown in [2, 3] {
         let taken = Also::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
-        is_invalid("an unknown letter", &saver.commit_also(&lease, vec![line.clone().next(&[])], taken).await)?;
+        is_invalid("an unknown letter", &saver.commit_also(&lease, vec![branch.clone().next(&[])], taken).await)?;
     }
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what was stored", &saver.get("t", "", None).await?, &None)?;
-    saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await?;
-    let again = saver.commit_also(&lease, vec![line.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await;
+    saver.commit_also(&lease, vec![branch.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await?;
+    let again = saver.commit_also(&lease, vec![branch.next(&[])], Also::taking(vec![Uuid::from_u128(1)])).await;
     is_invalid("one that was taken", &again)
 }
 
-async fn whoever_was_superseded_takes_nothing(saver: Subject) -> Outcome {
+async fn a_superseded_writer_takes_nothing(saver: Subject) -> CaseResult {
     saver.post("t", "g", letter(1, "x")).await?;
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
     let taken = || Also::taking(vec![Uuid::from_u128(1)]);
-    superseded("the old run's commit", &saver.commit_also(&old, vec![Line::root().next(&[])], taken()).await)?;
+    superseded("the old run's commit", &saver.commit_also(&old, vec![Branch::root().next(&[])], taken()).await)?;
     let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
     superseded("its timer", &saver.commit_also(&old, Vec::new(), Also::due(exactly)).await)?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
-    saver.commit_also(&new, vec![Line::root().next(&[])], taken()).await?;
+    saver.commit_also(&new, vec![Branch::root().next(&[])], taken()).await?;
     same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
 }
 
-async fn a_mailbox_is_bounded_in_bytes(saver: Subject) -> Outcome {
+async fn an_inbox_is_bounded_in_bytes(saver: Subject) -> CaseResult {
     let half = |number: u128| Letter::message(Uuid::from_u128(number), vec![7; MAILBOX_BYTES / 2]);
     saver.post("t", "g", half(1)).await?;
     match saver.post("t", "g", half(2)).await {
         Err(SaverError::MailboxFull { thread }) => same("the thread", &thread, &"t".to_owned())?,
-        other => return Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        other => return Err(ContractViolation(format!("{other:?} instead of `MailboxFull`"))),
     }
     holds("another thread has room", saver.post("u", "g", half(2)).await?)?;
     let lease = claim(&saver, "t").await?;
     saver.commit_also(&lease, Vec::new(), Also::taking(vec![Uuid::from_u128(1)])).await?;
     holds("there is room again, and the id is new", saver.post("t", "g", half(2)).await?)?;
-    // Taken by a run that may be rolled back, it may come back.
+    // A message taken by a run that may be rolled back can come back.
     let mut taking = Also::taking(vec![Uuid::from_u128(2)]);
     taking.run = Some(Uuid::from_u128(3));
     saver.commit_also(&lease, Vec::new(), taking).await?;
     match saver.post("t", "g", half(4)).await {
         Err(SaverError::MailboxFull { .. }) => Ok(()),
-        other => Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        other => Err(ContractViolation(format!("{other:?} instead of `MailboxFull`"))),
     }
 }
 
-async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
+async fn an_inbox_is_deleted_with_its_thread(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     for thread in ["t", "only mail"] {
         saver.post(thread, "g", signal(1, "s")).await?;
         saver.delete_thread(thread).await?;
@@ -188,21 +188,21 @@ async fn a_mailbox_goes_with_its_thread(saver: Subject) -> Outcome {
     holds("the id is new again", saver.post("t", "g", signal(1, "s")).await?)
 }
 
-async fn a_mailbox_is_not_copied(saver: Subject) -> Outcome {
+async fn an_inbox_is_not_copied(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.post("t", "g", signal(1, "s")).await?;
     saver.post("copy", "g", letter(2, "of what was there before")).await?;
     saver.copy_thread("t", "copy").await?;
     same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    // The copy has nothing that waits.
+    // The copy has no pending work.
     same("what is due", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
-async fn pruning_leaves_the_mailbox(saver: Subject) -> Outcome {
+async fn pruning_keeps_the_inbox(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Line::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
     saver.release(&lease).await?;
     saver.post("t", "g", signal(1, "s")).await?;
     let prune = Prune { strategy: Strategy::KeepLatest, ..Prune::default() };
@@ -211,7 +211,7 @@ async fn pruning_leaves_the_mailbox(saver: Subject) -> Outcome {
     same("what is due", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
 }
 
-async fn sweeping_leaves_the_mailbox_of_a_thread_without_a_history(saver: Subject) -> Outcome {
+async fn sweeping_keeps_the_inbox_of_a_thread_without_history(saver: Subject) -> CaseResult {
     saver.post("t", "g", letter(1, "x")).await?;
     let lease = claim(&saver, "t").await?;
     saver.release(&lease).await?;
@@ -219,7 +219,7 @@ async fn sweeping_leaves_the_mailbox_of_a_thread_without_a_history(saver: Subjec
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])
 }
 
-async fn is_due(saver: &Subject, thread: &str, due: DueChange) -> Outcome {
+async fn is_due(saver: &Subject, thread: &str, due: DueChange) -> CaseResult {
     let lease = claim(saver, thread).await?;
     Ok(saver.commit_also(&lease, Vec::new(), Also::due(due)).await?)
 }
@@ -228,7 +228,7 @@ fn exactly(at: Option<SystemTime>, seen: u64) -> DueChange {
     DueChange::Exactly { at, graph: "g".into(), seen }
 }
 
-async fn threads_are_due_by_time_and_graph(saver: Subject) -> Outcome {
+async fn threads_are_due_by_time_and_graph(saver: Subject) -> CaseResult {
     for (thread, graph, seconds) in [("a", "g", 3), ("b", "h", 2), ("c", "g", 1), ("d", "g", 9)] {
         is_due(&saver, thread, DueChange::NoLaterThan { at: at(seconds), graph: graph.into() }).await?;
     }
@@ -242,8 +242,8 @@ async fn threads_are_due_by_time_and_graph(saver: Subject) -> Outcome {
     same("two of them", &two, &vec![("c".to_owned(), at(1)), ("b".to_owned(), at(2))])
 }
 
-async fn who_is_due_is_listed_page_by_page(saver: Subject) -> Outcome {
-    // Some since the same time, of two graphs, with names that sort otherwise in other languages.
+async fn due_threads_are_listed_in_pages(saver: Subject) -> CaseResult {
+    // Some have the same due time. Their graphs and names sort differently in other languages.
     let threads = [("é", 1, "g"), ("a", 1, "h"), ("B", 1, "g"), ("c'\\", 2, "g"), ("a2", 3, "h"), ("later", 9, "g")];
     for (thread, seconds, graph) in threads {
         let lease = claim(&saver, thread).await?;
@@ -263,7 +263,7 @@ async fn who_is_due_is_listed_page_by_page(saver: Subject) -> Outcome {
     same("all pages", &found, &["B", "a", "é", "c'\\", "a2"].map(str::to_owned).to_vec())
 }
 
-async fn no_later_than_keeps_the_earlier(saver: Subject) -> Outcome {
+async fn no_later_than_keeps_the_earlier(saver: Subject) -> CaseResult {
     for seconds in [5, 3, 7] {
         is_due(&saver, "t", DueChange::NoLaterThan { at: at(seconds), graph: "g".into() }).await?;
     }
@@ -275,7 +275,7 @@ async fn no_later_than_keeps_the_earlier(saver: Subject) -> Outcome {
     same("never", &due(&saver, 99, &["g"]).await?, &Vec::new())
 }
 
-async fn exactly_replaces_unless_a_signal_came(saver: Subject) -> Outcome {
+async fn exactly_replaces_unless_a_signal_came(saver: Subject) -> CaseResult {
     saver.post("t", "g", signal(1, "s")).await?;
     let seen = saver.mail("t").await?.last().map_or(0, |posted| posted.number);
     saver.post("t", "g", signal(2, "s")).await?;
@@ -289,27 +289,27 @@ async fn exactly_replaces_unless_a_signal_came(saver: Subject) -> Outcome {
     same("a message came", &due(&saver, 9, &["g"]).await?, &Vec::new())
 }
 
-async fn a_signal_makes_a_thread_due_and_a_message_does_not(saver: Subject) -> Outcome {
+async fn a_signal_makes_a_thread_due_and_a_message_does_not(saver: Subject) -> CaseResult {
     saver.post("message", "g", letter(1, "x")).await?;
     saver.post("signal", "g", signal(1, "s")).await?;
     saver.post("other", "h", signal(1, "s")).await?;
     same("what is due", &due(&saver, 0, &["g"]).await?, &vec!["signal".to_owned()])
 }
 
-async fn a_signal_leaves_a_thread_to_its_graph(saver: Subject) -> Outcome {
+async fn a_signal_keeps_the_graph_of_a_thread(saver: Subject) -> CaseResult {
     is_due(&saver, "t", exactly(Some(at(5)), 0)).await?;
     saver.post("t", "h", signal(1, "s")).await?;
     same("of the other", &due(&saver, 9, &["h"]).await?, &Vec::new())?;
     same("of its own", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])
 }
 
-/// The threads that are due for a graph within so many seconds, and whether they are driven.
-async fn driven(saver: &Subject, seconds: u64) -> Result<Vec<(String, bool)>, Failure> {
+/// Returns the threads of a graph that are due within this number of seconds, and whether a worker drives them.
+async fn driven(saver: &Subject, seconds: u64) -> Result<Vec<(String, bool)>, ContractViolation> {
     let found = saver.due(DueQuery::new(at(seconds), vec!["g".to_owned()], 9)).await?;
     Ok(found.into_iter().map(|due| (due.thread.to_string(), due.driven)).collect())
 }
 
-async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> Outcome {
+async fn a_driven_thread_is_due_until_its_driver_has_ended(saver: Subject) -> CaseResult {
     is_due(&saver, "t", DueChange::Driven { until: at(5), graph: "g".into() }).await?;
     same("before", &driven(&saver, 4).await?, &Vec::new())?;
     same("then", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])?;
@@ -325,7 +325,7 @@ async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> 
     holds("it is not driven", !claim(&saver, "t").await?.driven)
 }
 
-async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {
+async fn a_postponed_thread_keeps_its_other_data(saver: Subject) -> CaseResult {
     is_due(&saver, "t", DueChange::Driven { until: at(1), graph: "g".into() }).await?;
     for thread in ["t", "nobody"] {
         is_due(&saver, thread, DueChange::Postponed { until: at(5) }).await?;
@@ -334,10 +334,10 @@ async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {
     same("then", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])
 }
 
-async fn a_copy_is_due_when_its_source_is(saver: Subject) -> Outcome {
+async fn a_copy_is_due_when_its_source_is(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let change = DueChange::Driven { until: at(5), graph: "g".into() };
-    saver.commit_also(&lease, vec![Line::root().next(&[Set("x", b"1")])], Also::due(change)).await?;
+    saver.commit_also(&lease, vec![Branch::root().next(&[Set("x", b"1")])], Also::due(change)).await?;
     saver.post("t", "g", letter(1, "x")).await?;
     saver.copy_thread("t", "copy").await?;
     same("before", &driven(&saver, 4).await?, &Vec::new())?;

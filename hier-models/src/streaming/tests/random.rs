@@ -1,51 +1,53 @@
-//! Random streams of chat completions, as no two servers send them, and the answers that they are.
+//! Random streams of chat completions with random styles.
 
 use super::*;
 
-/// The way in which a server marks the pieces of a call.
+/// The style in which a server marks the deltas of a call.
 #[derive(Clone, Copy, Debug)]
-struct Style {
-    index: Index,
-    id: Id,
-    /// The name comes with each piece.
+struct CallStyle {
+    index: IndexStyle,
+    id: IdStyle,
+    /// Each delta has the name.
     names_each: bool,
-    /// The first piece has no arguments.
+    /// The first delta has no arguments.
     has_head: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Index {
+enum IndexStyle {
     Own,
     Zero,
     None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Id {
+enum IdStyle {
     Once,
     Each,
-    /// Another one with each piece.
+    /// A new id for each delta.
     Fresh,
     None,
 }
 
-fn style() -> impl Strategy<Value = Style> {
-    let index = prop_oneof![Just(Index::Own), Just(Index::Zero), Just(Index::None)];
-    let id = prop_oneof![Just(Id::Once), Just(Id::Each), Just(Id::Fresh), Just(Id::None)];
+fn style() -> impl Strategy<Value = CallStyle> {
+    let index = prop_oneof![Just(IndexStyle::Own), Just(IndexStyle::Zero), Just(IndexStyle::None)];
+    let id = prop_oneof![Just(IdStyle::Once), Just(IdStyle::Each), Just(IdStyle::Fresh), Just(IdStyle::None)];
     let all = (index, id, any::<bool>(), any::<bool>());
-    let styles = all.prop_map(|(index, id, names_each, has_head)| Style { index, id, names_each, has_head });
-    // Without a number, a new id next to a name is a new call.
-    styles.prop_filter("ambiguous", |style| !(style.index == Index::None && style.id == Id::Fresh && style.names_each))
+    let styles = all.prop_map(|(index, id, names_each, has_head)| CallStyle { index, id, names_each, has_head });
+    // Without a number, a new id next to a name starts a new call.
+    styles.prop_filter("ambiguous", |style| {
+        !(style.index == IndexStyle::None && style.id == IdStyle::Fresh && style.names_each)
+    })
 }
 
 #[derive(Clone, Debug)]
-enum Event {
-    /// A text, perhaps with a reason for the end.
+enum RandomEvent {
+    /// A text, possibly with a finish reason.
     Text(String, bool),
     Thought(String),
     Refusal(String),
     Call(&'static str, Value, Vec<prop::sample::Index>),
-    /// Fields of types that they do not have.
+    /// Fields of wrong types.
     Noise(usize),
 }
 
@@ -63,22 +65,21 @@ fn noise(which: usize) -> Value {
     all[which % all.len()].clone()
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = RandomEvent> {
     let text = || "[a-z{}\\[\\]\"\\\\€🎉ü\\n ]{1,8}";
     let args = prop::collection::btree_map("[a-c]", text(), 0..3).prop_map(|fields| json!(fields));
     let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
     let name = prop_oneof![Just("pay"), Just("look")];
     prop_oneof![
-        3 => (text(), any::<bool>()).prop_map(|(text, ends)| Event::Text(format!("t{text}"), ends)),
-        2 => text().prop_map(Event::Thought),
-        1 => text().prop_map(Event::Refusal),
-        4 => (name, args, cuts).prop_map(|(name, args, cuts)| Event::Call(name, args, cuts)),
-        2 => any::<usize>().prop_map(Event::Noise),
+        3 => (text(), any::<bool>()).prop_map(|(text, ends)| RandomEvent::Text(format!("t{text}"), ends)),
+        2 => text().prop_map(RandomEvent::Thought),
+        1 => text().prop_map(RandomEvent::Refusal),
+        4 => (name, args, cuts).prop_map(|(name, args, cuts)| RandomEvent::Call(name, args, cuts)),
+        2 => any::<usize>().prop_map(RandomEvent::Noise),
     ]
 }
 
-/// The pieces of a call.
-fn pieces_of_call(style: Style, number: usize, name: &str, args: &str, cuts: &[prop::sample::Index]) -> Vec<Value> {
+fn pieces_of_call(style: CallStyle, number: usize, name: &str, args: &str, cuts: &[prop::sample::Index]) -> Vec<Value> {
     let cuts = cuts.iter().map(|cut| cut.index(args.len() + 1)).filter(|at| args.is_char_boundary(*at));
     let mut places: Vec<usize> = cuts.chain([0, args.len()]).collect();
     places.sort_unstable();
@@ -90,15 +91,15 @@ fn pieces_of_call(style: Style, number: usize, name: &str, args: &str, cuts: &[p
     let piece = |(at, part): (usize, &str)| {
         let mut piece = json!({ "type": "function", "function": { "arguments": part } });
         match style.index {
-            Index::Own => piece["index"] = json!(number),
-            Index::Zero => piece["index"] = json!(0),
-            Index::None => {}
+            IndexStyle::Own => piece["index"] = json!(number),
+            IndexStyle::Zero => piece["index"] = json!(0),
+            IndexStyle::None => {}
         }
         match style.id {
-            Id::Once if at > 0 => {}
-            Id::Once | Id::Each => piece["id"] = json!(format!("c{number}")),
-            Id::Fresh => piece["id"] = json!(format!("c{number}-{at}")),
-            Id::None => {}
+            IdStyle::Once if at > 0 => {}
+            IdStyle::Once | IdStyle::Each => piece["id"] = json!(format!("c{number}")),
+            IdStyle::Fresh => piece["id"] = json!(format!("c{number}-{at}")),
+            IdStyle::None => {}
         }
         if at == 0 || style.names_each {
             piece["function"]["name"] = json!(name);
@@ -108,9 +109,9 @@ fn pieces_of_call(style: Style, number: usize, name: &str, args: &str, cuts: &[p
     parts.into_iter().enumerate().map(piece).collect()
 }
 
-/// A stream, and the answer that it is.
+/// A stream and its expected answer.
 #[derive(Default)]
-struct Sent {
+struct ExpectedStream {
     values: Vec<Value>,
     text: String,
     thoughts: String,
@@ -118,27 +119,27 @@ struct Sent {
     refused: bool,
 }
 
-impl Sent {
-    fn add(&mut self, style: Style, event: &Event) {
+impl ExpectedStream {
+    fn add(&mut self, style: CallStyle, event: &RandomEvent) {
         match event {
-            Event::Text(part, ends) => {
+            RandomEvent::Text(part, ends) => {
                 self.values.push(openai_delta(&json!({ "content": part }), ends.then_some("stop")));
                 self.text += part;
             }
-            Event::Thought(part) => {
+            RandomEvent::Thought(part) => {
                 self.values.push(openai_delta(&json!({ "reasoning_content": part }), None));
                 self.thoughts += part;
             }
-            Event::Refusal(part) => {
+            RandomEvent::Refusal(part) => {
                 self.values.push(openai_delta(&json!({ "refusal": part }), None));
                 self.text += part;
                 self.refused = true;
             }
-            Event::Call(name, args, cuts) => {
+            RandomEvent::Call(name, args, cuts) => {
                 self.values.extend(pieces_of_call(style, self.calls.len(), name, &args.to_string(), cuts));
                 self.calls.push((*name, args.clone()));
             }
-            Event::Noise(which) => self.values.push(noise(*which)),
+            RandomEvent::Noise(which) => self.values.push(noise(*which)),
         }
     }
 }
@@ -146,15 +147,15 @@ impl Sent {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// The answer is what the server meant, however it marks the pieces of its calls, whatever it says about the end on the
-    /// way, and wherever its bytes are cut.
+    /// The answer is complete for every style of marking calls, every early finish reason, and every split of the
+    /// bytes.
     #[test]
-    fn a_server_is_understood_whatever_its_style(
+    fn every_call_style_is_understood(
         style in style(),
         sent in prop::collection::vec(event(), 1..10),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
-        let mut meant = Sent::default();
+        let mut meant = ExpectedStream::default();
         for event in &sent {
             meant.add(style, event);
         }

@@ -1,4 +1,4 @@
-//! A graph as a tool: what it takes, what it returns.
+//! Graphs as tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use hier_core::graph::{DynGraph, DynInput};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ResourceContents, Tool};
 use serde_json::{Map, Value, json};
 
-/// The argument of a graph that holds a conversation.
+/// The argument of a graph with a conversation.
 const MESSAGE: &str = "message";
 
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct GraphTool {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// Whether it holds a conversation, to which a call adds a message.
+    /// True if the graph has a conversation, to which a call adds a message.
     converses: bool,
-    /// Whether a call may be a task.
+    /// True if a call may be a task.
     pub(crate) is_long: bool,
 }
 
-impl Served {
+impl GraphTool {
     pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
         let probe = DynInput::New(json!({"messages": [{"role": "user", "content": "?"}]}));
         let text = DynInput::New(json!({ MESSAGE: "?" }));
@@ -28,33 +28,32 @@ impl Served {
         Self { graph, converses, is_long: false }
     }
 
-    /// The tool of this name.
     pub(crate) fn tool(&self, name: &str) -> Tool {
         let spec = self.graph.spec();
         let description = if spec.doc.is_empty() { format!("Runs the graph `{name}`.") } else { spec.doc.to_string() };
         let schema = match self.graph.schemas().input.clone() {
             _ if self.converses => object(json!({
                 "type": "object",
-                "properties": {MESSAGE: {"type": "string", "description": "What is said to it."}},
+                "properties": {MESSAGE: {"type": "string", "description": "The message to the agent."}},
                 "required": [MESSAGE],
             })),
             Some(Value::Object(schema)) if schema.get("type").is_some_and(|kind| kind == "object") => schema,
-            // Of its channels nothing is known.
+            // The channels are unknown.
             _ => object(json!({"type": "object"})),
         };
         Tool::new(name.to_owned(), description, Arc::new(schema))
     }
 
-    /// What the graph starts with; or what is wrong with the arguments.
+    /// Converts the arguments to the graph's input. Fails if they are invalid.
     pub(crate) fn input(&self, arguments: Option<JsonObject>) -> Result<DynInput, String> {
         let mut arguments = arguments.unwrap_or_default();
         if self.converses
-            && let Some(said) = arguments.remove(MESSAGE)
+            && let Some(text) = arguments.remove(MESSAGE)
         {
-            let message = json!({"role": "user", "content": said});
+            let message = json!({"role": "user", "content": text});
             match arguments.entry("messages").or_insert_with(|| json!([])) {
                 Value::Array(messages) => messages.push(message),
-                _ => return Err("`messages` is no list".to_owned()),
+                _ => return Err("`messages` must be a list".to_owned()),
             }
         }
         let input = DynInput::New(Value::Object(arguments));
@@ -62,7 +61,7 @@ impl Served {
         Ok(input)
     }
 
-    /// What is returned of a state: the last message of a conversation, or all of it.
+    /// Converts the final state: the last message of a conversation, or the whole state.
     pub(crate) fn result(&self, state: Value) -> CallToolResult {
         let last = state["messages"].as_array().and_then(|messages| messages.last());
         if let Some(message) = last.filter(|_| self.converses)
@@ -107,11 +106,11 @@ fn block(part: Part) -> ContentBlock {
             }
             None => ContentBlock::text(format!("[file: {url}]")),
         },
-        _ => ContentBlock::text("[a part that this protocol has not]"),
+        _ => ContentBlock::text("[a part of an unsupported kind]"),
     }
 }
 
-/// The media type and the bytes, in Base64, of a `data:` address.
+/// Returns the media type and the Base64 data of a `data:` URL.
 fn data(url: &str) -> Option<(&str, &str)> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
     Some((kind.strip_suffix(";base64")?, data))

@@ -1,4 +1,4 @@
-//! The content of a recording: requests in a canonical form, with their answers.
+//! Recorded requests in a canonical form, with their answers.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,21 @@ use hier_agents::{ChatRequest, ChatResponse};
 
 use super::recorded::anonymous;
 
-/// A recorded answer, as a line of the file.
+/// A recorded answer: a line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Line {
-    /// A hash of the request.
+pub(super) struct RecordedLine {
     key: String,
     #[serde(default)]
     model: String,
     #[serde(default)]
     provider: String,
-    /// The request without the ids of its messages.
+    /// The request without message ids.
     request: Value,
     response: Option<ChatResponse>,
 }
 
-impl Line {
-    /// A line without its answer.
+impl RecordedLine {
+    /// Creates a line without an answer.
     pub(super) fn of_request(request: &ChatRequest) -> Result<Self, serde_json::Error> {
         let ChatRequest { messages, tools, output, options, .. } = request;
         let messages = messages.iter().map(|message| serde_json::to_value(anonymous(message)));
@@ -39,7 +38,7 @@ impl Line {
         Ok(Self { key, model: String::new(), provider: String::new(), request, response: None })
     }
 
-    pub(super) fn answered(self, model: &str, provider: &str, response: &ChatResponse) -> Self {
+    pub(super) fn with_answer(self, model: &str, provider: &str, response: &ChatResponse) -> Self {
         Self { model: model.to_owned(), provider: provider.to_owned(), response: Some(response.clone()), ..self }
     }
 
@@ -48,7 +47,7 @@ impl Line {
     }
 }
 
-/// The same value with the names of every object in alphabetical order, whatever order `serde_json` was built to keep.
+/// Sorts the fields of all objects, independent of how `serde_json` is configured.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -61,30 +60,29 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// The recorded answers.
 #[derive(Default)]
-pub(super) struct Tape {
-    lines: Vec<Line>,
-    /// The answers of each request, and how many of them were given.
+pub(super) struct Recording {
+    lines: Vec<RecordedLine>,
+    /// The lines of each request key, and the number of answers given.
     places: HashMap<String, (Vec<usize>, usize)>,
-    /// Whether the tape was read from a file, so that it can be played.
+    /// True if the recording was read from a file.
     played: bool,
 }
 
-impl Tape {
-    /// Reads the text of a recording.
+impl Recording {
+    /// Parses a recording.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        let mut tape = Self { played: true, ..Self::default() };
+        let mut recording = Self { played: true, ..Self::default() };
         for (number, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-            let line: Line = serde_json::from_str(text).map_err(|error| {
-                format!("line {} is no recorded answer: {error}; remove it, or record anew", number + 1)
+            let line: RecordedLine = serde_json::from_str(text).map_err(|error| {
+                format!("line {} is not a recorded answer: {error}; remove it, or record again", number + 1)
             })?;
-            tape.add(line);
+            recording.add(line);
         }
-        Ok(tape)
+        Ok(recording)
     }
 
-    pub(super) fn add(&mut self, line: Line) {
+    pub(super) fn add(&mut self, line: RecordedLine) {
         self.places.entry(line.key.clone()).or_default().0.push(self.lines.len());
         self.lines.push(line);
     }
@@ -97,32 +95,33 @@ impl Tape {
         !self.played
     }
 
-    /// The name and the provider of the model that was recorded.
-    pub(super) fn speaker(&self) -> (String, String) {
+    /// Returns the name and the provider of the recorded model.
+    pub(super) fn recorded_model(&self) -> (String, String) {
         match self.lines.first() {
             Some(line) => (line.model.clone(), line.provider.clone()),
             None => ("recorded".to_owned(), "unknown".to_owned()),
         }
     }
 
-    /// The next answer to this request; the last again when all were given.
-    pub(super) fn next(&mut self, asked: &Line) -> Option<ChatResponse> {
+    /// Returns the next answer to this request, or the last one again.
+    pub(super) fn next_answer(&mut self, asked: &RecordedLine) -> Option<ChatResponse> {
         let (places, given) = self.places.get_mut(&asked.key)?;
         let place = *places.get((*given).min(places.len().checked_sub(1)?))?;
         *given += 1;
         self.lines[place].response.clone()
     }
 
-    /// What to say of a request that is not there: where the nearest one differs.
-    pub(super) fn miss(&self, asked: &Line) -> String {
-        let equal = |line: &Line| line.messages().iter().zip(asked.messages()).take_while(|(a, b)| a == b).count();
+    /// Describes how the most similar recorded request differs.
+    pub(super) fn describe_miss(&self, asked: &RecordedLine) -> String {
+        let equal =
+            |line: &RecordedLine| line.messages().iter().zip(asked.messages()).take_while(|(a, b)| a == b).count();
         let nearest = self.lines.iter().enumerate().max_by_key(|(number, line)| {
             let length = line.messages().len().abs_diff(asked.messages().len());
             (equal(line), std::cmp::Reverse(length), std::cmp::Reverse(*number))
         });
-        let Some((number, line)) = nearest else { return "it is empty".to_owned() };
+        let Some((number, line)) = nearest else { return "the recording is empty".to_owned() };
         format!(
-            "it does not have this request; the nearest that it has, in line {}, {}; record it with \
+            "the recording lacks this request; the most similar one, in line {}, {}; record it with \
              `RecordedModel::complete`",
             number + 1,
             difference(line, asked, equal(line))
@@ -130,25 +129,24 @@ impl Tape {
     }
 }
 
-/// Where two requests differ whose first messages are equal.
-fn difference(recorded: &Line, asked: &Line, equal: usize) -> String {
+/// Describes the first difference of two requests with `equal` equal messages.
+fn difference(recorded: &RecordedLine, asked: &RecordedLine, equal: usize) -> String {
     let (old, new) = (recorded.messages(), asked.messages());
     let number = equal + 1;
     match (old.get(equal), new.get(equal)) {
         (Some(old), Some(new)) => {
-            format!("differs in message {number}: recorded was {}, asked is {}", short(old), short(new))
+            format!("differs in message {number}: recorded {}, requested {}", short(old), short(new))
         }
-        (Some(old), None) => format!("goes on with message {number}: {}", short(old)),
+        (Some(old), None) => format!("continues with message {number}: {}", short(old)),
         (None, Some(new)) => format!("ends before message {number}: {}", short(new)),
         (None, None) => {
             let parts = ["tools", "output", "options"].into_iter();
             let parts: Vec<_> = parts.filter(|part| recorded.request.get(part) != asked.request.get(part)).collect();
-            format!("has the same messages and differs in its {}", parts.join(" and "))
+            format!("has the same messages but another {}", parts.join(" and "))
         }
     }
 }
 
-/// The beginning of a value's JSON.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(160) {

@@ -1,0 +1,153 @@
+//! The client.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use hier_agents::ToolSpec;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::connection::ServerConnection;
+use super::options::{ClientOptions, ServerLocation};
+use super::tool_schema::AdaptedSchema;
+use crate::error::McpError;
+
+/// A client of an MCP server: a [`Toolset`](hier_agents::Toolset) for agents. Clones share the connection.
+///
+/// It connects on first use, and reconnects after a connection loss. A call that was interrupted by a connection loss
+/// is not repeated, because the server may have executed it. A program that it started ends with the last clone.
+///
+/// The client lists the tools with `tools/list`, as often as the server's `ttlMs` and notifications require. Results
+/// are truncated to [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
+///
+/// # Questions of the server
+///
+/// A server with the protocol of 2026-07-28 may answer a call with questions (`InputRequiredResult`). Each question
+/// becomes an interrupt with its JSON schema ([`Question`](hier_core::Question)), one after the other. The server's
+/// `requestState` is stored with the task. Once all questions are answered, the call continues with its next round, at
+/// any time and in any process. Completed rounds are never repeated. [`sampling`](super::McpClientBuilder::sampling)
+/// answers requests for a model, and [`roots`](super::McpClientBuilder::roots) requests for folders.
+///
+/// An older server asks in the middle of a call, which then waits. If the run is not durable,
+/// [`answer`](super::McpClientBuilder::answer) answers such questions. In a durable run they are refused, and the call
+/// fails with an error that explains it.
+///
+/// ```no_run
+/// use hier_agents::prelude::*;
+/// use hier_mcp::McpClient;
+///
+/// struct Desk {
+///     base: BaseContext,
+///     crm: McpClient,
+/// }
+/// # impl AsRef<BaseContext> for Desk {
+/// #     fn as_ref(&self) -> &BaseContext {
+/// #         &self.base
+/// #     }
+/// # }
+///
+/// graph! {
+///     Support<BaseState, Desk> = Agent { tools: [|desk| &desk.crm] }
+/// }
+///
+/// # fn main() -> Result<(), hier_mcp::McpError> {
+/// let crm = McpClient::stdio("crm", "/usr/local/bin/crm-server")
+///     .env("CRM_TOKEN", "…")
+///     .prefix("crm_")
+///     .approve(["refund"])
+///     .build()?;
+/// # let _ = crm;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct McpClient(pub(super) Arc<ClientState>);
+
+pub(super) struct ClientState {
+    pub(super) name: String,
+    location: ServerLocation,
+    pub(super) options: ClientOptions,
+    connection: Mutex<Option<Arc<ServerConnection>>>,
+    /// The cached tools.
+    pub(super) catalogue: Mutex<Option<RemoteTools>>,
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl McpClient {
+    pub(super) fn new(name: String, location: ServerLocation, options: ClientOptions) -> Self {
+        let (connection, catalogue) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(ClientState { name, location, options, connection, catalogue }))
+    }
+
+    /// Connects if necessary, to check early whether the server is reachable.
+    pub async fn connect(&self) -> Result<(), McpError> {
+        self.connection().await.map(|_| ())
+    }
+
+    /// Closes the connection, and ends the program. Calls in progress fail. The next use connects again.
+    pub async fn close(&self) {
+        *self.0.connection.lock().await = None;
+    }
+
+    /// Returns the open connection, or connects. Cancel safety: dropping the future may only start and end a program.
+    pub(super) async fn connection(&self) -> Result<Arc<ServerConnection>, McpError> {
+        let mut held = self.0.connection.lock().await;
+        if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
+            return Ok(connection.clone());
+        }
+        // The old connection ends before the new one starts.
+        *held = None;
+        let connection = Arc::new(ServerConnection::open(&self.0.name, &self.0.location, &self.0.options).await?);
+        *held = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// Sends an idempotent request. Repeats it once if the connection was lost.
+    pub(super) async fn request<T, F>(
+        &self,
+        request: &str,
+        send: impl Fn(Arc<ServerConnection>) -> F,
+    ) -> Result<T, McpError>
+    where
+        F: Future<Output = Result<T, rmcp::ServiceError>>,
+    {
+        let mut again = true;
+        loop {
+            let connection = self.connection().await?;
+            let (server, time_limit) = (self.0.name.clone(), self.0.options.timeout);
+            let answer = timeout(time_limit, send(connection.clone())).await;
+            let Ok(answer) = answer else {
+                return Err(McpError::Timeout { server, request: request.to_owned(), after: time_limit });
+            };
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(_) if again && !connection.is_open() => again = false,
+                Err(error) => {
+                    return Err(McpError::from_service_error(error, &server, request, || connection.last_output()));
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct RemoteTool {
+    /// The server's name of the tool.
+    pub(crate) name: String,
+    pub(crate) schema: AdaptedSchema,
+}
+
+#[derive(Clone)]
+pub(crate) struct RemoteTools {
+    pub(crate) specs: Arc<[ToolSpec]>,
+    /// The tools by their names for models.
+    pub(crate) tools: Arc<BTreeMap<String, RemoteTool>>,
+    /// The end of the cache time.
+    pub(super) until: Option<Instant>,
+}
