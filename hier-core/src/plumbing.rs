@@ -9,7 +9,7 @@ pub use std::sync::Arc;
 pub use ::{core, std};
 pub use hier_spec::agent::AgentKind;
 pub use hier_spec::{
-    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
+    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text,
 };
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
