@@ -209,6 +209,16 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
+    // A write of a managed field gets a message of its own.
+    let managed = model.managed.iter().map(|managed| {
+        let field = &managed.field;
+        quote! {
+            #[doc(hidden)]
+            #vis fn #field<__Value: #hier::WritableChannel>(self, _: __Value) -> Self {
+                self
+            }
+        }
+    });
     let doc = format!(
         "An update of [`{}`], with a method for each channel. Setting a reduced channel twice merges both values; a plain one keeps the last.",
         model.ident
@@ -221,7 +231,7 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
 
         #[automatically_derived]
         #[allow(dead_code, private_interfaces)]
-        impl #impl_generics #update #arguments #conditions { #(#methods)* }
+        impl #impl_generics #update #arguments #conditions { #(#methods)* #(#managed)* }
     }
 }
 

@@ -116,7 +116,7 @@ fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
             let (this, write) = (local("self", name.span()), local("__write", name.span()));
             quote_spanned!(name.span()=> __hier::reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        Merge::With(path) => quote!(__hier::reduce(&mut self.#field, __write, #path)),
+        Merge::With(path) => quote!(__hier::reduce_with(&mut self.#field, __write, #path)),
     }
 }
 
