@@ -1,5 +1,6 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
+mod reducer;
 mod types;
 pub mod words;
 
@@ -9,11 +10,12 @@ pub use std::sync::Arc;
 pub use ::{core, std};
 pub use hier_spec::agent::AgentKind;
 pub use hier_spec::{
-    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target as SpecTarget, Text,
+    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text,
 };
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
 
+pub use reducer::reduce_with;
 pub use types::{Checked, Known, Late, Mention};
 
 pub use crate::NodeError;

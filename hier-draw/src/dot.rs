@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::model::{Edge, Node, Note, Picture, remark};
+use super::model::{DrawnEdge, DrawnNode, Note, Picture, remark};
 
-/// The style of the whole, in the colours of the Mermaid drawing.
+/// The style of the drawing, in the colours of the Mermaid drawing.
 const STYLE: &str = "    node [shape=box, style=\"rounded,filled\", fillcolor=\"#f2f0ff\", fontname=\"Helvetica\"];\n    \
     edge [fontname=\"Helvetica\", fontsize=11];\n";
 const START_OR_END: &str = "shape=oval, style=filled, fillcolor=\"#bfb6fc\"";
@@ -35,7 +35,7 @@ fn frame(picture: &Picture, frame: Option<usize>, depth: usize, text: &mut Strin
     }
 }
 
-fn draw_edge(picture: &Picture, edge: &Edge, text: &mut String) {
+fn draw_edge(picture: &Picture, edge: &DrawnEdge, text: &mut String) {
     let style = match (&edge.label, edge.conditional) {
         (Some(label), true) => format!(" [style=dashed, label={}]", quoted(label)),
         (Some(label), false) => format!(" [label={}]", quoted(label)),
@@ -51,7 +51,7 @@ fn with_notes(name: &str, notes: &[Note]) -> String {
     format!("{name}{}", lines.concat())
 }
 
-fn id(node: &Node) -> String {
+fn id(node: &DrawnNode) -> String {
     quoted(&node.path.join(":"))
 }
 

@@ -1,17 +1,17 @@
 //! Drawings of graphs: [Mermaid](Draw::mermaid) text, [DOT](Draw::dot) and [SVG](Draw::svg).
 //!
-//! All three show the declared graph, so the same picture is drawn whatever its functions would choose:
+//! All three show the declared graph, regardless of what its functions choose at run time:
 //!
-//! * an edge that is always followed is a full line; a join is one such line from each of its sources;
-//! * the arms of a route are broken lines with the arms' labels, without the label where it is just the target's name;
-//!   a Send is a broken line with the name of the function that yields the items; a `goto` is one without a label;
-//! * there is at most one line from one node to another: a full one if the graph has it, else a broken one with the
-//!   labels of all the arms that lead there;
-//! * a node that nothing leaves has an edge to END;
-//! * a graph inside another one is drawn inside a frame, to any depth. Its START and END are left out where one node takes
-//!   their place: where exactly one edge leaves START (or reaches END) and the node there is then the only one without a
-//!   predecessor (a successor). Otherwise they stay, and the edges from outside lead to them. A graph without an END is
-//!   drawn as a plain node.
+//! * An edge that is always followed is a solid line. A join is a solid line from each of its sources.
+//! * An arm of a route is a dashed line with the arm's label, unless the label equals the target's name.
+//! * A Send is a dashed line with the name of the function that yields the items. A `goto` is a dashed line without a
+//!   label.
+//! * Two nodes have at most one line in each direction: a solid one if the graph has it, otherwise a dashed one with
+//!   the labels of all arms.
+//! * A node without outgoing edges has an edge to END.
+//! * A nested graph is drawn inside a frame, at any depth. A nested graph without an END is drawn as a plain node.
+//! * The START of a nested graph is omitted if exactly one edge leaves it and the next node is the only one without a
+//!   predecessor. END is omitted likewise. Otherwise, the edges from outside lead to them.
 //!
 //! The drawings are the same on every run and every machine.
 
@@ -51,15 +51,15 @@ pub trait Draw {
 
     /// Draws an SVG picture.
     ///
-    /// A page that shows it can find its parts: each node is a `g` of the class `node` (START and END also `terminal`), each graph inside
-    /// a `g` of the class `frame`, both with the path of names from the root as a JSON list in `data-path`. Edges have the class `edge`,
-    /// their labels `label`, and the background `ground`.
+    /// Scripts can find its parts: each node is a `g` of the class `node` (START and END also `terminal`), each nested
+    /// graph a `g` of the class `frame`. Both have the path of names from the root as a JSON list in `data-path`. Edges
+    /// have the class `edge`, their labels `label`, and the background `ground`.
     fn svg(&self) -> String {
         self.svg_opened(|_| true)
     }
 
-    /// Draws an SVG picture in which `open` selects the graphs inside that are shown, by the paths of their nodes. The others are nodes of
-    /// the class `closed`.
+    /// Draws an SVG picture in which `open` selects the nested graphs to show, by the paths of their nodes. The others
+    /// are nodes of the class `closed`.
     fn svg_opened(&self, open: impl Fn(&[String]) -> bool) -> String;
 }
 

@@ -1,18 +1,18 @@
-//! Mermaid text, in the reference's format.
+//! Mermaid text in LangGraph's format.
 //!
-//! Where the reference would write what Mermaid does not understand (brackets and quotes in labels, two frames of one name,
-//! a node called `end`), this writes what it does.
+//! The output differs where LangGraph's is not valid Mermaid: brackets and quotes in labels, two frames of one name, a
+//! node called `end`.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::model::{Edge, Node, Picture};
+use super::model::{DrawnEdge, DrawnNode, Picture};
 
 const HEAD: &str = "---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n";
 const TAIL: &str =
     "\tclassDef default fill:#f2f0ff,line-height:1.2\n\tclassDef first fill-opacity:0\n\tclassDef last fill:#bfb6fc\n";
 
-/// Labels are broken after so many words.
+/// The number of words in a line of a label.
 const WORDS_A_LINE: usize = 9;
 
 pub(super) fn draw(picture: &Picture) -> String {
@@ -28,13 +28,12 @@ struct Pen<'a> {
     first: Option<usize>,
     last: Option<usize>,
     text: String,
-    /// The names of the frames drawn so far.
     names: HashSet<&'a str>,
 }
 
 impl Pen<'_> {
-    /// Draws a frame, or the whole if it is none: its nodes, its edges, and then, in the order of the edges, the frames
-    /// in it and its nodes' edges to themselves.
+    /// Draws a frame, or the whole graph: its nodes, its edges, and then, in the order of the edges, the nested frames
+    /// and the edges from nodes to themselves.
     fn frame(&mut self, frame: Option<usize>) {
         let picture = self.picture;
         if let Some(frame) = frame {
@@ -70,7 +69,7 @@ impl Pen<'_> {
 
     fn open(&mut self, frame: usize) {
         let frame = &self.picture.frames[frame];
-        // A frame's name is also its id, which must not be that of another frame or of a node.
+        // The name of a frame is also its id, which must differ from those of other frames and nodes.
         let alone = [frame.name.clone()];
         let free = frame.path == alone
             || !self
@@ -88,7 +87,7 @@ impl Pen<'_> {
         self.text.push_str(&line);
     }
 
-    fn node(&mut self, index: usize, node: &Node) {
+    fn node(&mut self, index: usize, node: &DrawnNode) {
         let marked = |c: char| matches!(c, '*' | '_' | '`');
         let mut label = escape(&node.name);
         if node.name.starts_with(marked) && node.name.ends_with(marked) {
@@ -108,7 +107,7 @@ impl Pen<'_> {
         self.text.push_str(&line);
     }
 
-    fn edge(&mut self, edge: &Edge) {
+    fn edge(&mut self, edge: &DrawnEdge) {
         let arrow = match (&edge.label, edge.conditional) {
             (Some(label), true) => format!("-. &nbsp;{}&nbsp; .->", broken(label)),
             (Some(label), false) => format!("-- &nbsp;{}&nbsp; -->", broken(label)),
@@ -121,7 +120,7 @@ impl Pen<'_> {
     }
 }
 
-/// A label in lines of a few words.
+/// Breaks a label into lines of a few words.
 fn broken(label: &str) -> String {
     let words: Vec<&str> = label.split_whitespace().collect();
     let lines: Vec<String> = words.chunks(WORDS_A_LINE).map(|line| escape(&line.join(" "))).collect();
@@ -130,7 +129,7 @@ fn broken(label: &str) -> String {
     lines.join("&nbsp<br>&nbsp")
 }
 
-/// What Mermaid does not take for a name, or for the beginning of one before anything but a letter, a digit or `_`.
+/// Words that Mermaid does not accept as a name, or as the start of one before anything but a letter, a digit or `_`.
 const WORDS: &[&str] = &[
     "_blank",
     "_parent",
@@ -148,16 +147,16 @@ const WORDS: &[&str] = &[
     "style",
     "subgraph",
 ];
-/// What it does not take for the name of a frame, besides these.
+/// More words that it does not accept as the name of a frame.
 const FRAME_WORDS: &[&str] = &["click", "default"];
 
-/// Whether a frame can have this name as it is.
+/// Returns true if a frame can have this name unchanged.
 fn is_plain(name: &str) -> bool {
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     letters && !name.is_empty() && !WORDS.contains(&name) && !FRAME_WORDS.contains(&name)
 }
 
-/// The id of a node or frame: letters, digits, `_` and `-` stay, all else becomes a backslash and its number.
+/// The id of a node or frame. Characters other than letters, digits, `_` and `-` become a backslash and their number.
 fn id(path: &[String]) -> String {
     escaped_id(path, &[])
 }
@@ -180,7 +179,7 @@ fn escaped_id(path: &[String], words: &[&str]) -> String {
     id
 }
 
-/// The text with all that Mermaid would take for a part of its language as entities.
+/// Replaces the characters of Mermaid's syntax by entities.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (index, c) in text.chars().enumerate() {

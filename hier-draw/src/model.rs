@@ -1,36 +1,32 @@
-//! The model of a drawing: a graph and the graphs inside it, as one list of nodes, edges and frames.
+//! The model of a drawing: a graph and its nested graphs, as one list of nodes, edges and frames.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hier_spec::{END, EdgeSpec, Goto, GraphSpec, NodeSpec, START, Source, Target};
 
-/// An option of a node, as `(key, value)`.
 pub(super) type Note = (&'static str, Cow<'static, str>);
 
-/// A node of the drawing.
 #[derive(Debug)]
-pub(super) struct Node {
-    /// The name as the user wrote it, `__start__` or `__end__`.
+pub(super) struct DrawnNode {
+    /// The name, `__start__` or `__end__`.
     pub(super) name: String,
-    /// The names of the frames around it and its own, from the outside in.
+    /// The names of the surrounding frames and its own, from the outside in.
     pub(super) path: Vec<String>,
     /// The innermost frame around it.
     pub(super) frame: Option<usize>,
-    /// Its options, as `(key, value)`.
     pub(super) notes: Vec<Note>,
-    /// Whether it runs a graph that is not opened.
+    /// True if it runs a graph that is not opened.
     pub(super) closed: bool,
     kept: bool,
 }
 
-impl Node {
-    /// Whether this is the START or the END of a graph and not a node of it.
+impl DrawnNode {
+    /// Returns true for the START or END of a graph.
     pub(super) fn is_terminal(&self) -> bool {
         self.name == START || self.name == END
     }
 
-    /// The name for pictures.
     pub(super) fn shown(&self) -> &str {
         match &*self.name {
             START => "START",
@@ -48,21 +44,21 @@ pub(super) fn remark((key, value): &Note) -> String {
     }
 }
 
-/// An edge of the drawing, by the indices of its nodes.
+/// An edge, by the indices of its nodes.
 #[derive(Debug)]
-pub(super) struct Edge {
+pub(super) struct DrawnEdge {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Whether a function or a command chooses it.
+    /// True if a function or a command chooses it.
     pub(super) conditional: bool,
     pub(super) label: Option<String>,
 }
 
-/// A graph inside another one.
+/// A nested graph.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct DrawnFrame {
     pub(super) name: String,
-    /// The names of the frames around it and its own, from the outside in.
+    /// The names of the surrounding frames and its own, from the outside in.
     pub(super) path: Vec<String>,
     /// The innermost frame around it.
     pub(super) parent: Option<usize>,
@@ -70,56 +66,60 @@ pub(super) struct Frame {
     pub(super) notes: Vec<Note>,
 }
 
-/// A graph, ready to be drawn. A frame comes after the frames around it.
+/// A graph with its nested graphs. A frame follows the frames around it.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
-    pub(super) nodes: Vec<Node>,
-    pub(super) edges: Vec<Edge>,
-    pub(super) frames: Vec<Frame>,
+    pub(super) nodes: Vec<DrawnNode>,
+    pub(super) edges: Vec<DrawnEdge>,
+    pub(super) frames: Vec<DrawnFrame>,
 }
 
 impl Picture {
-    /// The only node without a predecessor, if there is one.
+    /// Returns the node without a predecessor, if there is exactly one.
     pub(super) fn first(&self) -> Option<usize> {
         self.only_without(0, |edge| edge.to, |_| true)
     }
 
-    /// The only node without a successor, if there is one.
+    /// Returns the node without a successor, if there is exactly one.
     pub(super) fn last(&self) -> Option<usize> {
         self.only_without(0, |edge| edge.from, |_| true)
     }
 
-    /// The only node from `base` on that is not at this end of any edge that counts.
-    fn only_without(&self, base: usize, end: fn(&Edge) -> usize, counts: impl Fn(&Edge) -> bool) -> Option<usize> {
+    /// Returns the node from `base` on that is not at this end of an edge that counts, if there is exactly one.
+    fn only_without(
+        &self,
+        base: usize,
+        end: fn(&DrawnEdge) -> usize,
+        counts: impl Fn(&DrawnEdge) -> bool,
+    ) -> Option<usize> {
         let taken: BTreeSet<usize> = self.edges.iter().filter(|edge| counts(edge)).map(end).collect();
         let mut free = (base..self.nodes.len()).filter(|node| self.nodes[*node].kept && !taken.contains(node));
         let found = free.next();
         if free.next().is_some() { None } else { found }
     }
 
-    /// The frames around a place, from the inside out.
+    /// Returns a frame and those around it, from the inside out.
     pub(super) fn around(&self, frame: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(frame, |frame| self.frames[*frame].parent)
     }
 
     /// The innermost frame around both ends of an edge.
-    pub(super) fn frame_of(&self, edge: &Edge) -> Option<usize> {
+    pub(super) fn frame_of(&self, edge: &DrawnEdge) -> Option<usize> {
         let from: Vec<usize> = self.around(self.nodes[edge.from].frame).collect();
         self.around(self.nodes[edge.to].frame).find(|frame| from.contains(frame))
     }
 }
 
-/// Says which of the graphs inside are opened, by the paths of their nodes.
+/// Returns true for nested graphs to open, by the paths of their nodes.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> bool;
 
-/// The graph and the graphs inside it that are opened.
 pub(super) fn picture(spec: &GraphSpec, open: Open<'_>) -> Picture {
     let mut picture = Picture::default();
     add_graph(&mut picture, spec, None, open);
     compact(picture)
 }
 
-/// Adds a graph inside a frame. Returns its START, and its END if anything leads there.
+/// Adds a graph inside a frame. Returns its START, and its END if an edge leads to it.
 fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open: Open<'_>) -> (usize, Option<usize>) {
     let lines = lines(spec);
     let start = add_node(picture, START, frame, Vec::new());
@@ -131,13 +131,13 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open
         Source::Start => start,
         Source::Node(node) => start + 1 + node,
     };
-    for Line { from, to, conditional, label } in lines {
+    for GraphEdge { from, to, conditional, label } in lines {
         let to = match (to, end) {
             (Target::Node(node), _) => start + 1 + node,
             (Target::End, Some(end)) => end,
             (Target::End, None) => continue,
         };
-        picture.edges.push(Edge { from: source(from), to, conditional, label });
+        picture.edges.push(DrawnEdge { from: source(from), to, conditional, label });
     }
     for (index, node) in spec.nodes.iter().enumerate() {
         if let Some(nested) = &node.nested {
@@ -149,7 +149,7 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open
 
 fn add_node(picture: &mut Picture, name: &str, frame: Option<usize>, notes: Vec<Note>) -> usize {
     let path = inside(picture, frame, name);
-    picture.nodes.push(Node { name: name.to_owned(), path, frame, notes, closed: false, kept: true });
+    picture.nodes.push(DrawnNode { name: name.to_owned(), path, frame, notes, closed: false, kept: true });
     picture.nodes.len() - 1
 }
 
@@ -159,7 +159,7 @@ fn inside(picture: &Picture, frame: Option<usize>, name: &str) -> Vec<String> {
     path
 }
 
-/// Puts the graph that a node runs in the node's place, if it is opened.
+/// Replaces a node by the graph that it runs, if that is opened.
 fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) {
     if !open(&picture.nodes[node].path) {
         picture.nodes[node].closed = true;
@@ -169,7 +169,7 @@ fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) 
     let (name, parent, notes) =
         (picture.nodes[node].name.clone(), picture.nodes[node].frame, picture.nodes[node].notes.clone());
     let path = inside(picture, parent, &name);
-    picture.frames.push(Frame { name, path, parent, notes });
+    picture.frames.push(DrawnFrame { name, path, parent, notes });
     let (start, end) = add_graph(picture, spec, Some(before.2), open);
     let Some(end) = end.filter(|_| !spec.nodes.is_empty()) else {
         picture.nodes.truncate(before.0);
@@ -190,13 +190,13 @@ fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) 
     }
 }
 
-/// Leaves out a START or END of the graph from `base` on, if another node takes its place. Returns what stands there.
+/// Omits START or END of the graph from `base` on, if another node can replace it. Returns the node in its place.
 fn trim(
     picture: &mut Picture,
     base: usize,
     terminal: usize,
-    near: fn(&Edge) -> usize,
-    far: fn(&Edge) -> usize,
+    near: fn(&DrawnEdge) -> usize,
+    far: fn(&DrawnEdge) -> usize,
 ) -> usize {
     let mut next = picture.edges.iter().filter(|edge| near(edge) == terminal).map(far);
     let (Some(next), None) = (next.next(), next.next()) else { return terminal };
@@ -209,7 +209,6 @@ fn trim(
     next
 }
 
-/// Drops the nodes that are not drawn.
 fn compact(mut picture: Picture) -> Picture {
     let mut place = Vec::with_capacity(picture.nodes.len());
     let mut next = 0;
@@ -227,7 +226,7 @@ fn compact(mut picture: Picture) -> Picture {
 fn notes(spec: &GraphSpec, index: usize, node: &NodeSpec) -> Vec<Note> {
     let mut notes = Vec::new();
     if node.defer {
-        notes.push(("defer", "True".into())); // as the reference writes it
+        notes.push(("defer", "True".into())); // LangGraph's spelling
     }
     match (spec.interrupt_before.contains(&index), spec.interrupt_after.contains(&index)) {
         (true, true) => notes.push(("__interrupt", "before,after".into())),
@@ -236,35 +235,34 @@ fn notes(spec: &GraphSpec, index: usize, node: &NodeSpec) -> Vec<Note> {
         (false, false) => {}
     }
     if !node.layers.is_empty() {
-        // A call goes through them from the first to the last.
         notes.push(("layers", node.layers.join(", ").into()));
     }
     notes
 }
 
-/// An edge of one graph.
-struct Line {
+struct GraphEdge {
     from: Source,
     to: Target,
     conditional: bool,
     label: Option<String>,
 }
 
-/// The connection from one place to another.
+/// The edges from one node to another.
 #[derive(Default)]
-struct Way {
+struct Connection {
     always: bool,
     labels: BTreeSet<String>,
 }
 
-/// The edges of one graph, in the order of the reference: by the names of their ends, those that always end the run last.
-fn lines(spec: &GraphSpec) -> Vec<Line> {
-    let ways = ways(spec);
-    let sources: BTreeSet<Source> = ways.keys().map(|(from, _)| *from).collect();
+/// The edges of one graph in LangGraph's order: by the names of their ends, plain edges to END last.
+fn lines(spec: &GraphSpec) -> Vec<GraphEdge> {
+    let connections = connections(spec);
+    let sources: BTreeSet<Source> = connections.keys().map(|(from, _)| *from).collect();
     let stuck: BTreeSet<Source> =
-        ways.keys().filter_map(|(_, to)| as_source(*to)).filter(|node| !sources.contains(node)).collect();
-    let mut lines: Vec<Line> = ways.into_iter().map(|((from, to), way)| line(spec, from, to, way)).collect();
-    lines.extend(stuck.into_iter().map(|from| Line { from, to: Target::End, conditional: false, label: None }));
+        connections.keys().filter_map(|(_, to)| as_source(*to)).filter(|node| !sources.contains(node)).collect();
+    let mut lines: Vec<GraphEdge> =
+        connections.into_iter().map(|((from, to), way)| line(spec, from, to, way)).collect();
+    lines.extend(stuck.into_iter().map(|from| GraphEdge { from, to: Target::End, conditional: false, label: None }));
     lines.sort_by_key(|line| {
         let ends = line.to == Target::End && !line.conditional;
         (ends, spec.source_name(line.from).to_owned(), spec.target_name(line.to).to_owned())
@@ -272,20 +270,20 @@ fn lines(spec: &GraphSpec) -> Vec<Line> {
     lines
 }
 
-fn line(spec: &GraphSpec, from: Source, to: Target, way: Way) -> Line {
+fn line(spec: &GraphSpec, from: Source, to: Target, way: Connection) -> GraphEdge {
     let name = spec.target_name(to);
-    let told = !way.always && way.labels.iter().any(|label| label != name);
-    let label = told.then(|| Vec::from_iter(way.labels).join(", "));
-    Line { from, to, conditional: !way.always, label }
+    let is_labelled = !way.always && way.labels.iter().any(|label| label != name);
+    let label = is_labelled.then(|| Vec::from_iter(way.labels).join(", "));
+    GraphEdge { from, to, conditional: !way.always, label }
 }
 
-/// Everything that leads from one place to another. Indices that the graph does not have are left out.
-fn ways(spec: &GraphSpec) -> BTreeMap<(Source, Target), Way> {
-    let mut ways = BTreeMap::new();
+/// Merges the edges between two nodes. Ignores invalid indices.
+fn connections(spec: &GraphSpec) -> BTreeMap<(Source, Target), Connection> {
+    let mut connections = BTreeMap::new();
     let mut add = |from: Source, to: Target, always: bool, label: Option<&str>| {
         let known = |node: Option<Source>| !matches!(node, Some(Source::Node(node)) if node >= spec.nodes.len());
         if known(Some(from)) && known(as_source(to)) {
-            let way: &mut Way = ways.entry((from, to)).or_default();
+            let way: &mut Connection = connections.entry((from, to)).or_default();
             way.always |= always;
             way.labels.extend(label.map(str::to_owned));
         }
@@ -306,10 +304,9 @@ fn ways(spec: &GraphSpec) -> BTreeMap<(Source, Target), Way> {
             targets.iter().for_each(|to| add(Source::Node(index), *to, false, None));
         }
     }
-    ways
+    connections
 }
 
-/// The place as one where edges start, unless it is END.
 fn as_source(to: Target) -> Option<Source> {
     match to {
         Target::End => None,

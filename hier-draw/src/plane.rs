@@ -1,82 +1,75 @@
-//! Places every node and edge of a drawing on a plane.
+//! Positions the nodes and edges of a drawing.
 
-use super::model::{Edge, Picture};
-use super::rank::{Chain, Grid, rank};
+use super::model::{DrawnEdge, Picture};
+use super::rank::{Grid, RankedEdge, rank};
 
-/// The size of the letters in nodes.
 pub(super) const NODE_FONT: f64 = 14.;
-/// The size of the letters at edges.
 pub(super) const EDGE_FONT: f64 = 12.;
-/// The distance of lines of text, in sizes of their letters.
+/// The distance between lines of text, in font sizes.
 pub(super) const LINE: f64 = 1.25;
 /// The width of an edge from a node to itself.
 const BOW: f64 = 30.;
-/// The space between the items of a row, and between rows; more for each frame in a frame.
-const GAP: At = At { x: 30., y: 52. };
+/// The space between the items of a row, and between rows. Nested frames add to it.
+const GAP: Point = Point { x: 30., y: 52. };
 const FRAME_GAP: f64 = 40.;
-/// How often the rows are moved under each other.
+/// The number of passes that align the rows.
 const SWEEPS: usize = 24;
 
-/// A place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct At {
+pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
 }
 
-/// A rectangle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Area {
-    pub(super) from: At,
-    pub(super) to: At,
+    pub(super) from: Point,
+    pub(super) to: Point,
 }
 
 impl Area {
-    /// The area of this size around a point.
-    pub(super) fn around(middle: At, size: At) -> Self {
+    pub(super) fn around(middle: Point, size: Point) -> Self {
         let (x, y) = (size.x / 2., size.y / 2.);
-        Self { from: At { x: middle.x - x, y: middle.y - y }, to: At { x: middle.x + x, y: middle.y + y } }
+        Self { from: Point { x: middle.x - x, y: middle.y - y }, to: Point { x: middle.x + x, y: middle.y + y } }
     }
 
-    pub(super) fn middle(self) -> At {
-        At { x: f64::midpoint(self.from.x, self.to.x), y: f64::midpoint(self.from.y, self.to.y) }
+    pub(super) fn middle(self) -> Point {
+        Point { x: f64::midpoint(self.from.x, self.to.x), y: f64::midpoint(self.from.y, self.to.y) }
     }
 }
 
-/// The line of an edge.
 #[derive(Debug)]
 pub(super) struct Curve {
-    pub(super) start: At,
-    /// Where it leads, each with the two points before it that pull at the line.
-    pub(super) parts: Vec<[At; 3]>,
+    pub(super) start: Point,
+    /// The curves of the line: two control points and an end point each.
+    pub(super) parts: Vec<[Point; 3]>,
     pub(super) dashed: bool,
-    /// Whether it runs from the target to the source.
+    /// True if it runs from the target to the source.
     pub(super) backwards: bool,
 }
 
-/// Everything in its place.
 #[derive(Debug, Default)]
 pub(super) struct Plane {
-    /// One a node, in their order.
+    /// The areas of the nodes, in their order.
     pub(super) nodes: Vec<Area>,
     pub(super) curves: Vec<Curve>,
-    /// The labels of edges, each around its place.
-    pub(super) labels: Vec<(At, String)>,
+    /// The labels of edges, with their centers.
+    pub(super) labels: Vec<(Point, String)>,
 }
 
-/// Places a drawing whose nodes have these labels.
+/// Positions a drawing whose nodes have these labels.
 pub(super) fn place(picture: &Picture, labels: &[String]) -> Plane {
     let grid = rank(picture);
-    let nodes: Vec<At> = labels.iter().map(|label| node_size(label)).collect();
+    let nodes: Vec<Point> = labels.iter().map(|label| node_size(label)).collect();
     let (widths, heights) = sizes(picture, &grid, &nodes);
     let xs = columns(&grid, &widths);
     let gap = GAP.y + FRAME_GAP * depth(picture);
-    let mut places = vec![(At::default(), 0.); grid.items];
+    let mut places = vec![(Point::default(), 0.); grid.items];
     let mut top = 0.;
     for row in &grid.rows {
         let height = row.iter().map(|item| heights[*item]).fold(0., f64::max);
         for item in row {
-            places[*item] = (At { x: xs[*item], y: top + height / 2. }, height);
+            places[*item] = (Point { x: xs[*item], y: top + height / 2. }, height);
         }
         top += height + gap;
     }
@@ -91,14 +84,14 @@ pub(super) fn place(picture: &Picture, labels: &[String]) -> Plane {
     plane
 }
 
-/// How many frames are around the innermost nodes, beyond the first.
+/// The maximum depth of nested frames, minus one.
 #[allow(clippy::cast_precision_loss)] // of the depth of frames
 fn depth(picture: &Picture) -> f64 {
     picture.frames.iter().map(|frame| frame.path.len() - 1).max().unwrap_or(0) as f64
 }
 
-/// The width and height that each item takes in its row.
-fn sizes(picture: &Picture, grid: &Grid<'_>, nodes: &[At]) -> (Vec<f64>, Vec<f64>) {
+/// The width and height of each item in its row.
+fn sizes(picture: &Picture, grid: &Grid<'_>, nodes: &[Point]) -> (Vec<f64>, Vec<f64>) {
     let (mut widths, mut heights) = (vec![0.; grid.items], vec![0.; grid.items]);
     for (node, size) in nodes.iter().enumerate() {
         (widths[node], heights[node]) = (size.x, size.y);
@@ -115,7 +108,7 @@ fn sizes(picture: &Picture, grid: &Grid<'_>, nodes: &[At]) -> (Vec<f64>, Vec<f64
     (widths, heights)
 }
 
-/// The middle of each item from left to right: as near to those that it is connected with as its row allows.
+/// The center of each item in its row, as close to its neighbours in other rows as possible.
 fn columns(grid: &Grid<'_>, widths: &[f64]) -> Vec<f64> {
     let (mut above, mut below) = (vec![Vec::new(); grid.items], vec![Vec::new(); grid.items]);
     for pair in grid.chains.iter().flat_map(|chain| chain.items.windows(2)) {
@@ -145,10 +138,12 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.).then(|| sum / count)
 }
 
-/// Moves the items of a row to where they want to be, as near as can be without changing their order or overlapping.
+/// Moves the items of a row as close to their desired positions as possible, without changing their order or
+/// overlapping.
 ///
-/// Less what the items before it take, the place of each is at least that of the one before. So those that want to be
-/// further left than the one before them share one place with it: the mean of their wishes.
+/// Relative to the space that the items before it need, the position of each item is at least that of the previous one.
+/// Items that want to be further left than their predecessor share a position with it: the mean of their desired
+/// positions.
 fn settle(row: &[usize], widths: &[f64], xs: &mut [f64], wish: impl Fn(usize, &[f64]) -> f64) {
     let mut groups: Vec<(f64, f64, usize)> = Vec::new(); // the sum of the wishes, their number as a float, and as it is
     let (mut taken, mut last) = (0., None);
@@ -171,25 +166,24 @@ fn settle(row: &[usize], widths: &[f64], xs: &mut [f64], wish: impl Fn(usize, &[
     }
 }
 
-/// The size of a node with this label.
-fn node_size(label: &str) -> At {
+fn node_size(label: &str) -> Point {
     let text = text_size(label, NODE_FONT);
-    At { x: (text.x + 24.).max(48.), y: text.y + 16. }
+    Point { x: (text.x + 24.).max(48.), y: text.y + 16. }
 }
 
-/// About the size of a text.
+/// The approximate size of a text.
 #[allow(clippy::cast_precision_loss)] // of the size of a text
-pub(super) fn text_size(text: &str, font: f64) -> At {
+pub(super) fn text_size(text: &str, font: f64) -> Point {
     let letters = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    At { x: letters as f64 * font * 0.6, y: text.lines().count().max(1) as f64 * font * LINE }
+    Point { x: letters as f64 * font * 0.6, y: text.lines().count().max(1) as f64 * font * LINE }
 }
 
-/// The label of an edge in lines that are not too long.
+/// Breaks the label of an edge into short lines.
 fn wrapped(label: &str) -> String {
     folded(label, 28)
 }
 
-/// A text in lines of at most so many letters. What is longer than a few of them is cut.
+/// Breaks a text into lines of at most `width` letters. Truncates long texts.
 pub(super) fn folded(text: &str, width: usize) -> String {
     const MOST: usize = 4;
     let mut lines: Vec<String> = Vec::new();
@@ -216,22 +210,22 @@ pub(super) fn folded(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Draws an edge from one node to another, from the upper to the lower. The items are given by their places and the heights
-/// of their rows.
-fn add_chain(plane: &mut Plane, chain: &Chain<'_>, places: &[(At, f64)]) {
+/// Draws an edge from the upper to the lower node. The items are given by their positions and the heights of their
+/// rows.
+fn add_chain(plane: &mut Plane, chain: &RankedEdge<'_>, places: &[(Point, f64)]) {
     let (Some(first), Some(last)) = (chain.items.first(), chain.items.last()) else { return };
     let (top, bottom) = (plane.nodes[*first], plane.nodes[*last]);
     let next = |item: usize| places[chain.items[item]].0.x;
-    let start = At { x: port(top, next(1)), y: top.to.y };
-    let end = At { x: port(bottom, next(chain.items.len() - 2)), y: bottom.from.y };
+    let start = Point { x: port(top, next(1)), y: top.to.y };
+    let end = Point { x: port(bottom, next(chain.items.len() - 2)), y: bottom.from.y };
     let passed = chain.items[1..chain.items.len() - 1].iter().map(|item| places[*item]);
-    let rows = passed.flat_map(|(at, height)| [-0.5, 0.5].map(|side| At { x: at.x, y: at.y + side * height }));
-    let stops: Vec<At> = rows.chain([end]).collect();
+    let rows = passed.flat_map(|(at, height)| [-0.5, 0.5].map(|side| Point { x: at.x, y: at.y + side * height }));
+    let stops: Vec<Point> = rows.chain([end]).collect();
     let mut from = start;
     let mut parts = Vec::with_capacity(stops.len());
     for at in stops {
         let y = f64::midpoint(from.y, at.y); // so each stop is passed straight downwards
-        parts.push([At { x: from.x, y }, At { x: at.x, y }, at]);
+        parts.push([Point { x: from.x, y }, Point { x: at.x, y }, at]);
         from = at;
     }
     plane.curves.push(Curve { start, parts, dashed: chain.edge.conditional, backwards: chain.upwards });
@@ -240,26 +234,25 @@ fn add_chain(plane: &mut Plane, chain: &Chain<'_>, places: &[(At, f64)]) {
     }
 }
 
-/// Where an edge that comes from, or goes to, this side touches a node: somewhere about the middle.
+/// The point at which an edge from this side touches a node, near its center.
 fn port(node: Area, side: f64) -> f64 {
     let (middle, free) = (node.middle().x, (node.to.x - node.from.x) / 4.);
     middle + (side - middle).clamp(-free, free)
 }
 
-/// Draws an edge from a node to itself as a bow at its right side.
-fn add_bow(plane: &mut Plane, edge: &Edge) {
+/// Draws an edge from a node to itself, at its right side.
+fn add_bow(plane: &mut Plane, edge: &DrawnEdge) {
     let node = plane.nodes[edge.from];
-    let (top, bottom) = (At { x: node.to.x, y: node.from.y + 8. }, At { x: node.to.x, y: node.to.y - 8. });
-    let out = |at: At, by: f64| At { x: at.x + BOW, y: at.y + by };
+    let (top, bottom) = (Point { x: node.to.x, y: node.from.y + 8. }, Point { x: node.to.x, y: node.to.y - 8. });
+    let out = |at: Point, by: f64| Point { x: at.x + BOW, y: at.y + by };
     let parts = vec![[out(top, -6.), out(bottom, 6.), bottom]];
     plane.curves.push(Curve { start: top, parts, dashed: edge.conditional, backwards: false });
     if let Some(label) = &edge.label {
-        let at = At { x: node.to.x + f64::midpoint(BOW, bow_width(edge)), y: node.middle().y };
+        let at = Point { x: node.to.x + f64::midpoint(BOW, bow_width(edge)), y: node.middle().y };
         plane.labels.push((at, wrapped(label)));
     }
 }
 
-/// The width of a bow and its label.
-fn bow_width(edge: &Edge) -> f64 {
+fn bow_width(edge: &DrawnEdge) -> f64 {
     BOW + edge.label.as_ref().map_or(0., |label| text_size(&wrapped(label), EDGE_FONT).x)
 }

@@ -1,47 +1,46 @@
-//! Puts nodes in rows, and the rows in order, through the crate `layout-rs`.
+//! Assigns nodes to rows and orders the rows, with the crate `layout-rs`.
 //!
-//! Only the two optimisers of that crate are used, for short edges and for few crossings. Its search for cycles walks all
-//! paths, which takes for ever in a graph of many diamonds, and its placement panics at some graphs; what stands in their
-//! place is here and in [`plane`](super::plane).
+//! Only two optimisers of that crate are used: for short edges and for few crossings. Its search for cycles follows
+//! every path, which takes too long in a graph with many diamonds, and its placement panics for some graphs. This
+//! module and [`plane`](super::plane) replace them.
 
 use layout::adt::dag::{DAG, NodeHandle};
 use layout::topo::optimizer::{EdgeCrossOptimizer, RankOptimizer};
 
-use super::model::{Edge, Picture};
+use super::model::{DrawnEdge, Picture};
 
-/// With more items than this, the optimisers would take too long.
+/// The number of items above which the optimisers would take too long.
 const OPTIMISED: usize = 250;
-/// With more items than this, long edges do not get a place in each row that they cross.
+/// The number of items above which long edges do not get a place in each row that they cross.
 const LIMIT: usize = 5000;
 
-/// The rows and their items: the nodes, by their indices, and after them points of edges.
+/// The rows and their items: the indices of nodes, followed by points of edges.
 #[derive(Debug)]
 pub(super) struct Grid<'a> {
     /// The items of each row, from left to right.
     pub(super) rows: Vec<Vec<usize>>,
-    /// The edges, but for those from a node to itself.
-    pub(super) chains: Vec<Chain<'a>>,
-    /// How many items there are.
+    /// The edges, except those from a node to itself.
+    pub(super) chains: Vec<RankedEdge<'a>>,
+    /// The number of items.
     pub(super) items: usize,
 }
 
-/// An edge and what it passes.
+/// An edge and the items on its way.
 #[derive(Debug)]
-pub(super) struct Chain<'a> {
-    pub(super) edge: &'a Edge,
-    /// Whether it leads upwards, because it closes a loop.
+pub(super) struct RankedEdge<'a> {
+    pub(super) edge: &'a DrawnEdge,
+    /// True if it leads upwards because it closes a loop.
     pub(super) upwards: bool,
-    /// The items that it passes from top to bottom, the nodes at its ends with them.
+    /// The items on its way from top to bottom, including the nodes at its ends.
     pub(super) items: Vec<usize>,
-    /// A point of its own, where its label is. An edge upwards has one too, so that it does not hide the one downwards.
+    /// A separate point for its label. An edge upwards has one too, so that it does not cover the edge downwards.
     pub(super) middle: Option<usize>,
 }
 
-/// Puts everything in rows.
 pub(super) fn rank(picture: &Picture) -> Grid<'_> {
     let (mut chains, mut items) = chains(picture);
     let mut row_of = row_of(&chains, items);
-    let height = |chain: &Chain<'_>| row_of[chain.items[1]].abs_diff(row_of[chain.items[0]]);
+    let height = |chain: &RankedEdge<'_>| row_of[chain.items[1]].abs_diff(row_of[chain.items[0]]);
     let crossed = chains.iter().map(|chain| height(chain) + usize::from(chain.middle.is_some())).sum::<usize>();
     if items + crossed <= LIMIT {
         for chain in &mut chains {
@@ -62,8 +61,8 @@ pub(super) fn rank(picture: &Picture) -> Grid<'_> {
     Grid { rows, chains, items }
 }
 
-/// The edges from top to bottom, and the number of the nodes and middles.
-fn chains(picture: &Picture) -> (Vec<Chain<'_>>, usize) {
+/// The edges from top to bottom, and the number of nodes and middles.
+fn chains(picture: &Picture) -> (Vec<RankedEdge<'_>>, usize) {
     let order = order(picture);
     let mut items = picture.nodes.len();
     let mut chains = Vec::new();
@@ -72,12 +71,12 @@ fn chains(picture: &Picture) -> (Vec<Chain<'_>>, usize) {
         let middle = (upwards || edge.label.is_some()).then_some(items);
         items += usize::from(middle.is_some());
         let ends = if upwards { vec![edge.to, edge.from] } else { vec![edge.from, edge.to] };
-        chains.push(Chain { edge, upwards, items: ends, middle });
+        chains.push(RankedEdge { edge, upwards, items: ends, middle });
     }
     (chains, items)
 }
 
-/// The place of each node in an order in which edges go forward, but for those that close a loop.
+/// Orders the nodes so that edges lead forward, except those that close a loop.
 fn order(picture: &Picture) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); picture.nodes.len()];
     for edge in picture.edges.iter().rev() {
@@ -109,7 +108,7 @@ fn order(picture: &Picture) -> Vec<usize> {
 }
 
 /// The row of each node and middle.
-fn row_of(chains: &[Chain<'_>], items: usize) -> Vec<usize> {
+fn row_of(chains: &[RankedEdge<'_>], items: usize) -> Vec<usize> {
     let mut dag = dag(items);
     for chain in chains {
         let [top, bottom] = [chain.items[0], chain.items[1]].map(NodeHandle::from);
@@ -144,7 +143,7 @@ fn dag(items: usize) -> DAG {
 }
 
 /// Adds a point of the edge to each row between its ends. Returns the number of items.
-fn fill(chain: &mut Chain<'_>, row_of: &mut Vec<usize>) -> usize {
+fn fill(chain: &mut RankedEdge<'_>, row_of: &mut Vec<usize>) -> usize {
     let (top, bottom) = (chain.items[0], chain.items[1]);
     let mut items = vec![top];
     for row in row_of[top] + 1..row_of[bottom] {
@@ -161,8 +160,8 @@ fn fill(chain: &mut Chain<'_>, row_of: &mut Vec<usize>) -> usize {
     row_of.len()
 }
 
-/// The rows in an order with few crossings.
-fn uncrossed(rows: Vec<Vec<usize>>, chains: &[Chain<'_>], items: usize) -> Vec<Vec<usize>> {
+/// Orders the rows with few crossings.
+fn uncrossed(rows: Vec<Vec<usize>>, chains: &[RankedEdge<'_>], items: usize) -> Vec<Vec<usize>> {
     let mut dag = dag(items);
     for pair in chains.iter().flat_map(|chain| chain.items.windows(2)) {
         dag.add_edge(NodeHandle::from(pair[0]), NodeHandle::from(pair[1]));

@@ -1,4 +1,4 @@
-//! Graphs that a program shows when the command `hier graph` asks for them.
+//! Graphs that a program prints for the command `hier graph`.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Draw;
 
-/// What `hier graph` gives a program as its only argument.
+/// The argument that `hier graph` passes to a program.
 pub const REQUEST: &str = "--hier-graphs";
 
 /// Lets the command `hier graph` draw these graphs: put it first in `main`.
@@ -30,13 +30,13 @@ pub const REQUEST: &str = "--hier-graphs";
 /// ```
 pub fn on_request(graphs: &[&GraphSpec]) {
     if let Some(answer) = answer(std::env::args_os().skip(1), graphs) {
-        // Whoever asked may have gone.
+        // The reader may have ended.
         let _ = writeln!(std::io::stdout().lock(), "{answer}");
         std::process::exit(0);
     }
 }
 
-/// What is answered to these arguments, if they ask.
+/// The response to these arguments, if they are a request.
 fn answer(mut arguments: impl Iterator<Item = std::ffi::OsString>, graphs: &[&GraphSpec]) -> Option<Value> {
     let asked = arguments.next().is_some_and(|first| first == REQUEST) && arguments.next().is_none();
     let drawn = |spec: &&GraphSpec| json!({ "name": spec.name, "mermaid": spec.mermaid(), "dot": spec.dot(), "svg": spec.svg() });

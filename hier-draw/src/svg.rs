@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::model::{Node, Picture, remark};
-use super::plane::{Area, At, Curve, EDGE_FONT, LINE, NODE_FONT, Plane, folded, place, text_size};
+use super::model::{DrawnNode, Picture, remark};
+use super::plane::{Area, Curve, EDGE_FONT, LINE, NODE_FONT, Plane, Point, folded, place, text_size};
 
 const STYLE: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 8\" refX=\"10\" refY=\"4\" markerWidth=\"9\" \
 markerHeight=\"8\" orient=\"auto-start-reverse\"><path class=\"arrow\" d=\"M0 0 L10 4 L0 8 z\" fill=\"#333\"/></marker></defs>\n";
@@ -12,11 +12,11 @@ const START_OR_END: &str = "fill=\"#bfb6fc\" stroke=\"#7c6fd0\"";
 /// The background of an edge label.
 const LABEL: &str = "fill=\"white\" fill-opacity=\"0.8\"";
 const FRAME: &str = "fill=\"#faf9f0\" stroke=\"#aaaa33\"";
-/// The space between the nodes of a frame and its line, and above them for its name.
+/// The space between the nodes of a frame and its border, and the space above them for its name.
 const AROUND: f64 = 14.;
 const ABOVE: f64 = 20.;
 const MARGIN: f64 = 20.;
-/// How many letters of a name stand in a line.
+/// The number of letters in a line of a name.
 const WIDTH: usize = 40;
 
 pub(super) fn draw(picture: &Picture, name: &str) -> String {
@@ -25,24 +25,24 @@ pub(super) fn draw(picture: &Picture, name: &str) -> String {
     if let Some(frames) = frames(picture, &plane) {
         return write(picture, name, &labels, &plane, &frames);
     }
-    // The nodes of a frame lie too far apart for a line around them alone: say it in their labels instead.
+    // The nodes of a frame are too far apart for a border around them alone, so their labels include the frame.
     let labels: Vec<String> = picture.nodes.iter().map(|node| label(node, &whole_name(node))).collect();
     let plane = place(picture, &labels);
     write(picture, name, &labels, &plane, &[])
 }
 
-/// The name with those of the frames around it.
-fn whole_name(node: &Node) -> String {
+/// The name including those of the surrounding frames.
+fn whole_name(node: &DrawnNode) -> String {
     let frames = &node.path[..node.path.len() - 1];
     frames.iter().map(|frame| format!("{frame} / ")).chain([node.shown().to_owned()]).collect()
 }
 
-fn label(node: &Node, name: &str) -> String {
+fn label(node: &DrawnNode, name: &str) -> String {
     let notes: Vec<String> = node.notes.iter().map(|note| format!("\n{}", folded(&remark(note), WIDTH))).collect();
     format!("{}{}", folded(name, WIDTH), notes.concat())
 }
 
-/// The areas of the frames, unless two overlap that are not one in the other, or a node lies in a foreign one.
+/// The areas of the frames. `None` if two frames overlap or a node is inside a foreign frame.
 fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
     let mut areas: Vec<Option<Area>> = vec![None; picture.frames.len()];
     for (node, area) in picture.nodes.iter().zip(&plane.nodes) {
@@ -51,7 +51,7 @@ fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
         }
     }
     for frame in (0..areas.len()).rev() {
-        // Program frames come after outer ones.
+        // Nested frames follow outer ones.
         areas[frame] = areas[frame].map(padded);
         if let (Some(area), Some(parent)) = (areas[frame], picture.frames[frame].parent) {
             areas[parent] = Some(areas[parent].map_or(area, |other| union(other, area)));
@@ -72,13 +72,13 @@ fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
 }
 
 fn union(a: Area, b: Area) -> Area {
-    let from = At { x: a.from.x.min(b.from.x), y: a.from.y.min(b.from.y) };
-    Area { from, to: At { x: a.to.x.max(b.to.x), y: a.to.y.max(b.to.y) } }
+    let from = Point { x: a.from.x.min(b.from.x), y: a.from.y.min(b.from.y) };
+    Area { from, to: Point { x: a.to.x.max(b.to.x), y: a.to.y.max(b.to.y) } }
 }
 
 fn padded(area: Area) -> Area {
-    let from = At { x: area.from.x - AROUND, y: area.from.y - AROUND - ABOVE };
-    Area { from, to: At { x: area.to.x + AROUND, y: area.to.y + AROUND } }
+    let from = Point { x: area.from.x - AROUND, y: area.from.y - AROUND - ABOVE };
+    Area { from, to: Point { x: area.to.x + AROUND, y: area.to.y + AROUND } }
 }
 
 fn overlap(a: Area, b: Area) -> bool {
@@ -95,7 +95,7 @@ fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames
         // There is room for one line.
         let name = folded(&frame.name, WIDTH);
         let name = format!("{}{}", name.lines().next().unwrap_or_default(), notes.concat());
-        let at = At { x: area.from.x + text_size(&name, EDGE_FONT).x / 2. + 4., y: area.from.y + AROUND };
+        let at = Point { x: area.from.x + text_size(&name, EDGE_FONT).x / 2. + 4., y: area.from.y + AROUND };
         text(&mut svg, at, &name, EDGE_FONT);
         svg.push_str("</g>\n");
     }
@@ -143,13 +143,13 @@ fn bounds(plane: &Plane, frames: &[Area]) -> Area {
     all.reduce(union).unwrap_or_default()
 }
 
-/// Begins a part that can be found again, by its path.
+/// Opens a group that scripts can find by its path.
 fn open(svg: &mut String, class: &str, path: &[String]) {
     let path = serde_json::Value::from(path).to_string();
     let _ = writeln!(svg, "<g class=\"{class}\" data-path=\"{}\">", escape(&path));
 }
 
-/// A name that is shown in parts, for who points at it.
+/// The full name as a tooltip, if the label shows it in parts.
 fn title(name: &str) -> Option<&str> {
     Some(name).filter(|name| name.chars().count() > WIDTH)
 }
@@ -167,9 +167,9 @@ fn rect(svg: &mut String, Area { from, to }: Area, look: &str, round: f64, title
     };
 }
 
-/// Lines of text, with this point in their middle.
+/// Lines of text, centered at this point.
 #[allow(clippy::cast_precision_loss)] // of a number of lines
-fn text(svg: &mut String, at: At, text: &str, font: f64) {
+fn text(svg: &mut String, at: Point, text: &str, font: f64) {
     let step = font * LINE;
     let top = at.y - (text.lines().count().max(1) - 1) as f64 * step / 2. + font * 0.35;
     for (index, line) in text.lines().enumerate() {
@@ -194,7 +194,7 @@ fn curve(svg: &mut String, curve: &Curve) {
         writeln!(svg, "<path class=\"edge\" d=\"{path}\" fill=\"none\" stroke=\"#333\"{dash} {end}=\"url(#arrow)\"/>");
 }
 
-/// Text for XML, which has no place for most control characters.
+/// Escapes a text for XML and removes control characters, most of which XML does not allow.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,42 +1,39 @@
-//! The text of doc comments: models, drawings and clients read it.
+//! The text of doc comments, which models, drawings and clients read.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, Lit, Meta};
 
-/// The text of the doc comments of an item.
 pub(crate) enum Docs {
-    /// A text that the macro knows.
     Text(String),
     /// An expression over macros such as `include_str!`, which only the compiler can expand.
     Expression(TokenStream),
 }
 
 /// One `#[doc = …]`.
-enum Part<'a> {
+enum DocPart<'a> {
     Line(String),
     Expression(&'a Expr),
 }
 
 impl Docs {
-    /// Reads the doc comments and the `#[doc = …]` among the attributes.
+    /// Reads the doc comments and `#[doc = …]` attributes.
     pub(crate) fn read(attributes: &[Attribute]) -> Self {
-        let parts: Vec<Part<'_>> = attributes.iter().filter_map(part).collect();
-        if parts.iter().all(|part| matches!(part, Part::Line(_))) {
+        let parts: Vec<DocPart<'_>> = attributes.iter().filter_map(part).collect();
+        if parts.iter().all(|part| matches!(part, DocPart::Line(_))) {
             let lines = parts.into_iter().filter_map(|part| match part {
-                Part::Line(line) => Some(line),
-                Part::Expression(_) => None,
+                DocPart::Line(line) => Some(line),
+                DocPart::Expression(_) => None,
             });
             return Self::Text(lines.collect::<Vec<_>>().join("\n").trim().to_owned());
         }
         let parts = parts.into_iter().map(|part| match part {
-            Part::Line(line) => line.into_token_stream(),
-            Part::Expression(expression) => expression.into_token_stream(),
+            DocPart::Line(line) => line.into_token_stream(),
+            DocPart::Expression(expression) => expression.into_token_stream(),
         });
         Self::Expression(quote!(::core::primitive::str::trim_ascii(::core::concat!(#(#parts, "\n"),*))))
     }
 
-    /// Returns true if there is certainly no text.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -51,14 +48,14 @@ impl ToTokens for Docs {
     }
 }
 
-/// Lines lose the space after `///` and the spaces at their end.
-fn part(attribute: &Attribute) -> Option<Part<'_>> {
+/// Removes the space after `///` and trailing spaces.
+fn part(attribute: &Attribute) -> Option<DocPart<'_>> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     if !pair.path.is_ident("doc") {
         return None;
     }
-    let Expr::Lit(literal) = &pair.value else { return Some(Part::Expression(&pair.value)) };
+    let Expr::Lit(literal) = &pair.value else { return Some(DocPart::Expression(&pair.value)) };
     let Lit::Str(text) = &literal.lit else { return None };
     let text = text.value();
-    Some(Part::Line(text.strip_prefix(' ').unwrap_or(&text).trim_end().to_owned()))
+    Some(DocPart::Line(text.strip_prefix(' ').unwrap_or(&text).trim_end().to_owned()))
 }

@@ -1,14 +1,14 @@
-//! Each word that the parser knows is in the grammar that users read, and in what editors complete.
+//! The grammar that users read and the completion of editors contain each word that the parser knows.
 
 use crate::symbol;
 
-/// A file of hier-core, beside which this crate is developed.
+/// Reads a file of hier-core, which is a sibling of this crate.
 fn core(path: &str) -> String {
     let path = format!("{}/../hier-core/src/{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The lists of words, with the struct in which editors find them.
+/// The lists of words, each with the struct in which editors find them.
 fn lists() -> Vec<(&'static str, Vec<&'static str>)> {
     let kinds = symbol::KINDS.iter().map(|kind| (*kind, symbol::fields(kind)));
     let retry = symbol::RETRY_FIELDS.iter().map(|(field, _)| *field).collect();
@@ -22,7 +22,6 @@ fn lists() -> Vec<(&'static str, Vec<&'static str>)> {
     kinds.chain(others).collect()
 }
 
-/// Whether the text has the word by itself.
 fn has(text: &str, word: &str) -> bool {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|other| other == word)
 }
@@ -31,7 +30,7 @@ fn has(text: &str, word: &str) -> bool {
 fn the_grammar_names_every_word() {
     let grammar = core("prelude/graph.md");
     for (list, words) in lists() {
-        // The options of a node stand under their heading, and so on: a word may be in several lists.
+        // A word may be in several lists, each of which has a heading.
         let part = match list {
             "Node" => section(&grammar, "Options of a node"),
             "Policy" => section(&grammar, "Options of a policy"),
@@ -55,7 +54,6 @@ fn the_grammar_names_every_word() {
     }
 }
 
-/// What stands under a heading.
 fn section<'a>(text: &'a str, heading: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!("# {heading}\n")).unwrap_or_else(|| panic!("no heading {heading}"));
     rest.split("\n# ").next().unwrap_or(rest)
@@ -73,7 +71,7 @@ fn editors_know_every_word_and_no_other() {
     }
 }
 
-/// The words of one call of `words!`, with those that its form adds.
+/// The words of one call of `words!`, including those that its form adds.
 fn words(file: &syn::File, name: &str) -> Vec<String> {
     let calls = file.items.iter().filter_map(|item| match item {
         syn::Item::Macro(call) => Some(call.mac.tokens.to_string()),
@@ -84,7 +82,7 @@ fn words(file: &syn::File, name: &str) -> Vec<String> {
     let call = calls.iter().find(|text| has(text.split('{').next().unwrap_or_default(), name)).expect("the call");
     let form = call.split('{').next().unwrap_or_default();
     let mut words = fields(call);
-    // What a form adds stands behind `$($own)*` in the macro's definition, or before it.
+    // The words of a form precede or follow `$($own)*` in the definition of the macro.
     let added = |form: &str| {
         let (_, rest) = definition.split_once(&format!("{form} $ name : ident")).expect("the form");
         let (_, body) = rest.split_once("=>").expect("its body");
@@ -99,7 +97,7 @@ fn words(file: &syn::File, name: &str) -> Vec<String> {
     words
 }
 
-/// The words that a comma follows, and that stand after a doc comment.
+/// Returns the words between a doc comment and a comma.
 fn fields(text: &str) -> Vec<String> {
     text.split(']')
         .skip(1)

@@ -1,5 +1,6 @@
-//! The macros of hier. Use them through the prelude of `hier`, `hier-agents` or `hier-core`; what they accept is documented
-//! there.
+//! The macros of hier.
+//!
+//! Use them through the prelude of `hier`, `hier-agents` or `hier-core`, which documents them.
 
 use crate_path::Hier;
 use proc_macro::TokenStream;
@@ -22,7 +23,7 @@ mod tool;
 mod view;
 mod words;
 
-// Its page is `state.md` of the prelude of hier-core, where the examples can be compiled; those of the others are beside it.
+// The prelude of hier-core documents the macros in `state.md` and its siblings, because examples compile only there.
 #[allow(missing_docs)]
 #[proc_macro_derive(State, attributes(state, reducer, channel))]
 pub fn derive_state(input: TokenStream) -> TokenStream {

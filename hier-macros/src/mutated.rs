@@ -1,7 +1,7 @@
-//! Input that somebody is still typing: calls with tokens dropped, doubled, swapped, replaced and regrouped. Whatever comes,
-//! no macro panics, what it generates parses, the type is there where its name could be read, and there are few errors.
+//! Input that is still being typed: calls with tokens dropped, duplicated, swapped, replaced and regrouped. No macro
+//! may panic, generate code that does not parse, lose a type whose name could be read, or report many errors.
 //!
-//! `HIER_INPUTS` says how many inputs each macro is given (1,500 unless given).
+//! `HIER_INPUTS` sets the number of inputs for each macro. Defaults to 1,500.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -27,10 +27,10 @@ const VIEW: &str = "#[view(of = Filing)] struct Review<'a> { title: &'a String, 
 const TOOL: &str = "/// Looks.
     async fn Review(run: &Run<Desk>, #[inject] part: &Filing, call: &ToolCall, year: u16, #[default = 3] limit: u32, region: Option<String>) -> Result<String> { todo!() }";
 
-/// Numbers that look random (splitmix64).
-struct Numbers(u64);
+/// A pseudorandom generator (splitmix64).
+struct TokenGenerator(u64);
 
-impl Numbers {
+impl TokenGenerator {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -67,7 +67,7 @@ impl Numbers {
         }
     }
 
-    /// The tokens with one change somewhere in them.
+    /// Returns the tokens with one change.
     fn changed(&mut self, tokens: TokenStream) -> TokenStream {
         let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let at = self.below(tokens.len());
@@ -93,7 +93,7 @@ impl Numbers {
     }
 }
 
-/// Whether it can be read that the graph is called `Review`: after attributes and visibility.
+/// Returns true if the name `Review` can be read after attributes and visibility.
 fn named(call: &TokenStream) -> bool {
     let head = |input: ParseStream<'_>| {
         input.call(syn::Attribute::parse_outer)?;
@@ -105,7 +105,7 @@ fn named(call: &TokenStream) -> bool {
     head.parse2(call.clone()).unwrap_or(false)
 }
 
-/// Gives a macro the call with one to three changes, again and again.
+/// Expands calls with one to three changes.
 fn check(
     seed: u64,
     call: &str,
@@ -114,7 +114,7 @@ fn check(
     has_type: impl Fn(&TokenStream) -> bool,
 ) {
     let count = std::env::var("HIER_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_500);
-    let mut random = Numbers(seed);
+    let mut random = TokenGenerator(seed);
     for _ in 0..count {
         let mut input: TokenStream = call.parse().expect("a call");
         let changes = 1 + random.below(3);
@@ -135,7 +135,7 @@ fn check(
         let text = output.to_string();
         assert!(!has_type(&input) || text.contains("Review"), "no type: `{input}`: {text}");
     }
-    // Tokens without any order.
+    // Tokens in random order.
     for _ in 0..count {
         let input: TokenStream = (0..random.below(12)).map(|_| random.token()).collect();
         let _ = expand(input);

@@ -1,4 +1,4 @@
-//! What the tests of the macros share: the errors that an expansion reports.
+//! Helpers of the macros' tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::LitStr;
@@ -28,7 +28,7 @@ fn collect(tokens: TokenStream, messages: &mut Vec<String>) {
     }
 }
 
-/// All of these pieces are in the messages, one each, in order.
+/// Asserts that each message contains the text at its position.
 pub(crate) fn expect(messages: &[String], pieces: &[&str]) {
     let fits = messages.len() == pieces.len() && messages.iter().zip(pieces).all(|(m, p)| m.contains(p));
     assert!(fits, "expected {pieces:#?}, found {messages:#?}");

@@ -69,7 +69,7 @@ async fn foreign_newer_and_broken_files_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("text"), "no database, but long enough to be none".repeat(100)).expect("a file");
-    assert!(refused(&path("text")).await.contains("no SQLite database"));
+    assert!(refused(&path("text")).await.contains("not a SQLite database"));
     let foreign = rusqlite::Connection::open(path("foreign")).expect("a file");
     foreign.execute_batch("create table other (x)").expect("a table");
     assert!(refused(&path("foreign")).await.contains("another program"));

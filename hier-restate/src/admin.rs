@@ -1,4 +1,4 @@
-//! What is asked of Restate's admin API.
+//! Requests to Restate's admin API.
 
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
@@ -7,8 +7,10 @@ use crate::client::{read, told};
 use crate::error::Error;
 use crate::stored::META;
 
-/// Tells a Restate server of a worker: `admin` is the URL of its admin API, `worker` the one at which it reaches the worker. A worker of
-/// another version, at another address, takes over what begins from then on.
+/// Registers a worker at a Restate server. `admin` is the URL of the server's admin API, `worker` the URL at which the
+/// server reaches the worker.
+///
+/// A worker of another version, at another address, receives the invocations that begin after its registration.
 pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     let place = format!("{}/deployments", admin.trim_end_matches('/'));
     let request = json!({ "uri": worker, "force": true, "breaking": true });
@@ -16,8 +18,9 @@ pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     asked(sent, place).await.map(drop)
 }
 
-/// The ids of the threads of a graph that Restate keeps, in order, at most so many of those behind this one. It looks at the states of
-/// all its threads: a question for tools and for clearing up, not for each request.
+/// Returns the ids of at most `limit` threads of a graph that Restate stores, in order, after the thread `after`.
+///
+/// The query reads the state of all threads. It is meant for tools and maintenance, not for each request.
 pub async fn threads(admin: &str, graph: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>, Error> {
     let place = format!("{}/query", admin.trim_end_matches('/'));
     let text = |value: &str| format!("'{}'", value.replace('\'', "''"));

@@ -1,4 +1,4 @@
-//! The client: it talks to Restate's ingress.
+//! The client of Restate's ingress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,40 +15,40 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::error::{Error, Failure};
+use crate::error::{Error, RunFailure};
 use crate::thread::Updated;
-use crate::wire::{Begin, Ended, HistoryQuery, Listener, Post, Read, UpdateState, run_service};
+use crate::wire::{Begin, Ended, HistoryRange, Post, StateRequest, StreamListener, UpdateState, run_service};
 use crate::work::millis;
 
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How long calls are tried again while Restate cannot be reached, unless told otherwise.
+/// The default time for which calls are retried while Restate cannot be reached.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long a node may not know of a worker that another node was told of, or that it was told of before it was started again.
+/// The time for which a node may not know a worker that was registered at another node, or before the node restarted.
 const LAG: Duration = Duration::from_secs(15);
 
-/// A client of the graphs on a cluster. Cheap to clone.
+/// A client of the graphs on a cluster. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
     ingresses: Vec<String>,
-    /// The one that calls go to.
+    /// The index of the node in use.
     at: Arc<AtomicUsize>,
     patience: Duration,
     limit: usize,
 }
 
-/// A graph on the cluster. Inputs and states are JSON: objects of channel names.
+/// A graph on the cluster. Inputs and states are JSON objects of channel names.
 #[derive(Clone, Debug)]
 pub struct RemoteGraph {
     client: Client,
     name: String,
-    /// Whether it is known to be there, since somebody has answered.
+    /// True after a first response.
     known: Arc<AtomicBool>,
 }
 
-/// A thread at one moment.
+/// The state of a thread at a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -56,59 +56,60 @@ pub struct Snapshot {
     pub values: Value,
     /// The nodes that run next.
     pub next: Vec<String>,
-    /// The checkpoint; none if nothing is stored.
+    /// The id of the checkpoint. `None` if nothing is stored.
     pub checkpoint: Option<Uuid>,
-    /// The checkpoint that it follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The namespace: empty for the root graph.
+    /// The namespace. Empty for the root graph.
     pub namespace: String,
     /// The superstep.
     pub step: i64,
-    /// What made the checkpoint.
+    /// The cause of the checkpoint.
     pub source: Option<Source>,
-    /// What was given with the run's configuration.
+    /// The metadata of the run's configuration.
     pub metadata: Map<String, Value>,
-    /// What is asked.
+    /// The open questions.
     pub questions: Vec<Question>,
 }
 
 impl Client {
-    /// A client of the ingress at this URL, such as `http://127.0.0.1:8080`.
+    /// Creates a client of the ingress at this URL, such as `http://127.0.0.1:8080`.
     pub fn new(ingress: impl Into<String>) -> Self {
         let http = reqwest::Client::new();
         Self { http, ingresses: Vec::new(), at: Arc::default(), patience: PATIENCE, limit: 16 << 20 }
             .another_ingress(ingress)
     }
 
-    /// Another node of the same cluster: calls go on there once the one that has them cannot be reached. Who waits for the end of a run
-    /// then waits there for the same run.
+    /// Adds another node of the same cluster. Calls move to it when the current node cannot be reached; a call that
+    /// waits for the end of a run then waits there for the same run.
     #[must_use]
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self
     }
 
-    /// How long a call is tried again while Restate cannot be reached: a minute unless told otherwise. What is tried again is not done
-    /// twice.
+    /// Sets the time for which a call is retried while Restate cannot be reached. Defaults to 1 minute. A retry does
+    /// not repeat the work.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The longest payload that is sent, in bytes: as the workers' ([`Endpoint::max_payload`](crate::Endpoint::max_payload)).
+    /// Sets the maximum size of a payload, in bytes. It must equal that of the workers: see
+    /// [`Endpoint::max_payload`](crate::Endpoint::max_payload).
     #[must_use]
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// The graph of this name.
+    /// Returns the graph of this name.
     pub fn graph(&self, name: impl Into<String>) -> RemoteGraph {
         RemoteGraph { client: self.clone(), name: name.into(), known: Arc::default() }
     }
 
-    /// Calls a handler. With a key the call is one however often it is tried; without one it has to be a question.
+    /// Calls a handler. With a key, retries have no further effect; without one, the call must be a query.
     async fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,
@@ -117,9 +118,9 @@ impl Client {
         known: &AtomicBool,
     ) -> Result<A, Error> {
         let body = codec::encode_record(request)
-            .map_err(|error| Error::Input(format!("what was given cannot be sent: {error}")))?;
+            .map_err(|error| Error::Input(format!("cannot encode the request: {error}")))?;
         if body.len() > self.limit {
-            return Err(Error::Run(Failure::new(
+            return Err(Error::Run(RunFailure::new(
                 "PayloadTooLarge",
                 format!(
                     "what is sent takes {} bytes, and Restate is given at most {} at once: keep large values in a store or a bucket and \
@@ -131,7 +132,7 @@ impl Client {
         }
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
-        // Whether the node may be one that does not know of the workers yet.
+        // True if the node may not know the workers yet.
         let mut is_late = self.ingresses.len() > 1;
         loop {
             let at = self.at.load(Ordering::Relaxed) % self.ingresses.len();
@@ -160,7 +161,7 @@ impl Client {
                 return Err(Error::Restate { place, reason: refused });
             }
             is_late = true;
-            // Of many calls that fail together one moves on: the others find it moved.
+            // Of several calls that fail at once, one moves to the next node, and the others find it changed.
             let next = (at + 1) % self.ingresses.len();
             let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
             tokio::time::sleep(pause).await;
@@ -178,7 +179,7 @@ pub(crate) async fn read(sent: reqwest::RequestBuilder) -> Result<(StatusCode, V
     Ok((answer.status(), answer.bytes().await.map_err(whole)?.to_vec()))
 }
 
-/// Whether another try may do better.
+/// Returns true if a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::TOO_MANY_REQUESTS
 }
@@ -192,13 +193,13 @@ pub(crate) fn told(status: StatusCode, said: &str) -> String {
     }
 }
 
-/// The settings of a configuration, which has to name a thread.
+/// Returns the settings of a configuration, which must name a thread.
 pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     let settings = Settings::of(config);
     if settings.thread.is_empty() {
         return Err(Error::Input("the configuration names no thread: add `.thread(id)`".to_owned()));
     }
-    drive::check(config).map_err(|error| Failure::of(&error))?;
+    drive::check(config).map_err(|error| RunFailure::from_run_error(&error))?;
     Ok(settings)
 }
 
@@ -242,13 +243,14 @@ impl RemoteGraph {
         GraphRequest::new(RemoteInvoke { graph: self.clone(), input })
     }
 
-    /// Begins the run of this id and waits for its end; if it has begun, or has ended since yesterday, waits for that one.
+    /// Begins the run with this id and waits for its end. If the run has begun, or has ended recently, waits for that
+    /// one.
     pub(crate) async fn begin(
         &self,
         run: Uuid,
         input: DynInput,
         settings: Settings,
-        listener: Option<Listener>,
+        listener: Option<StreamListener>,
     ) -> Result<Outcome<Value>, Error> {
         let begin = Begin { run, asked: millis(SystemTime::now()), input, settings, awakeable: None, listener };
         let path = format!("{}/invoke", run_service(&self.name));
@@ -256,18 +258,18 @@ impl RemoteGraph {
         Ok(ended?)
     }
 
-    /// The state of a thread, or of the checkpoint that the configuration addresses.
+    /// Returns the state of a thread, or of the checkpoint in the configuration.
     pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
         let settings = settings_of(&config.into())?;
         Ok(self.snapshot(settings).await?.into())
     }
 
     pub(crate) async fn snapshot(&self, settings: Settings) -> Result<DynSnapshot, Error> {
-        let mut snapshots = self.read(Read { settings, history: None }).await?;
-        snapshots.pop().ok_or_else(|| Error::Input("the worker has answered without a state".to_owned()))
+        let mut snapshots = self.read(StateRequest { settings, history: None }).await?;
+        snapshots.pop().ok_or_else(|| Error::Input("the worker returned no state".to_owned()))
     }
 
-    /// The states of a thread, newest first.
+    /// Returns the states of a thread, newest first.
     pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
         let snapshots = self.snapshots(settings_of(&config.into())?, query).await?;
         Ok(snapshots.into_iter().map(Snapshot::from).collect())
@@ -275,22 +277,22 @@ impl RemoteGraph {
 
     pub(crate) async fn snapshots(&self, settings: Settings, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
         let filter = query.filter.into_iter().collect();
-        let history = Some(HistoryQuery { limit: query.limit, before: query.before, filter });
-        self.read(Read { settings, history }).await
+        let history = Some(HistoryRange { limit: query.limit, before: query.before, filter });
+        self.read(StateRequest { settings, history }).await
     }
 
-    async fn read(&self, read: Read) -> Result<Vec<DynSnapshot>, Error> {
+    async fn read(&self, read: StateRequest) -> Result<Vec<DynSnapshot>, Error> {
         let path = self.path(&read.settings.thread, "read");
-        let snapshots: Result<Vec<DynSnapshot>, Failure> = self.call(&path, &read, None).await?;
+        let snapshots: Result<Vec<DynSnapshot>, RunFailure> = self.call(&path, &read, None).await?;
         Ok(snapshots?)
     }
 
-    /// Changes a thread from outside its runs, and returns the configuration that addresses the new checkpoint.
+    /// Updates a thread from outside its runs. Returns the configuration of the new checkpoint.
     pub async fn update_state(&self, config: impl Into<Config>, update: DynUpdates) -> Result<Config, Error> {
         self.bulk_update_state(config, vec![vec![update]]).await
     }
 
-    /// The same with several supersteps, each of several updates.
+    /// Like [`update_state`](Self::update_state), with several supersteps of several updates.
     pub async fn bulk_update_state(
         &self,
         config: impl Into<Config>,
@@ -308,7 +310,8 @@ impl RemoteGraph {
         })
     }
 
-    /// Sends a message to the inbox of a thread, and says whether it is new: one with an id that was sent before is ignored.
+    /// Sends a message to the inbox of a thread. Returns false if a message with this id was sent before, which is then
+    /// ignored.
     pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
         self.post(thread, id, Letter::message, message).await
     }
@@ -333,17 +336,17 @@ impl RemoteGraph {
     ) -> Result<bool, Error> {
         let id = id.unwrap_or_else(Uuid::new_v4);
         let value =
-            codec::encode(value).map_err(|error| Error::Input(format!("the message cannot be sent: {error}")))?;
+            codec::encode(value).map_err(|error| Error::Input(format!("cannot encode the message: {error}")))?;
         self.deliver(thread, letter(id, value)).await
     }
 
     pub(crate) async fn deliver(&self, thread: &str, letter: Letter) -> Result<bool, Error> {
         let path = self.path(thread, "post");
-        let posted: Result<bool, Failure> = self.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
+        let posted: Result<bool, RunFailure> = self.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
         Ok(posted?)
     }
 
-    /// Ends the run of a thread after the current superstep, and returns true if there was one. Stored results are kept.
+    /// Ends the run of a thread after the current superstep. Returns true if there was one. Stored results are kept.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }

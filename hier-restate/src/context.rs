@@ -1,27 +1,27 @@
-//! The context of runs: a value for all of them, or a function of the thread.
+//! The context of runs: a value, or a function of the thread.
 
-/// A value that every piece of a run gets a clone of, or a function of the thread's id: what
-/// [`Endpoint::graph`](crate::Endpoint::graph) takes as context. `M` tells the two apart, and is never written.
+/// A context for [`Endpoint::graph`](crate::Endpoint::graph): a value that is cloned for each slice, or a function of
+/// the thread's id. `M` distinguishes the two and is always inferred.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
-    /// The context of a piece of a run of this thread.
+    /// Returns the context for a run of this thread.
     fn context(&self, thread: &str) -> C;
 }
 
-/// Marks a value.
+/// The marker of a value.
 #[derive(Debug)]
-pub struct ByValue(());
+pub struct ContextByValue(());
 
-/// Marks a function.
+/// The marker of a function.
 #[derive(Debug)]
-pub struct ByFunction(());
+pub struct ContextByThread(());
 
-impl<C: Clone + Send + Sync + 'static> IntoContext<C, ByValue> for C {
+impl<C: Clone + Send + Sync + 'static> IntoContext<C, ContextByValue> for C {
     fn context(&self, _thread: &str) -> C {
         self.clone()
     }
 }
 
-impl<C, F: Fn(&str) -> C + Send + Sync + 'static> IntoContext<C, ByFunction> for F {
+impl<C, F: Fn(&str) -> C + Send + Sync + 'static> IntoContext<C, ContextByThread> for F {
     fn context(&self, thread: &str) -> C {
         self(thread)
     }

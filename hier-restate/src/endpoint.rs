@@ -16,31 +16,31 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::cache::Cache;
+use crate::cache::ThreadCache;
 use crate::context::IntoContext;
 use crate::error::Error;
-use crate::host::{Choose, Describe, Host};
+use crate::host::{Describe, GraphSelector, Host};
 use crate::service::definitions;
 use crate::slice::RemoteRule;
 
-/// How long a payload may be unless told otherwise: half of what a Restate server takes unless told otherwise.
+/// The default size of a payload: half of a Restate server's default.
 const PAYLOAD: usize = 16 << 20;
 
-/// How long the end of a run is kept unless told otherwise.
+/// The default time for which the end of a run is kept.
 const ENDS_KEPT: Duration = Duration::from_hours(24);
 
-/// How many threads a worker has in memory unless told otherwise.
+/// The default number of threads in memory.
 const THREADS: usize = 1_000;
 
-/// Which tasks of a step of several are calls to workers of their own, and which run where the thread is.
+/// The rule that selects tasks to run as calls to other workers. The other tasks run in the slice of the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FanOut {
-    /// All of them, in a step of at least so many (2 is the least).
+    /// All tasks of a step with at least this many. The minimum is 2.
     Remote(usize),
-    /// Those of these nodes, in a step that has at least two of them.
+    /// The tasks of these nodes, in a step that has at least two of them.
     Nodes(Vec<String>),
-    /// None: a step is one piece of work.
+    /// No tasks.
     Local,
 }
 
@@ -54,8 +54,8 @@ impl FanOut {
     }
 }
 
-/// A worker: it holds graphs, and does what Restate hands to it. Any number of processes of any number of versions can stand behind
-/// one Restate.
+/// A worker: it contains graphs and executes the invocations that Restate sends. Any number of processes of any number
+/// of versions can serve one Restate cluster.
 ///
 /// ```no_run
 /// # use hier_core::prelude::*;
@@ -91,15 +91,16 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// A worker without graphs yet.
+    /// Creates a worker without graphs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A graph under a name, by which clients and Restate know it, with the context of its runs: a value, of which each piece of a run
-    /// gets a clone, or a function of the thread's id. What is costly in it (clients, pools) is made once, and shared.
+    /// Adds a graph under a name that clients and Restate use, with the context of its runs. The context is a value,
+    /// which is cloned for each slice, or a function of the thread's id. Clients and pools in it are created once and
+    /// shared.
     ///
-    /// A saver that the graph has is not used: [`saver`](Self::saver) says where its threads are kept, if not in Restate.
+    /// A saver of the graph is not used: [`saver`](Self::saver) selects where its threads are stored.
     #[allow(clippy::needless_pass_by_value)] // a graph is a handle, and this is where it goes
     pub fn graph<S, C, I, O, M>(
         self,
@@ -119,14 +120,14 @@ impl Endpoint {
         self.graph_by(name, move |_| Some(graph.clone()))
     }
 
-    /// Graphs under one name, chosen by the id of the thread: for tenants with graphs of their own. The same thread has to get
-    /// the same graph, or a version of it.
+    /// Adds graphs under one name, selected by the id of the thread, for tenants with graphs of their own. The same
+    /// thread must always get the same graph, or a version of it.
     pub fn graph_by(
         mut self,
         name: impl Into<String>,
         choose: impl Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync + 'static,
     ) -> Self {
-        let choose: Arc<Choose> = Arc::new(choose);
+        let choose: Arc<GraphSelector> = Arc::new(choose);
         self.hosts.push(Host {
             name: name.into(),
             choose,
@@ -138,8 +139,8 @@ impl Endpoint {
             describe: None,
             limit: 0,
             slots: None,
-            threads: Cache::new(0),
-            bases: Cache::new(0),
+            threads: ThreadCache::new(0),
+            bases: ThreadCache::new(0),
         });
         self
     }
@@ -151,74 +152,83 @@ impl Endpoint {
         self
     }
 
-    /// Which tasks of the graph that was added last are calls to workers of their own. Unless told otherwise all of a step of two or
-    /// more: each costs some milliseconds, and what runs for less is faster where the thread is ([`FanOut::Local`]).
+    /// Sets which tasks of the last added graph run as calls to other workers. Defaults to all tasks of a step with at
+    /// least two. Each call costs some milliseconds; shorter tasks are faster with [`FanOut::Local`].
     pub fn fan_out(self, fan_out: FanOut) -> Self {
         self.last(|host| host.fan_out = fan_out.inner())
     }
 
-    /// Where the threads of the graph that was added last are kept, instead of in Restate: in a database that all workers reach, where
-    /// they can be searched, and where programs without Restate find them. Steps of several tasks then run where the thread is.
+    /// Stores the threads of the last added graph in a database instead of in Restate. All workers must reach it.
+    /// Threads can then be searched, and programs without Restate can use them. All tasks of a step run in the slice of
+    /// the thread.
     pub fn saver(self, saver: impl Checkpointer) -> Self {
         self.last(|host| host.saver = Some(Arc::new(saver)))
     }
 
-    /// How long Restate keeps the end of each run of the graph that was added last, with the whole state: a day unless told otherwise. So
-    /// long a client that has lost its connection, or a server in front, can ask for it again. Who runs much and asks soon makes it shorter.
+    /// Sets how long Restate keeps the end of each run of the last added graph, with the whole state. Defaults to a
+    /// day.
+    ///
+    /// A client that has lost its connection, or a server, can request the end again during this time. A shorter time
+    /// saves space.
     pub fn ends_kept(self, time: Duration) -> Self {
         self.last(|host| host.ends_kept = time)
     }
 
-    /// New threads of the graph that was added last keep what they need to go on, and forget their history: what Restate keeps of a thread
-    /// then is some times its state, however many supersteps it has had. `history` has what came since the log was last shortened.
-    /// Unless told otherwise a thread keeps all of it until it is deleted.
+    /// Limits new threads of the last added graph to what they need to continue. By default, a thread keeps its history
+    /// until it is deleted.
+    ///
+    /// Restate then stores a small multiple of a thread's state, however many supersteps it had. `history` returns the
+    /// checkpoints since the log was last shortened.
     pub fn latest_only(self) -> Self {
         self.last(|host| host.latest_only = true)
     }
 
-    /// The memory across threads of the graph that was added last.
+    /// Sets the memory across threads of the last added graph.
     pub fn store(self, store: impl Store) -> Self {
         self.last(|host| host.store = Some(Arc::new(store)))
     }
 
-    /// The longest payload that Restate is given, in bytes: 16 MiB unless told otherwise. The server's limit
-    /// (`worker.invoker.message-size-limit`) has to be greater. What is longer ends the run with the kind `PayloadTooLarge`, and
-    /// the thread stays as it was.
+    /// Sets the maximum payload that Restate receives, in bytes. Defaults to 16 MiB. The server's limit
+    /// (`worker.invoker.message-size-limit`) must be greater.
+    ///
+    /// A larger payload ends the run with the kind `PayloadTooLarge`, and leaves the thread unchanged.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// How many supersteps and tasks this process does at once, of all its graphs together (1 is the least): unless told otherwise as
-    /// many as it is given. What it is given beyond waits here, and nobody else takes it, so that whatever spreads the requests over
-    /// workers should do so request by request.
+    /// Limits the supersteps and tasks that this process executes at once, for all graphs together. The minimum is 1.
+    /// Defaults to no limit.
+    ///
+    /// Further invocations wait in this process and do not move to another. Balance requests rather than connections
+    /// across workers.
     pub fn at_once(mut self, pieces: usize) -> Self {
         self.at_once = Some(pieces);
         self
     }
 
-    /// How many threads stay in memory for their next superstep: 1,000 of each graph unless told otherwise. Those that do not are
-    /// read from Restate.
+    /// Sets the number of threads of each graph that stay in memory for their next superstep. Defaults to 1,000. Other
+    /// threads are read from Restate.
     pub fn threads_in_memory(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Says more of errors to clients: [`Failure::details`](crate::Failure).
+    /// Sets a function that adds details to errors for clients: [`Failure::details`](crate::Failure).
     pub fn describe(mut self, describe: impl Fn(&RunError) -> Value + Send + Sync + 'static) -> Self {
         self.describe = Some(Arc::new(describe));
         self
     }
 
-    /// Serves at this address until the process is told to end (Ctrl-C, SIGTERM by the process's own handler). Restate has to be told
-    /// of it once: [`register`](crate::register), or `restate deployments register`.
+    /// Serves at this address until the process ends. Restate must know the worker: call [`register`](crate::register)
+    /// or `restate deployments register` once.
     pub async fn serve(self, address: &str) -> Result<(), Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         self.serve_until(listener, std::future::pending::<()>()).await
     }
 
-    /// Serves where this listener listens, until the future ends.
+    /// Serves with this listener until the future ends.
     pub async fn serve_until(self, listener: TcpListener, stop: impl Future) -> Result<(), Error> {
         let mut builder = restate_sdk::endpoint::Endpoint::builder();
         let slots = self.at_once.map(|pieces| Arc::new(Semaphore::new(pieces.clamp(1, Semaphore::MAX_PERMITS))));
@@ -226,21 +236,22 @@ impl Endpoint {
             host.limit = self.limit;
             host.slots.clone_from(&slots);
             host.describe.clone_from(&self.describe);
-            (host.threads, host.bases) = (Cache::new(self.threads), Cache::new(self.threads));
+            (host.threads, host.bases) = (ThreadCache::new(self.threads), ThreadCache::new(self.threads));
             for definition in definitions(&Arc::new(host))? {
                 builder = builder.bind(definition);
             }
         }
-        // What is accepted inherits it. Without it each entry of a journal waits for the acknowledgement of the one before, 40 ms.
+        // Accepted connections inherit it. Without it, each entry of a journal waits 40 ms for the acknowledgement of
+        // the previous one.
         if let Err(error) = socket2::SockRef::from(&listener).set_tcp_nodelay(true) {
-            tracing::warn!(%error, "the worker's connections cannot be told not to wait: supersteps will be slow");
+            tracing::warn!(%error, "cannot set `TCP_NODELAY`: supersteps will be slow");
         }
         HttpServer::new(builder.build()).serve_with_cancel(listener, stop).await;
         Ok(())
     }
 }
 
-/// A free port of the loopback address, for tests and examples.
+/// Binds a free port of the loopback address, for tests and examples.
 pub async fn loopback() -> std::io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -1,32 +1,32 @@
-//! What can go wrong, as clients see it.
+//! The errors of clients and workers.
 
 use hier_core::RunError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why a run on the cluster failed.
+/// The failure of a run on the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
-pub struct Failure {
-    /// The name of the error for programs: `NodeError`, `GraphRecursionError`, `InvalidUpdateError`, `EmptyInputError`, `AnswerError`,
-    /// `Cancelled`, `Busy`, `Superseded`, `PayloadTooLarge`, `RunError`, …
+pub struct RunFailure {
+    /// The name of the error for programs: `NodeError`, `GraphRecursionError`, `InvalidUpdateError`, `EmptyInputError`,
+    /// `AnswerError`, `Cancelled`, `Busy`, `Superseded`, `PayloadTooLarge`, `RunError`, …
     pub kind: String,
-    /// The whole message, with the graphs and nodes on the way.
+    /// The whole message, including the graphs and nodes on the way.
     pub message: String,
-    /// The message of the innermost error: what the node said.
+    /// The message of the innermost error, such as that of the node.
     pub cause: String,
-    /// What the worker adds ([`Endpoint::describe`](crate::Endpoint::describe)).
+    /// Details from the worker: see [`Endpoint::describe`](crate::Endpoint::describe).
     pub details: Value,
 }
 
-impl Failure {
+impl RunFailure {
     pub(crate) fn new(kind: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { kind: kind.to_owned(), cause: message.clone(), message, details: Value::Null }
     }
 
-    pub(crate) fn of(error: &RunError) -> Self {
+    pub(crate) fn from_run_error(error: &RunError) -> Self {
         let root = error.root();
         let cause = match root {
             RunError::Node { error, .. } => error.to_string(),
@@ -36,40 +36,40 @@ impl Failure {
     }
 }
 
-/// Why a call of a [`Client`](crate::Client) or an [`Endpoint`](crate::Endpoint) failed.
+/// The error of a call of a [`Client`](crate::Client) or an [`Endpoint`](crate::Endpoint).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The run, or what was asked of the thread, failed.
+    /// The run or the request to the thread failed.
     #[error(transparent)]
-    Run(#[from] Failure),
-    /// Restate cannot be reached, or refuses the call.
+    Run(#[from] RunFailure),
+    /// Restate cannot be reached or rejects the call.
     #[error("Restate at `{place}`: {reason}")]
     Restate {
         /// The URL.
         place: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What came back cannot be read.
+    /// A response cannot be read.
     #[error(
-        "what came from `{place}` cannot be read: {reason}; are the client and the workers of the same version of hier?"
+        "cannot read the response of `{place}`: {reason}; check that the client and the workers have the same version of hier"
     )]
     Unreadable {
         /// The URL.
         place: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What was given cannot be sent.
+    /// An input cannot be sent.
     #[error("{0}")]
     Input(String),
     /// The worker cannot listen.
-    #[error("a worker cannot listen at `{address}`: {error}")]
+    #[error("cannot listen at `{address}`: {error}")]
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
 }

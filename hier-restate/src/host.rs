@@ -1,4 +1,4 @@
-//! Does pieces of runs: on a thread in memory, which notes what was committed. Nothing here knows of journals.
+//! Executes slices of runs on a thread in memory, which records commits. This module does not use journals.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,89 +11,89 @@ use hier_core::{Outcome, RunError};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::cache::Cache;
-use crate::error::Failure;
+use crate::cache::ThreadCache;
+use crate::error::RunFailure;
+use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
-use crate::slice::{Progress, RemoteRule, Slice, SliceEnd};
-use crate::tell::Teller;
-use crate::wire::{At, Entries, Entry, HistoryQuery, Piece, Source, TaskCall, TaskEnd};
-use crate::work::{Answer, Done, Due, End, Work, millis};
+use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
+use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
+use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, millis};
 
-/// Chooses the graph of a thread.
-pub(crate) type Choose = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
+/// Selects the graph of a thread.
+pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
-/// Says more about an error.
+/// Adds details to an error.
 pub(crate) type Describe = dyn Fn(&RunError) -> Value + Send + Sync;
 
-/// A thread that is not longer than this goes out with its tasks.
+/// The size up to which a thread is sent with its tasks.
 const SMALL: usize = 32 << 10;
 
-/// A head is made once the entries since the last are longer than this, and than the head.
+/// A head is written once the entries since the last one exceed this size and that of the head.
 const HEAD: u64 = 128 << 10;
 
 /// A graph that this worker runs.
 pub(crate) struct Host {
     pub(crate) name: String,
-    pub(crate) choose: Arc<Choose>,
-    /// Where checkpoints are kept instead of in Restate.
+    pub(crate) choose: Arc<GraphSelector>,
+    /// The saver that stores checkpoints instead of Restate.
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) fan_out: Option<RemoteRule>,
-    /// How long the end of a run can be asked for again.
+    /// The time for which the end of a run is kept.
     pub(crate) ends_kept: Duration,
-    /// Whether new threads forget what came before their heads.
+    /// True if new threads discard entries before their heads.
     pub(crate) latest_only: bool,
     pub(crate) describe: Option<Arc<Describe>>,
-    /// The longest payload.
+    /// The maximum size of a payload.
     pub(crate) limit: usize,
-    /// As many permits as pieces of work may be done at once in this process, for all graphs together.
+    /// A permit for each slice that this process may execute at once, for all graphs together.
     pub(crate) slots: Option<Arc<Semaphore>>,
-    /// Threads as the runs here have left them.
-    pub(crate) threads: Cache,
-    /// Threads as tasks start from them.
-    pub(crate) bases: Cache,
+    /// Threads after the last slice that ran here.
+    pub(crate) threads: ThreadCache,
+    /// Threads from which tasks start.
+    pub(crate) bases: ThreadCache,
 }
 
-/// What a worker knows of a piece of work that it has done.
+/// The thread to cache once the result of its work is recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Option<(MemorySaver, bool)>);
+pub(crate) struct CacheUpdate(Option<(MemorySaver, bool)>);
 
 impl Host {
-    pub(crate) fn graph(&self, thread: &str) -> Result<Arc<dyn DynGraph>, Failure> {
+    pub(crate) fn graph(&self, thread: &str) -> Result<Arc<dyn DynGraph>, RunFailure> {
         (self.choose)(thread).ok_or_else(|| {
-            Failure::new("UnknownGraph", format!("this worker has no graph `{}` for thread `{thread}`", self.name))
+            RunFailure::new("UnknownGraph", format!("this worker has no graph `{}` for thread `{thread}`", self.name))
         })
     }
 
-    /// What of an error reaches the client.
-    fn failure(&self, error: &RunError) -> Failure {
+    fn failure(&self, error: &RunError) -> RunFailure {
         let details = self.describe.as_ref().map_or(Value::Null, |describe| describe(error));
-        Failure { details, ..Failure::of(error) }
+        RunFailure { details, ..RunFailure::from_run_error(error) }
     }
 
-    /// Waits until this process may do one more piece of work. No piece waits for another, so that all get their turn.
+    /// Waits for a permit. No slice waits for another one, so that all make progress.
     async fn slot(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.slots.as_ref()?.acquire().await.ok()
     }
 
-    /// Does a piece of work on a thread. `kept` is what to keep of it once it is recorded. The error is one of this machine's.
+    /// Executes work on a thread. `kept` receives the thread to cache once the result is recorded. An error concerns
+    /// this machine only, so that Restate retries.
     pub(crate) async fn work(
         &self,
-        at: &At,
-        source: Option<Source>,
+        at: &ThreadVersion,
+        source: Option<LogSource>,
         since: (u64, u64),
-        work: Work,
-        kept: &mut Kept,
-    ) -> Result<Answer, SaverError> {
+        work: ThreadWork,
+        kept: &mut CacheUpdate,
+    ) -> Result<WorkerAnswer, SaverError> {
         let _slot = self.slot().await;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,
-            Err(failure) => return Ok(Answer::done(Done::failed(failure))),
+            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::failed(failure))),
         };
         if let Some(saver) = &self.saver {
             let done = self.done(&*graph, at, saver.clone(), saver.clone(), work).await?;
-            return Ok(Answer::done(done));
+            return Ok(WorkerAnswer::done(done));
         }
         let whole = work.needs_history();
         let (saver, is_whole) = match source {
@@ -104,18 +104,18 @@ impl Host {
             None if at.version == 0 => (MemorySaver::new(), true),
             None => match self.threads.take(&self.name, at, whole) {
                 Some(found) => found,
-                None => return Ok(Answer::Missing),
+                None => return Ok(WorkerAnswer::Missing),
             },
         };
         let log = ThreadLog::new(saver.clone());
         let mut done = self.done(&*graph, at, Arc::new(log.clone()), Arc::new(saver.clone()), work).await?;
-        done.entries = match self.entries("what the superstep wrote", &log) {
+        done.entries = match self.entries("the data of the superstep", &log) {
             Ok(entries) => entries,
-            // The thread stays as it was.
-            Err(failure) => return Ok(Answer::done(Done::failed(failure))),
+            // The thread is unchanged.
+            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::failed(failure))),
         };
         let length = done.entries.bytes().len();
-        if let End::Remote(base, _) = &mut done.end {
+        if let WorkEnd::Remote(base, _) = &mut done.end {
             *base = drive::dump(&saver, &at.thread, false).ok().filter(|base| base.len() <= SMALL);
         }
         let (since, head) = since;
@@ -123,84 +123,86 @@ impl Host {
             done.head = drive::dump(&saver, &at.thread, false).ok().filter(|dump| dump.len() + length <= self.limit);
         }
         kept.0 = Some(match &done.head {
-            // Of what came before the head nothing is kept in memory, however long the thread is.
+            // Entries before the head are not kept in memory, however long the thread is.
             Some(head) => {
-                let source = Source { head: Some(head.clone()), ..Source::default() };
+                let source = LogSource { head: Some(head.clone()), ..LogSource::default() };
                 (rebuilt(&at.thread, source).await?, false)
             }
             None => (saver, is_whole),
         });
-        Ok(Answer::done(done))
+        Ok(WorkerAnswer::done(done))
     }
 
-    /// Keeps what a piece of work has left, which is recorded now.
-    pub(crate) fn keep(&self, at: At, kept: Kept) {
+    /// Caches the thread of recorded work.
+    pub(crate) fn keep(&self, at: ThreadVersion, kept: CacheUpdate) {
         if let Some((saver, whole)) = kept.0 {
             self.threads.keep(&self.name, at, saver, whole);
         }
     }
 
-    /// What was noted, if it is not too long.
-    fn entries(&self, what: &str, log: &ThreadLog) -> Result<Entries, Failure> {
-        let entries = Entries::of(&log.take()).map_err(|error| Failure::new("RunError", format!("{what}: {error}")))?;
+    /// Returns the recorded entries, unless they exceed the limit.
+    fn entries(&self, what: &str, log: &ThreadLog) -> Result<EncodedEntries, RunFailure> {
+        let entries = EncodedEntries::encode(&log.take())
+            .map_err(|error| RunFailure::new("RunError", format!("{what}: {error}")))?;
         let length = entries.bytes().len();
         if length > self.limit { Err(self.too_large(what, length)) } else { Ok(entries) }
     }
 
-    pub(crate) fn too_large(&self, what: &str, length: usize) -> Failure {
-        Failure::new(
+    pub(crate) fn too_large(&self, what: &str, length: usize) -> RunFailure {
+        RunFailure::new(
             "PayloadTooLarge",
             format!(
-                "{what} takes {length} bytes, and Restate is given at most {} at once: keep large values in a store or a bucket and \
-                 their keys in the state, or raise `Endpoint::max_payload` together with the server's `message-size-limit`",
+                "{what} has {length} bytes, and a payload may have at most {}: keep large values in a store or a bucket and their \
+                 keys in the state, or raise `Endpoint::max_payload` and the server's `message-size-limit`",
                 self.limit
             ),
         )
     }
 
-    /// Does the work on a saver.
     async fn done(
         &self,
         graph: &dyn DynGraph,
-        at: &At,
+        at: &ThreadVersion,
         saver: Arc<dyn Checkpointer>,
         held: Arc<dyn Checkpointer>,
-        work: Work,
-    ) -> Result<Done, SaverError> {
-        let mut done = Done::of(End::Nothing);
+        work: ThreadWork,
+    ) -> Result<WorkResult, SaverError> {
+        let mut done = WorkResult::new(WorkEnd::Nothing);
         match work {
-            Work::Slice(input, piece, part) => done = self.slice(graph, at, saver, (input, piece, part)).await?,
-            Work::Wake(piece) => {
+            ThreadWork::Slice(input, piece, part) => done = self.slice(graph, at, saver, (input, piece, part)).await?,
+            ThreadWork::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
                 if due.is_some_and(|due| due <= millis(SystemTime::now())) {
                     done = self.slice(graph, at, saver, (DynInput::Continue, piece, None)).await?;
                 }
             }
-            Work::Update(update) => {
+            ThreadWork::Update(update) => {
                 let config = update.settings.config();
                 let updated = graph.update_state(saver, config, update.supersteps).await;
-                done.end = End::Updated(match updated {
+                done.end = WorkEnd::Updated(match updated {
                     Ok(config) => Ok((config.checkpoint_namespace().to_owned(), config.checkpoint_id())),
                     Err(error) => Err(self.refused(&error)?),
                 });
             }
-            Work::Look => {}
-            Work::Post(letter) => {
+            ThreadWork::Look => {}
+            ThreadWork::Post(letter) => {
                 let posted = saver.post(&at.thread, &graph.spec().name, letter).await;
-                done.end = End::Posted(match posted {
+                done.end = WorkEnd::Posted(match posted {
                     Ok(new) => Ok(new),
-                    Err(error @ SaverError::MailboxFull { .. }) => Err(Failure::new("MailboxFull", error.to_string())),
+                    Err(error @ SaverError::MailboxFull { .. }) => {
+                        Err(RunFailure::new("MailboxFull", error.to_string()))
+                    }
                     Err(error) => return Err(error),
                 });
             }
         }
-        done.due = Due::Known(self.due(graph, &held, &at.thread).await?);
+        done.due = DueTime::Known(self.due(graph, &held, &at.thread).await?);
         done.now = millis(SystemTime::now());
         Ok(done)
     }
 
-    /// Adds to the thread that is kept what was done elsewhere.
-    pub(crate) async fn absorb(&self, before: &At, after: At, entries: Vec<Entry>) {
+    /// Adds entries of other workers to the cached thread.
+    pub(crate) async fn absorb(&self, before: &ThreadVersion, after: ThreadVersion, entries: Vec<LogEntry>) {
         if let Some((saver, whole)) = self.threads.take(&self.name, before, false)
             && replay(&saver, &after.thread, entries).await.is_ok()
         {
@@ -208,8 +210,8 @@ impl Host {
         }
     }
 
-    /// What the client is told of an error; the error itself if somebody else has to try.
-    fn refused(&self, error: &RunError) -> Result<Failure, SaverError> {
+    /// Returns the failure for the client, or the error itself if another worker should retry.
+    fn refused(&self, error: &RunError) -> Result<RunFailure, SaverError> {
         match error.root() {
             RunError::Saver {
                 error: cause @ (SaverError::Database { .. } | SaverError::Superseded { .. }), ..
@@ -218,14 +220,13 @@ impl Host {
         }
     }
 
-    /// A slice of a run.
     async fn slice(
         &self,
         graph: &dyn DynGraph,
-        at: &At,
+        at: &ThreadVersion,
         saver: Arc<dyn Checkpointer>,
-        (input, piece, part): (DynInput, Piece, Option<PartialStep>),
-    ) -> Result<Done, SaverError> {
+        (input, piece, part): (DynInput, SliceContext, Option<PartialStep>),
+    ) -> Result<WorkResult, SaverError> {
         let is_first = piece.slice == 0 && part.is_none();
         let slice = if is_first { Slice::first() } else { Slice::later(piece.progress.clone()) };
         let mut slice = slice
@@ -252,36 +253,36 @@ impl Host {
         run.context = RunContext::new(settings.context.clone());
         run.context.configurable.clone_from(&settings.configurable);
         run.context.thread = Some(at.thread.clone());
-        let teller = match &piece.listener {
-            Some(listener) => Some(Teller::connect(listener, piece.slice, part.as_ref()).await),
+        let sender = match &piece.listener {
+            Some(listener) => Some(EventSender::connect(listener, piece.slice, part.as_ref()).await),
             None => None,
         };
-        if let (Some(teller), Some(listener)) = (&teller, &piece.listener) {
+        if let (Some(sender), Some(listener)) = (&sender, &piece.listener) {
             run.modes.clone_from(&listener.modes);
-            run.tell = Some(teller.tell());
+            run.tell = Some(sender.sink());
         }
         let ended = graph.run(run).await;
-        if let Some(teller) = teller {
-            teller.end().await;
+        if let Some(sender) = sender {
+            sender.end().await;
         }
-        let mut done = Done::of(End::Nothing);
+        let mut done = WorkResult::new(WorkEnd::Nothing);
         done.progress = slice.progress();
         done.end = match (slice.end(), ended) {
-            (Some(SliceEnd::Stored), Ok(Outcome::Stopped(_))) => End::Stored,
-            (Some(SliceEnd::Remote(remote)), Ok(Outcome::Stopped(_))) => End::Remote(None, remote),
-            (cut, ended) if matches!(part, Some(PartialStep::Task { .. })) => End::Task(match (cut, ended) {
+            (Some(SliceEnd::Stored), Ok(Outcome::Stopped(_))) => WorkEnd::Stored,
+            (Some(SliceEnd::Remote(remote)), Ok(Outcome::Stopped(_))) => WorkEnd::Remote(None, remote),
+            (cut, ended) if matches!(part, Some(PartialStep::Task { .. })) => WorkEnd::Task(match (cut, ended) {
                 (_, Err(error)) => Err(self.refused(&error)?),
                 (_, Ok(Outcome::Interrupted(_))) => Ok(TaskEnd::Asked),
                 (None, Ok(Outcome::Stopped(_))) => Ok(TaskEnd::Stopped),
                 (_, Ok(_)) => Ok(TaskEnd::Done),
             }),
-            (_, Ok(outcome)) => End::Run(Ok(outcome)),
-            (_, Err(error)) => End::Run(Err(self.refused(&error)?)),
+            (_, Ok(outcome)) => WorkEnd::Run(Ok(outcome)),
+            (_, Err(error)) => WorkEnd::Run(Err(self.refused(&error)?)),
         };
         Ok(done)
     }
 
-    /// When the thread is due.
+    /// Returns the time at which the thread is due, in milliseconds since 1970.
     async fn due(
         &self,
         graph: &dyn DynGraph,
@@ -289,7 +290,7 @@ impl Host {
         thread: &str,
     ) -> Result<Option<u64>, SaverError> {
         if self.saver.is_some() {
-            // The sweeper of the database finds it.
+            // The sweeper of the database finds the thread.
             return Ok(None);
         }
         let for_ever = UNIX_EPOCH + Duration::from_secs(1 << 40);
@@ -297,55 +298,56 @@ impl Host {
         Ok(due.first().filter(|due| *due.thread == *thread).map(|due| millis(due.at)))
     }
 
-    /// Does a task of a step on a copy of the thread. What it did in earlier pieces is given.
+    /// Executes a task of a step on a copy of the thread. `earlier` has the entries of its previous slices.
     pub(crate) async fn task(
         &self,
         call: &TaskCall,
         base: Option<Vec<u8>>,
-        earlier: Vec<Entries>,
-        progress: Progress,
-    ) -> Result<Answer, SaverError> {
+        earlier: Vec<EncodedEntries>,
+        progress: SliceProgress,
+    ) -> Result<WorkerAnswer, SaverError> {
         let _slot = self.slot().await;
         let at = &call.at;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,
-            Err(failure) => return Ok(Answer::done(Done::of(End::Task(Err(failure))))),
+            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::new(WorkEnd::Task(Err(failure))))),
         };
         let saver = match (self.bases.look(&self.name, at), base.as_ref().or(call.base.as_ref())) {
             (Some(saver), _) => saver,
             (None, Some(base)) => {
-                let source = Source { head: Some(base.clone()), ..Source::default() };
+                let source = LogSource { head: Some(base.clone()), ..LogSource::default() };
                 let saver = rebuilt(&at.thread, source).await?;
                 self.bases.keep(&self.name, at.clone(), saver.clone(), false);
                 saver
             }
-            (None, None) => return Ok(Answer::Missing),
+            (None, None) => return Ok(WorkerAnswer::Missing),
         };
         let copy = drive::apart(&saver, &at.thread);
         if !earlier.is_empty() {
-            let entries = earlier.iter().map(Entries::read).collect::<Result<Vec<_>, _>>();
-            let entries = entries.map_err(|error| SaverError::Invalid(format!("what a task did: {error}")))?;
+            let entries = earlier.iter().map(EncodedEntries::read).collect::<Result<Vec<_>, _>>();
+            let entries =
+                entries.map_err(|error| SaverError::Invalid(format!("cannot read the entries of a task: {error}")))?;
             replay(&copy, &at.thread, entries.concat()).await?;
         }
         let log = ThreadLog::new(copy);
-        let piece = Piece { progress, ..call.piece.clone() };
+        let piece = SliceContext { progress, ..call.piece.clone() };
         let slice = (DynInput::Continue, piece, Some(call.part.clone()));
         let mut done = self.slice(&*graph, at, Arc::new(log.clone()), slice).await?;
-        match self.entries("what the task wrote", &log) {
+        match self.entries("the data of the task", &log) {
             Ok(entries) => done.entries = entries,
-            Err(failure) => done = Done::of(End::Task(Err(failure))),
+            Err(failure) => done = WorkResult::new(WorkEnd::Task(Err(failure))),
         }
-        Ok(Answer::done(done))
+        Ok(WorkerAnswer::done(done))
     }
 
-    /// The thread, or its history.
+    /// Returns the state of the thread, or its history.
     pub(crate) async fn read(
         &self,
         thread: &str,
-        source: Source,
+        source: LogSource,
         settings: &drive::Settings,
-        history: Option<HistoryQuery>,
-    ) -> Result<Result<Vec<DynSnapshot>, Failure>, SaverError> {
+        history: Option<HistoryRange>,
+    ) -> Result<Result<Vec<DynSnapshot>, RunFailure>, SaverError> {
         let graph = match self.graph(thread) {
             Ok(graph) => graph,
             Err(failure) => return Ok(Err(failure)),

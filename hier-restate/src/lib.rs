@@ -1,7 +1,8 @@
 //! Runs hier's graphs on a [Restate](https://restate.dev) cluster: the same graphs, unchanged, with the same results.
 //!
-//! A thread is a virtual object with a log, a superstep one recorded side effect of an invocation that sends itself the next, a task of
-//! a wide step a call to a stateless worker. [`Endpoint`] is a worker process, [`Client`] talks to Restate's ingress.
+//! A thread is a virtual object with a log. A superstep is a recorded side effect of an invocation, which then sends
+//! the next one. A task of a wide step is a call to a stateless worker. [`Endpoint`] is a worker process; [`Client`]
+//! uses Restate's ingress.
 //!
 //! ```no_run
 //! use hier_core::graph::DynInput;
@@ -18,7 +19,7 @@
 //! # }
 //!
 //! # async fn client() -> std::result::Result<(), hier_restate::Error> {
-//! // Restate is told of it once.
+//! // Register the worker once.
 //! register("http://127.0.0.1:9070", "http://127.0.0.1:9080").await?;
 //! // A client.
 //! let desk = Client::new("http://127.0.0.1:8080").graph("desk");
@@ -29,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! What it promises and what not, where threads are kept and what each choice costs: `docs/cluster.md` of the repository.
+//! The guarantees, the storage of threads and the cost of each choice: `docs/cluster.md` of the repository.
 
 mod admin;
 mod cache;
@@ -37,6 +38,7 @@ mod client;
 mod context;
 mod endpoint;
 mod error;
+mod event_sender;
 mod host;
 mod log;
 mod runner;
@@ -44,15 +46,14 @@ mod service;
 mod slice;
 mod stored;
 mod stream;
-mod tell;
 mod thread;
 mod wire;
 mod work;
 
 pub use admin::{register, threads};
 pub use client::{Client, RemoteGraph, RemoteInvoke, Snapshot};
-pub use context::{ByFunction, ByValue, IntoContext};
+pub use context::{ContextByThread, ContextByValue, IntoContext};
 pub use endpoint::{Endpoint, FanOut, loopback};
-pub use error::{Error, Failure};
-pub use runner::Runner;
-pub use stream::{Hub, RemoteStream, RemoteStreaming, Told};
+pub use error::{Error, RunFailure};
+pub use runner::ClusterRunner;
+pub use stream::{Hub, RemoteStream, RemoteStreaming, StreamItem};

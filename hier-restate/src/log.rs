@@ -1,4 +1,4 @@
-//! A thread's log: what was committed to it, in order. The saver that a piece of a run writes to notes it.
+//! The log of a thread: its commits, in order. A saver records what a slice writes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,49 +10,49 @@ use hier_core::checkpoint::{
 use hier_core::drive;
 use uuid::Uuid;
 
-use crate::wire::{Entry, Source};
+use crate::wire::{LogEntry, LogSource};
 
-/// A thread in memory, which notes what is committed.
+/// A thread in memory that records commits.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLog {
     saver: MemorySaver,
-    entries: Arc<Mutex<Vec<Entry>>>,
+    entries: Arc<Mutex<Vec<LogEntry>>>,
 }
 
 impl ThreadLog {
-    /// Goes on with what the saver has.
     pub(crate) fn new(saver: MemorySaver) -> Self {
         Self { saver, entries: Arc::default() }
     }
 
-    /// What was committed.
-    pub(crate) fn take(&self) -> Vec<Entry> {
+    /// Removes and returns the recorded entries.
+    pub(crate) fn take(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, entry: Entry) {
+    fn note(&self, entry: LogEntry) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
     }
 }
 
-/// The thread that this was the log of.
-pub(crate) async fn rebuilt(thread: &str, source: Source) -> Result<MemorySaver, SaverError> {
+/// Restores a thread from its log.
+pub(crate) async fn rebuilt(thread: &str, source: LogSource) -> Result<MemorySaver, SaverError> {
     let saver = MemorySaver::new();
     if let Some(head) = &source.head {
-        let damaged = |error| SaverError::Damaged { thread: thread.to_owned(), reason: format!("its head: {error}") };
+        let damaged =
+            |error| SaverError::Damaged { thread: thread.to_owned(), reason: format!("cannot read its head: {error}") };
         drive::load(&saver, thread, head).map_err(damaged)?;
     }
     replay(&saver, thread, source.entries).await?;
     Ok(saver)
 }
 
-/// Commits what others have noted.
-pub(crate) async fn replay(saver: &MemorySaver, thread: &str, entries: Vec<Entry>) -> Result<(), SaverError> {
+/// Repeats recorded commits.
+pub(crate) async fn replay(saver: &MemorySaver, thread: &str, entries: Vec<LogEntry>) -> Result<(), SaverError> {
     let lease = saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..Claim::default() }).await?;
     for entry in entries {
         match entry {
-            Entry::Commit(records, also) => saver.commit_also(&lease, records, also).await?,
-            Entry::Post(graph, letter) => {
+            LogEntry::Commit(records, also) => saver.commit_also(&lease, records, also).await?,
+            LogEntry::Post(graph, letter) => {
                 saver.post(thread, &graph, letter).await?;
             }
         }
@@ -60,7 +60,7 @@ pub(crate) async fn replay(saver: &MemorySaver, thread: &str, entries: Vec<Entry
     saver.release(&lease).await
 }
 
-/// A run changes its own thread and nothing else.
+/// A run changes only its own thread.
 fn not_here(what: &str) -> SaverError {
     SaverError::Invalid(format!("{what} cannot be done by a piece of a run on a cluster: use the client"))
 }
@@ -69,7 +69,7 @@ fn not_here(what: &str) -> SaverError {
 #[async_trait]
 impl Checkpointer for ThreadLog {
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        // Restate lets one run at a time have a thread. Who holds it here is a run that was dropped.
+        // Restate runs one slice of a thread at a time. Another holder is a run that was dropped.
         self.saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..claim }).await
     }
 
@@ -88,12 +88,12 @@ impl Checkpointer for ThreadLog {
     async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         self.saver.commit_also(lease, records.clone(), also.clone()).await?;
         if !records.is_empty() || !also.is_empty() {
-            self.note(Entry::Commit(records, also));
+            self.note(LogEntry::Commit(records, also));
         }
         Ok(())
     }
 
-    /// The lease is this process's own: it is released when the run ends.
+    /// The lease belongs to this process and is released when the run ends.
     async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
         self.commit_also(lease, records, also).await.map(|()| false)
     }
@@ -101,7 +101,7 @@ impl Checkpointer for ThreadLog {
     async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
         let new = self.saver.post(thread, graph, letter.clone()).await?;
         if new {
-            self.note(Entry::Post(graph.to_owned(), letter));
+            self.note(LogEntry::Post(graph.to_owned(), letter));
         }
         Ok(new)
     }
@@ -160,7 +160,7 @@ impl Checkpointer for ThreadLog {
         false
     }
 
-    /// The log is made anew for each piece of a run.
+    /// Each slice has a new log.
     fn conversations(&self) -> Option<&Conversations> {
         None
     }

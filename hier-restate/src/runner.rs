@@ -1,4 +1,4 @@
-//! Runs that a server hands to the cluster: a graph that stands for one there.
+//! Runs that a server passes to the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,52 +13,54 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::client::{Client, RemoteGraph, settings_of};
-use crate::error::{Error, Failure};
-use crate::stream::{Hub, RemoteStream, Told};
+use crate::error::{Error, RunFailure};
+use crate::stream::{Hub, RemoteStream, StreamItem};
 
-/// How long to wait before a run that could not be cancelled yet is cancelled again: it may not have begun.
+/// The interval at which a run is cancelled again that may not have begun yet.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Hands the runs of a server to the cluster: `Server::runner` of `hier-server` takes one. Workers have to serve the same graphs under
-/// the same names ([`Endpoint`](crate::Endpoint)); the server has them too, to check inputs and to tell their types.
+/// Passes the runs of a server to the cluster, for `Server::runner` of `hier-server`.
 ///
-/// The id of a run's row is its idempotency key on the cluster: if the server dies, whoever claims the row next waits for the run that is
-/// going, or is told how it ended. What a request gives as `context` and `configurable` reaches the workers' graphs
-/// ([`Endpoint::graph_by`](crate::Endpoint::graph_by)). Threads are kept on the cluster.
+/// Workers must serve the same graphs under the same names ([`Endpoint`](crate::Endpoint)). The server has the graphs
+/// too, to check inputs and to describe their types. Threads are stored on the cluster.
+///
+/// The id of a run's row is its idempotency key on the cluster. If the server dies, the server that claims the row next
+/// waits for the same run. The `context` and `configurable` of a request reach the workers' graphs
+/// ([`Endpoint::graph_by`](crate::Endpoint::graph_by)).
 #[derive(Clone, Debug)]
-pub struct Runner {
+pub struct ClusterRunner {
     client: Client,
     hub: Hub,
 }
 
-impl Runner {
-    /// Runs are begun by this client, and what they tell comes to this hub.
+impl ClusterRunner {
+    /// Creates a runner that begins runs with this client and receives their events at this hub.
     pub fn new(client: Client, hub: Hub) -> Self {
         Self { client, hub }
     }
 }
 
-impl hier_core::graph::Runner for Runner {
+impl hier_core::graph::Runner for ClusterRunner {
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph> {
-        Arc::new(Handed { graph, remote: self.client.graph(name), hub: self.hub.clone() })
+        Arc::new(ClusterGraph { graph, remote: self.client.graph(name), hub: self.hub.clone() })
     }
 }
 
-/// A graph whose runs and threads are the cluster's.
-struct Handed {
-    /// The same graph here, which says what it takes.
+/// A graph whose runs and threads belong to the cluster.
+struct ClusterGraph {
+    /// The local graph, which describes and checks inputs.
     graph: Arc<dyn DynGraph>,
     remote: RemoteGraph,
     hub: Hub,
 }
 
-impl Handed {
-    /// What went wrong, for the server. What is Restate's is for the next worker to try again.
+impl ClusterGraph {
+    /// Converts an error for the server. After an error of Restate, another worker retries.
     fn failed(&self, error: Error) -> RunError {
         let graph = self.graph.spec().name.to_string();
         match error {
             Error::Run(failure) if failure.kind == "Cancelled" => RunError::Cancelled { graph },
-            Error::Run(Failure { kind, message, cause, .. }) => {
+            Error::Run(RunFailure { kind, message, cause, .. }) => {
                 let message = if kind == "NodeError" { cause } else { message };
                 RunError::Elsewhere { kind, message }
             }
@@ -67,7 +69,8 @@ impl Handed {
         }
     }
 
-    /// The run to its end. What it tells is passed on; once it is to be cancelled, the cluster is told so until it has ended.
+    /// Waits for the end of the run and forwards its events. After a cancellation, cancels the run on the cluster until
+    /// it has ended.
     async fn follow(
         &self,
         run: DynRun,
@@ -79,7 +82,7 @@ impl Handed {
             cancel.cancelled().await;
             loop {
                 if let Err(error) = self.remote.cancel_run(thread, id).await {
-                    tracing::warn!(thread, %error, "a run on the cluster cannot be cancelled; trying again");
+                    tracing::warn!(thread, %error, "cannot cancel a run on the cluster, retrying");
                 }
                 tokio::time::sleep(AGAIN).await;
             }
@@ -87,8 +90,8 @@ impl Handed {
         let hearing = async {
             while let Some(told) = stream.next().await {
                 match (told, &run.tell) {
-                    (Told::Event(event), Some(tell)) => tell(event),
-                    (Told::Lost, _) => tracing::warn!(thread, "events of a run on the cluster are missing"),
+                    (StreamItem::Event(event), Some(tell)) => tell(event),
+                    (StreamItem::Lost, _) => tracing::warn!(thread, "lost events of a run on the cluster"),
                     _ => {}
                 }
             }
@@ -102,7 +105,7 @@ impl Handed {
 }
 
 #[async_trait]
-impl DynGraph for Handed {
+impl DynGraph for ClusterGraph {
     fn spec(&self) -> &GraphSpec {
         self.graph.spec()
     }
@@ -172,7 +175,7 @@ impl DynGraph for Handed {
         signal: Option<&str>,
         value: &Value,
     ) -> Result<bool, RunError> {
-        // Checked, and put into an envelope, as it would be here.
+        // The input is checked and wrapped as for a local graph.
         let desk = MemorySaver::new();
         self.graph.send(Arc::new(desk.clone()), thread, id, signal, value).await?;
         let refused = |error| RunError::Saver { graph: self.graph.spec().name.to_string(), error };

@@ -1,5 +1,7 @@
-//! The services of a graph, as Restate sees them: the object of a thread, its tasks, its runs. Their names are the graph's, which is
-//! known only when the program runs, so that they are made without the SDK's macros.
+//! The services of a graph for Restate: the object of a thread, its tasks, its runs.
+//!
+//! Their names derive from the graph's name, which is known only at run time, so they are defined without the SDK's
+//! macros.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,30 +16,29 @@ use restate_sdk::service::macro_support::{ServiceBoxFuture, service_definition};
 use restate_sdk::service::{Service, ServiceDefinition};
 use uuid::Uuid;
 
-use crate::error::{Error, Failure};
+use crate::error::{Error, RunFailure};
 use crate::host::Host;
 use crate::stored;
-use crate::thread::Thread;
+use crate::thread::ThreadObject;
 use crate::wire::{
-    Begin, Ended, Entries, Expire, Packed, Post, Read, TaskCall, TaskDone, UpdateState, Wake, run_service, task_service,
+    Begin, EncodedEntries, Ended, Expire, Packed, Post, StateRequest, TaskCall, TaskDone, UpdateState, Wake,
+    run_service, task_service,
 };
-use crate::work::{Answer, Done, End};
+use crate::work::{WorkEnd, WorkResult, WorkerAnswer};
 
-/// A node may take as long as it takes: Restate would otherwise cut off what makes no entry in its journal.
+/// A node may take any time. By default, Restate aborts invocations that add no entry to their journal.
 const LONG: Duration = Duration::from_hours(168);
-/// How long one that only waits for the end of a run stays at a worker: then it leaves its place to others until the end has come.
+/// The time after which an invocation that waits for the end of a run is suspended.
 const WAITS: Duration = Duration::from_mins(1);
 
-/// The object of a thread.
-struct Object(Arc<Host>);
+struct ThreadService(Arc<Host>);
 
 /// The tasks of wide steps.
-struct Tasks(Arc<Host>);
+struct TaskService(Arc<Host>);
 
-/// The runs: each waits for its end.
-struct Runs(Arc<Host>);
+/// The runs, each of which waits for its end.
+struct RunService(Arc<Host>);
 
-/// The three services of a graph.
 pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {
     let exclusive =
         ["begin", "slice", "wake", "update", "post", "cancel", "delete", "expire"].map(|name| (name, false));
@@ -52,9 +53,9 @@ pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Er
     };
     let object_options = inside(&["slice", "wake", "expire", "base"], options().enable_lazy_state(true));
     Ok([
-        service_definition(Object(host.clone()), object).options(object_options),
-        service_definition(Tasks(host.clone()), tasks).options(inside(&["run"], options())),
-        service_definition(Runs(host.clone()), runs)
+        service_definition(ThreadService(host.clone()), object).options(object_options),
+        service_definition(TaskService(host.clone()), tasks).options(inside(&["run"], options())),
+        service_definition(RunService(host.clone()), runs)
             .options(options().idempotency_retention(host.ends_kept).inactivity_timeout(WAITS)),
     ])
 }
@@ -63,7 +64,7 @@ fn options() -> ServiceOptions {
     ServiceOptions::new()
         .inactivity_timeout(LONG)
         .abort_timeout(LONG)
-        // A journal is of no use once its changes are stored.
+        // The journal is not needed once its changes are stored.
         .journal_retention(Duration::ZERO)
         .retry_policy_initial_interval(Duration::from_millis(50))
         .retry_policy_max_interval(Duration::from_secs(5))
@@ -72,7 +73,7 @@ fn options() -> ServiceOptions {
 fn discovered(name: &str, ty: ServiceType, handlers: &[(&str, bool)]) -> Result<discovery::Service, Error> {
     let wrong = |what: &str| {
         Error::Input(format!(
-            "`{what}` is no name that Restate takes: letters, digits, `_`, `-` and `.`, a letter first"
+            "`{what}` is not a valid name for Restate: use letters, digits, `_`, `-` and `.`, with a letter first"
         ))
     };
     let handler = |(name, shared): &(&str, bool)| {
@@ -117,7 +118,7 @@ fn discovered(name: &str, ty: ServiceType, handlers: &[(&str, bool)]) -> Result<
     })
 }
 
-/// Hands the result of a handler over.
+/// Completes a handler with its result.
 fn answer<T: restate_sdk::serde::Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>) {
     ctx.handle_handler_result(result);
     ctx.end();
@@ -127,7 +128,7 @@ fn unknown(ctx: &ContextInternal) -> endpoint::Error {
     endpoint::Error::unknown_handler(ctx.service_name(), ctx.handler_name())
 }
 
-impl Service for Object {
+impl Service for ThreadService {
     type Future = ServiceBoxFuture;
 
     fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
@@ -137,44 +138,44 @@ impl Service for Object {
                 "begin" => {
                     let (Packed(input), metadata) = ctx.input::<Packed<Begin>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.begin(input).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.begin(input).await?) };
                     answer(&ctx, done.await);
                 }
                 "slice" => {
                     let (Packed(run), metadata) = ctx.input::<Packed<Uuid>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.go_on(run).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.continue_run(run).await?) };
                     answer(&ctx, done.await);
                 }
                 "wake" => {
                     let (Packed(wake), metadata) = ctx.input::<Packed<Wake>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.wake(wake).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.wake(wake).await?) };
                     answer(&ctx, done.await);
                 }
                 "update" => {
                     let (Packed(update), metadata) = ctx.input::<Packed<UpdateState>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.update(update).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.update(update).await?) };
                     answer(&ctx, done.await);
                 }
                 "post" => {
                     let (Packed(post), metadata) = ctx.input::<Packed<Post>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.post(post).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.post(post).await?) };
                     answer(&ctx, done.await);
                 }
                 "cancel" => {
                     let (Packed(run), metadata) = ctx.input::<Packed<Option<uuid::Uuid>>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
-                    let done = async { Ok(Thread::open(&object, &ctx, host).await?.cancel(run).await?) };
+                    let done = async { Ok(ThreadObject::open(&object, &ctx, host).await?.cancel(run).await?) };
                     answer(&ctx, done.await);
                 }
                 "delete" => {
                     let (_, metadata) = ctx.input::<Vec<u8>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async {
-                        Thread::open(&object, &ctx, host).await?.delete();
+                        ThreadObject::open(&object, &ctx, host).await?.delete();
                         Ok(Packed(()))
                     };
                     answer(&ctx, done.await);
@@ -183,13 +184,13 @@ impl Service for Object {
                     let (Packed(expire), metadata) = ctx.input::<Packed<Expire>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async {
-                        Thread::open(&object, &ctx, host).await?.expire(expire);
+                        ThreadObject::open(&object, &ctx, host).await?.expire(expire);
                         Ok(Packed(()))
                     };
                     answer(&ctx, done.await);
                 }
                 "read" => {
-                    let (Packed(read), metadata) = ctx.input::<Packed<Read>>().await;
+                    let (Packed(read), metadata) = ctx.input::<Packed<StateRequest>>().await;
                     let object = SharedObjectContext::from((&ctx, metadata));
                     answer(&ctx, stored::read(&object, &ctx, &host, read).await);
                 }
@@ -205,7 +206,7 @@ impl Service for Object {
     }
 }
 
-impl Service for Runs {
+impl Service for RunService {
     type Future = ServiceBoxFuture;
 
     fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
@@ -222,7 +223,7 @@ impl Service for Runs {
     }
 }
 
-/// Begins a run, and waits for its end.
+/// Begins a run and waits for its end.
 async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<Ended>, HandlerError> {
     let (awakeable, ended) = ctx.awakeable::<Packed<Ended>>();
     let target = RequestTarget::object(&host.name, &begin.settings.thread, "begin");
@@ -230,7 +231,7 @@ async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<E
     Ok(ended.await?)
 }
 
-impl Service for Tasks {
+impl Service for TaskService {
     type Future = ServiceBoxFuture;
 
     fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
@@ -247,11 +248,11 @@ impl Service for Tasks {
     }
 }
 
-/// Does a task, superstep by superstep if it is a graph.
+/// Executes a task. If it is a graph, each superstep is a slice.
 async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Packed<TaskDone>, HandlerError> {
     let call = Arc::new(call);
     let mut base: Option<Vec<u8>> = None;
-    let mut entries: Vec<Entries> = Vec::new();
+    let mut entries: Vec<EncodedEntries> = Vec::new();
     let mut progress = call.piece.progress.clone();
     loop {
         let piece = {
@@ -261,23 +262,23 @@ async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Pack
         };
         let Packed(answer) = ctx.run(piece).name("task").await?;
         match answer {
-            Answer::Missing => {
+            WorkerAnswer::Missing => {
                 let target = RequestTarget::object(&host.name, &call.at.thread, "base");
                 base = Some(ctx.request::<_, Vec<u8>>(target, Vec::<u8>::new()).call().await?);
             }
-            Answer::Done(done) => {
-                let Done { entries: more, end, progress: made, .. } = *done;
+            WorkerAnswer::Done(done) => {
+                let WorkResult { entries: more, end, progress: made, .. } = *done;
                 entries.push(more);
                 let end = match end {
-                    End::Stored => {
+                    WorkEnd::Stored => {
                         progress = made;
                         continue;
                     }
-                    End::Task(end) => end,
-                    End::Run(Err(failure)) => Err(failure),
-                    other => Err(Failure::new("RunError", format!("a task ended as none does: {other:?}"))),
+                    WorkEnd::Task(end) => end,
+                    WorkEnd::Run(Err(failure)) => Err(failure),
+                    other => Err(RunFailure::new("RunError", format!("unexpected end of a task: {other:?}"))),
                 };
-                return Ok(Packed(TaskDone::of(entries, end)));
+                return Ok(Packed(TaskDone::new(entries, end)));
             }
         }
     }

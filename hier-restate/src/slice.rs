@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// State that a run keeps from slice to slice in addition to its thread: the last step of each running graph, by its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Progress {
+pub(crate) struct SliceProgress {
     last_steps: BTreeMap<String, i64>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct RemoteRule {
 }
 
 /// A slice of a run: the policy by which the engine pauses.
-pub(crate) struct Slice(Mutex<State>);
+pub(crate) struct Slice(Mutex<SliceState>);
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one slice, each read by itself")]
-struct State {
+struct SliceState {
     resumes: bool,
-    progress: Progress,
+    progress: SliceProgress,
     fan_out: Option<RemoteRule>,
     part: Option<PartialStep>,
     /// The time since 1970 at which the clock stands, and a seed that distinguishes the ids of this slice.
@@ -76,21 +76,21 @@ impl fmt::Debug for Slice {
 impl Slice {
     /// The first slice of a run.
     pub(crate) fn first() -> Self {
-        Self::new(false, Progress::default())
+        Self::new(false, SliceProgress::default())
     }
 
     /// A later slice of a run.
-    pub(crate) fn later(progress: Progress) -> Self {
+    pub(crate) fn later(progress: SliceProgress) -> Self {
         Self::new(true, progress)
     }
 
-    fn new(resumes: bool, progress: Progress) -> Self {
+    fn new(resumes: bool, progress: SliceProgress) -> Self {
         let (fan_out, part, clock, end) = (None, None, None, None);
         let (inside, wide, stored, applies) = (true, 0, false, false);
-        Self(Mutex::new(State { resumes, progress, fan_out, part, clock, inside, wide, stored, applies, end }))
+        Self(Mutex::new(SliceState { resumes, progress, fan_out, part, clock, inside, wide, stored, applies, end }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SliceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +129,7 @@ impl Slice {
     }
 
     /// Returns what the next slice needs.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> SliceProgress {
         self.state().progress.clone()
     }
 }

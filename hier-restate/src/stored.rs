@@ -1,4 +1,4 @@
-//! What is stored of a thread in its virtual object, and how it is read.
+//! The state of a thread in its virtual object.
 
 use hier_core::drive::Settings;
 use hier_core::graph::DynSnapshot;
@@ -7,54 +7,54 @@ use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::error::Failure;
+use crate::error::RunFailure;
 use crate::host::Host;
-use crate::slice::Progress;
-use crate::wire::{Entry, Listener, Packed, Piece, Read, Source};
+use crate::slice::SliceProgress;
+use crate::wire::{LogEntry, LogSource, Packed, SliceContext, StateRequest, StreamListener};
 
-/// The key of what is known beside the log.
+/// The key of the state next to the log.
 pub(crate) const META: &str = "meta";
 
-/// What is known of a thread beside its log.
+/// The state of a thread next to its log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Meta {
-    /// Which of the threads of this name it is.
+pub(crate) struct ThreadMeta {
+    /// An id that distinguishes threads of the same name.
     pub(crate) epoch: Uuid,
-    /// How many entries its log has.
+    /// The number of entries in the log.
     pub(crate) version: u64,
-    /// The version that the head stands for, and its length; 0 if there is none.
+    /// The version of the head, and its size; 0 without a head.
     pub(crate) head: (u64, u64),
-    /// How many heads were made so far.
+    /// The number of heads that were ever written.
     pub(crate) heads: u64,
-    /// How long the entries since the head are.
+    /// The size of the entries since the head.
     pub(crate) since: u64,
-    /// Whether what came before the head is forgotten.
+    /// True if entries before the head are discarded.
     pub(crate) latest_only: bool,
-    /// The number of the message that ends the thread's life, if one is under way.
+    /// The number of the pending message that ends the thread's life.
     pub(crate) expiry: Option<u64>,
-    pub(crate) run: Option<Running>,
-    /// The settings of the last run, with which what is due goes on.
+    pub(crate) run: Option<ActiveRun>,
+    /// The settings of the last run, which due work uses.
     pub(crate) last: Option<Settings>,
-    /// When the thread is due, if somebody has been sent to look.
+    /// The time at which the thread is due, if a wake-up is scheduled.
     pub(crate) wake: Option<u64>,
 }
 
-/// A run that is going.
+/// An active run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct ActiveRun {
     pub(crate) id: Uuid,
     pub(crate) awakeable: Option<String>,
     pub(crate) settings: Settings,
-    pub(crate) progress: Progress,
+    pub(crate) progress: SliceProgress,
     pub(crate) slice: u64,
-    /// When the slice begins, in milliseconds since 1970.
+    /// The time at which the slice begins, in milliseconds since 1970.
     pub(crate) clock: u64,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<StreamListener>,
 }
 
-impl Running {
-    pub(crate) fn piece(&self) -> Piece {
-        Piece {
+impl ActiveRun {
+    pub(crate) fn piece(&self) -> SliceContext {
+        SliceContext {
             run: self.id,
             clock: self.clock,
             settings: self.settings.clone(),
@@ -65,14 +65,15 @@ impl Running {
     }
 }
 
-impl Meta {
-    /// The key of the head. Two take turns: who reads while a head is written finds the one before, and what follows it.
+impl ThreadMeta {
+    /// The key of the head. Two keys alternate, so that a concurrent reader finds the previous head and the entries
+    /// that follow it.
     pub(crate) fn head_key(&self) -> String {
         format!("head/{}", self.heads % 2)
     }
 
-    /// The key of the entries that make this version. If what came before the head is forgotten, those since take the places of those
-    /// before the head before.
+    /// The key of the entries of this version. If entries before the head are discarded, the entries since then replace
+    /// those before the previous head.
     pub(crate) fn log_key(&self, version: u64) -> String {
         if self.latest_only {
             format!("log/{}/{}", self.heads % 2, version - self.head.0)
@@ -83,52 +84,52 @@ impl Meta {
 }
 
 /// Loads the log of a thread.
-pub(crate) async fn load(state: &ContextInternal, meta: &Meta, whole: bool) -> Result<Source, TerminalError> {
+pub(crate) async fn load(state: &ContextInternal, meta: &ThreadMeta, whole: bool) -> Result<LogSource, TerminalError> {
     let (from, head) = match meta.head {
         (at, _) if at > 0 && (meta.latest_only || !whole) => (at, state.get::<Vec<u8>>(&meta.head_key()).await?),
         _ => (0, None),
     };
     let mut entries = Vec::new();
     for version in from + 1..=meta.version {
-        if let Some(Packed(more)) = state.get::<Packed<Vec<Entry>>>(&meta.log_key(version)).await? {
+        if let Some(Packed(more)) = state.get::<Packed<Vec<LogEntry>>>(&meta.log_key(version)).await? {
             entries.extend(more);
         }
     }
-    Ok(Source { head, entries, whole })
+    Ok(LogSource { head, entries, whole })
 }
 
-/// The same beside a handler that may be changing the thread; nothing for a thread that is not there.
-async fn load_beside(state: &ContextInternal, whole: bool) -> Result<Option<Source>, TerminalError> {
+/// Like [`load`], while another handler may change the thread. Returns `None` for an unknown thread.
+async fn load_beside(state: &ContextInternal, whole: bool) -> Result<Option<LogSource>, TerminalError> {
     loop {
-        let Some(Packed(meta)) = state.get::<Packed<Meta>>(META).await? else { return Ok(None) };
+        let Some(Packed(meta)) = state.get::<Packed<ThreadMeta>>(META).await? else { return Ok(None) };
         let source = load(state, &meta, whole).await?;
         if meta.head.0 == 0 {
             return Ok(Some(source));
         }
-        // What was read has been overwritten only if two heads were made meanwhile.
-        match state.get::<Packed<Meta>>(META).await? {
+        // The entries that were read are overwritten only if two heads were written meanwhile.
+        match state.get::<Packed<ThreadMeta>>(META).await? {
             Some(Packed(now)) if now.epoch == meta.epoch && now.heads < meta.heads + 2 => return Ok(Some(source)),
             _ => {}
         }
     }
 }
 
-/// What the thread is, or was.
+/// Returns the state of the thread, or its history.
 pub(crate) async fn read(
     ctx: &SharedObjectContext<'_>,
     state: &ContextInternal,
     host: &Host,
-    read: Read,
-) -> Result<Packed<Result<Vec<DynSnapshot>, Failure>>, HandlerError> {
+    read: StateRequest,
+) -> Result<Packed<Result<Vec<DynSnapshot>, RunFailure>>, HandlerError> {
     let whole = read.history.is_some() || read.settings.checkpoint.is_some();
     let source = match &host.saver {
         None => load_beside(state, whole).await?.unwrap_or_default(),
-        Some(_) => Source::default(),
+        Some(_) => LogSource::default(),
     };
     Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
 }
 
-/// The thread as bytes, for a worker that does a task of it.
+/// Returns the thread as bytes, for a worker that executes one of its tasks.
 pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
     let Some(source) = load_beside(state, false).await? else { return Ok(Vec::new()) };
     let saver = crate::log::rebuilt(ctx.key(), source).await?;

@@ -1,4 +1,4 @@
-//! Streams: what workers tell of a run comes straight to the client, past all journals.
+//! Streams of events, which workers send directly to the client and not through journals.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,27 +18,27 @@ use uuid::Uuid;
 
 use crate::client::{RemoteGraph, settings_of};
 use crate::error::Error;
-use crate::tell::Line;
-use crate::wire::Listener;
+use crate::event_sender::ListenerLine;
+use crate::wire::StreamListener;
 
-/// How long a line of a worker may be.
+/// The maximum size of a line from a worker.
 const LINE: u64 = 64 << 20;
 
-/// What a stream hands over.
+/// An item of a [`RemoteStream`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Told {
+pub enum StreamItem {
     /// An event of the run.
     Event(NewEvent),
-    /// Events are missing here, or were told of work that was done again: a worker died, could not reach the client, or was faster
-    /// than the network. What the graph stored is not affected: [`RemoteGraph::state`] has it.
+    /// Events are missing, or were sent by work that was repeated: a worker died, could not reach the client, or was
+    /// faster than the network. The state of the graph is not affected: see [`RemoteGraph::state`].
     Lost,
 }
 
-/// The events of a run on the cluster, as they come.
-#[must_use = "a stream hands its events to whoever asks for them"]
+/// A stream of the events of a run on the cluster.
+#[must_use = "a stream yields events only when it is polled"]
 pub struct RemoteStream {
-    told: mpsc::UnboundedReceiver<Told>,
+    told: mpsc::UnboundedReceiver<StreamItem>,
     run: JoinHandle<Result<Outcome<Value>, Error>>,
     hub: Hub,
     token: Uuid,
@@ -59,75 +59,75 @@ impl Drop for RemoteStream {
 }
 
 impl RemoteStream {
-    /// The next event; none once the run has ended. Cancel safe.
-    pub async fn next(&mut self) -> Option<Told> {
+    /// Returns the next item, or `None` once the run has ended. Cancel safe.
+    pub async fn next(&mut self) -> Option<StreamItem> {
         loop {
             if self.ended.is_some() {
-                // All pieces of a run have handed over what they tell before it ends.
+                // All events of a run arrive before it ends.
                 return self.told.try_recv().ok();
             }
             tokio::select! {
                 biased;
                 Some(told) = self.told.recv() => return Some(told),
                 ended = &mut self.run => {
-                    let gone = |error| Error::Input(format!("the call of the run has gone: {error}"));
+                    let gone = |error| Error::Input(format!("lost the call of the run: {error}"));
                     self.ended = Some(ended.unwrap_or_else(|error| Err(gone(error))));
                 }
             }
         }
     }
 
-    /// How the run ended. What is told until then is dropped.
+    /// Waits for the end of the run. Drops the remaining events.
     pub async fn outcome(mut self) -> Result<Outcome<Value>, Error> {
         while self.next().await.is_some() {}
         self.ended.take().unwrap_or_else(|| Err(Error::Input("the run has not ended".to_owned())))
     }
 }
 
-/// Takes what workers tell. Cheap to clone; one for all streams of a process.
+/// Receives events from workers. Clones are cheap; one hub serves all streams of a process.
 #[derive(Clone, Debug)]
-pub struct Hub(Arc<Inner>);
+pub struct Hub(Arc<HubInner>);
 
 #[derive(Debug)]
-struct Inner {
-    /// What workers connect to.
+struct HubInner {
+    /// The address for workers.
     address: String,
-    runs: Mutex<HashMap<Uuid, Arc<Mutex<Heard>>>>,
+    runs: Mutex<HashMap<Uuid, Arc<Mutex<IncomingRun>>>>,
     accepting: JoinHandle<()>,
 }
 
-impl Drop for Inner {
+impl Drop for HubInner {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-/// What was heard of a run.
+/// The events that were received of a run.
 #[derive(Debug)]
-struct Heard {
-    told: mpsc::UnboundedSender<Told>,
+struct IncomingRun {
+    told: mpsc::UnboundedSender<StreamItem>,
     slice: u64,
-    /// What each piece of the present slice has told, by the name of its part.
+    /// The events of each part of the current slice, by the name of the part.
     pieces: HashMap<String, Vec<NewEvent>>,
 }
 
 impl Hub {
-    /// Listens at this address, at which all workers have to reach it: for one process on one machine `127.0.0.1:0`. With an
-    /// address of all interfaces, [`reached_at`](Self::reached_at) says what workers are told.
+    /// Listens at this address, which all workers must reach. For one process on one machine, use `127.0.0.1:0`. If the
+    /// address covers all interfaces, use [`reached_at`](Self::reached_at).
     ///
-    /// Whoever reaches the port and knows a run's token, which only the cluster is told, can add events to its stream; what crosses is
-    /// not encrypted. Keep it inside of the cluster's network.
+    /// The connection is not encrypted, and a client that knows the token of a run can add events to its stream. Only
+    /// the cluster receives the token. Keep the port inside the cluster's network.
     pub async fn listen(address: &str) -> Result<Self, Error> {
         Self::reached_at(address, None).await
     }
 
-    /// The same; workers connect to `host`, with the port that is listened at.
+    /// Like [`listen`](Self::listen), but workers connect to `host`, at the port of the listener.
     pub async fn reached_at(address: &str, host: Option<&str>) -> Result<Self, Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local: SocketAddr = listener.local_addr().map_err(failed)?;
         let address = host.map_or_else(|| local.to_string(), |host| format!("{host}:{}", local.port()));
-        Ok(Self(Arc::new_cyclic(|inner: &std::sync::Weak<Inner>| Inner {
+        Ok(Self(Arc::new_cyclic(|inner: &std::sync::Weak<HubInner>| HubInner {
             address,
             runs: Mutex::default(),
             accepting: tokio::spawn(accept(listener, inner.clone())),
@@ -135,7 +135,7 @@ impl Hub {
     }
 }
 
-async fn accept(listener: TcpListener, hub: std::sync::Weak<Inner>) {
+async fn accept(listener: TcpListener, hub: std::sync::Weak<HubInner>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -143,34 +143,34 @@ async fn accept(listener: TcpListener, hub: std::sync::Weak<Inner>) {
         };
         let hub = hub.clone();
         tokio::spawn(async move {
-            if let Err(error) = hear(stream, hub).await {
-                tracing::debug!(%error, "a worker that told of a run has gone");
+            if let Err(error) = receive_events(stream, hub).await {
+                tracing::debug!(%error, "lost the connection of a worker");
             }
         });
     }
 }
 
-/// Takes what one piece of a run tells.
-async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result<()> {
+/// Receives the events of one part of a run.
+async fn receive_events(stream: TcpStream, hub: std::sync::Weak<HubInner>) -> std::io::Result<()> {
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(stream, LINE));
     let mut text = String::new();
-    let mut piece: Option<(Arc<Mutex<Heard>>, Piece)> = None;
+    let mut piece: Option<(Arc<Mutex<IncomingRun>>, IncomingPart)> = None;
     loop {
         text.clear();
         lines.get_mut().set_limit(LINE);
-        // A worker that dies may leave a part of a line. The next attempt sends that event again.
+        // A worker that dies may leave an incomplete line. The next attempt sends that event again.
         let read = lines.read_line(&mut text).await?;
         if read == 0 || (!text.ends_with('\n') && (read as u64) < LINE) {
             return Ok(());
         }
         let line = serde_json::from_str(&text).inspect_err(|error| {
             if let Some((heard, _)) = &piece {
-                tracing::warn!(%error, "dropped the events of a worker: a line cannot be read, perhaps because the worker is of another version");
-                lock(heard).tell(Told::Lost);
+                tracing::warn!(%error, "dropped the events of a worker: cannot read a line, which another version of hier may have sent");
+                lock(heard).send_item(StreamItem::Lost);
             }
         });
         match (line?, &mut piece) {
-            (Line::Open { token, slice, part }, None) => {
+            (ListenerLine::Open { token, slice, part }, None) => {
                 let Some(heard) = hub.upgrade().and_then(|hub| lock(&hub.runs).get(&token).cloned()) else {
                     return Ok(());
                 };
@@ -178,25 +178,26 @@ async fn hear(stream: TcpStream, hub: std::sync::Weak<Inner>) -> std::io::Result
                 let Some(begun) = begun else { return Ok(()) };
                 piece = Some((heard, begun));
             }
-            (Line::Event(event), Some((heard, piece))) => lock(heard).event(piece, event),
-            (Line::Lost(_), Some((heard, _))) => lock(heard).tell(Told::Lost),
-            (Line::End, Some(_)) => return lines.get_mut().get_mut().write_all(b".").await,
+            (ListenerLine::Event(event), Some((heard, piece))) => lock(heard).event(piece, event),
+            (ListenerLine::Lost(_), Some((heard, _))) => lock(heard).send_item(StreamItem::Lost),
+            (ListenerLine::End, Some(_)) => return lines.get_mut().get_mut().write_all(b".").await,
             _ => return Ok(()),
         }
     }
 }
 
-/// A piece of a run that is heard.
-struct Piece {
+/// A part of a run whose events arrive.
+struct IncomingPart {
     slice: u64,
     part: String,
-    /// How many events of an earlier try of the piece have been told again, each the same; none once one was another.
+    /// The number of events of a previous attempt that were repeated without a difference. `None` in the first attempt
+    /// and after a difference.
     again: Option<usize>,
 }
 
-impl Heard {
-    /// A piece begins, perhaps for the second time; none if it is one that was over long ago.
-    fn begin(&mut self, slice: u64, part: String) -> Option<Piece> {
+impl IncomingRun {
+    /// Begins a part, possibly again. Returns `None` for a part of an earlier slice.
+    fn begin(&mut self, slice: u64, part: String) -> Option<IncomingPart> {
         if slice < self.slice {
             return None;
         }
@@ -205,10 +206,10 @@ impl Heard {
             self.pieces.clear();
         }
         let told = self.pieces.entry(part.clone()).or_default();
-        Some(Piece { slice, part, again: (!told.is_empty()).then_some(0) })
+        Some(IncomingPart { slice, part, again: (!told.is_empty()).then_some(0) })
     }
 
-    fn event(&mut self, piece: &mut Piece, event: NewEvent) {
+    fn event(&mut self, piece: &mut IncomingPart, event: NewEvent) {
         if piece.slice != self.slice {
             return;
         }
@@ -222,15 +223,15 @@ impl Heard {
             told.truncate(*again);
             piece.again = None;
             if differs {
-                self.tell(Told::Lost);
+                self.send_item(StreamItem::Lost);
             }
         }
         self.pieces.entry(piece.part.clone()).or_default().push(event.clone());
-        self.tell(Told::Event(event));
+        self.send_item(StreamItem::Event(event));
     }
 
-    fn tell(&self, told: Told) {
-        // Whoever listened may have gone.
+    fn send_item(&self, told: StreamItem) {
+        // The stream may have been dropped.
         let _ = self.told.send(told);
     }
 }
@@ -239,14 +240,14 @@ impl RemoteGraph {
     /// Returns a request to stream the events of a run, which [`start`](GraphRequest::start) starts.
     ///
     /// Workers send the events straight to the hub. Each event is delivered once, even if its work is repeated and sends it again. If
-    /// the repeated work sends other events, such as other tokens of a model, the stream reports [`Told::Lost`] before them. Dropping
+    /// the repeated work sends other events, such as other tokens of a model, the stream reports [`StreamItem::Lost`] before them. Dropping
     /// the stream does not end the run, which belongs to the cluster.
     pub fn stream(&self, hub: &Hub, input: DynInput) -> GraphRequest<RemoteStreaming> {
         let modes = vec![StreamMode::Updates];
         GraphRequest::new(RemoteStreaming { graph: self.clone(), hub: hub.clone(), input, modes })
     }
 
-    /// The same of the run with this id.
+    /// Like [`stream`](Self::stream), for the run with this id.
     pub(crate) fn stream_as(
         &self,
         run: Uuid,
@@ -257,9 +258,9 @@ impl RemoteGraph {
     ) -> RemoteStream {
         let (sender, told) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();
-        let heard = Heard { told: sender, slice: 0, pieces: HashMap::new() };
+        let heard = IncomingRun { told: sender, slice: 0, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
-        let listener = Listener { address: hub.0.address.clone(), token, modes };
+        let listener = StreamListener { address: hub.0.address.clone(), token, modes };
         let graph = self.clone();
         let run = tokio::spawn(async move { graph.begin(run, input, settings, Some(listener)).await });
         RemoteStream { told, run, hub: hub.clone(), token, ended: None }
@@ -307,12 +308,12 @@ mod tests {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
         let (sender, mut told) = mpsc::unbounded_channel();
         let (token, slice) = (Uuid::new_v4(), 1);
-        let heard = Heard { told: sender, slice, pieces: HashMap::new() };
+        let heard = IncomingRun { told: sender, slice, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
         let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
-        let open = serde_json::to_string(&Line::Open { token, slice, part: None }).unwrap();
+        let open = serde_json::to_string(&ListenerLine::Open { token, slice, part: None }).unwrap();
         let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
         worker.write_all(format!("{open}\n{unknown}\n").as_bytes()).await.unwrap();
-        assert_eq!(told.recv().await, Some(Told::Lost));
+        assert_eq!(told.recv().await, Some(StreamItem::Lost));
     }
 }

@@ -1,4 +1,4 @@
-//! What crosses between client, Restate and workers. Everything is encoded as checkpoints are.
+//! Messages between client, Restate and workers, in the encoding of checkpoints.
 
 use bytes::Bytes;
 use hier_core::Outcome;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::error::Failure;
-use crate::slice::Progress;
+use crate::error::RunFailure;
+use crate::slice::SliceProgress;
 
-/// A payload in the format of checkpoints.
+/// A payload in the encoding of checkpoints.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed<T>(pub(crate) T);
 
@@ -34,32 +34,32 @@ impl<T: DeserializeOwned> restate_sdk::serde::Deserialize for Packed<T> {
     }
 }
 
-/// The service of the tasks of a graph.
+/// The name of the service for the tasks of a graph.
 pub(crate) fn task_service(graph: &str) -> String {
     format!("{graph}.task")
 }
 
-/// The service that begins runs and waits for their ends.
+/// The name of the service that begins runs and waits for their ends.
 pub(crate) fn run_service(graph: &str) -> String {
     format!("{graph}.run")
 }
 
-/// A change of a thread: the entries of its log.
+/// A change of a thread: an entry of its log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Entry {
-    /// A commit of the engine's.
+pub(crate) enum LogEntry {
+    /// A commit of the engine.
     Commit(Vec<Record>, Also),
-    /// A letter.
+    /// A message to the inbox.
     Post(String, Letter),
 }
 
-/// Entries of a log as they are stored. They pass through journals, and only who takes up the thread reads them.
+/// Encoded entries of a log. Journals contain them; only a worker that resumes the thread decodes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Entries(#[serde(with = "serde_bytes")] Vec<u8>);
+pub(crate) struct EncodedEntries(#[serde(with = "serde_bytes")] Vec<u8>);
 
-impl Entries {
-    pub(crate) fn of(entries: &[Entry]) -> Result<Self, CodecError> {
+impl EncodedEntries {
+    pub(crate) fn encode(entries: &[LogEntry]) -> Result<Self, CodecError> {
         if entries.is_empty() {
             return Ok(Self::default());
         }
@@ -74,34 +74,33 @@ impl Entries {
         &self.0
     }
 
-    pub(crate) fn read(&self) -> Result<Vec<Entry>, CodecError> {
+    pub(crate) fn read(&self) -> Result<Vec<LogEntry>, CodecError> {
         if self.is_empty() { Ok(Vec::new()) } else { codec::decode(&self.0) }
     }
 }
 
-/// A run that is to begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) run: Uuid,
-    /// When it was asked for, in milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub(crate) asked: u64,
     pub(crate) input: DynInput,
     pub(crate) settings: Settings,
-    /// Who is told how it ended.
+    /// The awakeable that receives the end of the run.
     pub(crate) awakeable: Option<String>,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<StreamListener>,
 }
 
-/// Where events are sent.
+/// The receiver of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Listener {
+pub(crate) struct StreamListener {
     pub(crate) address: String,
     pub(crate) token: Uuid,
     pub(crate) modes: Vec<StreamMode>,
 }
 
-/// How a run ended.
-pub(crate) type Ended = Result<Outcome<Value>, Failure>;
+/// The result of a run.
+pub(crate) type Ended = Result<Outcome<Value>, RunFailure>;
 
 /// An update of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,96 +109,95 @@ pub(crate) struct UpdateState {
     pub(crate) supersteps: Vec<Vec<DynUpdates>>,
 }
 
-/// A letter for a thread.
+/// A message to the inbox of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Post {
     pub(crate) letter: Letter,
 }
 
-/// A thread that may be due.
+/// A wake-up of a thread that may be due.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wake {
-    /// When it was said to be due, in milliseconds since 1970.
+    /// The time at which the thread was expected to be due, in milliseconds since 1970.
     pub(crate) due: u64,
 }
 
 /// The end of a thread's life.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Expire {
-    /// The version that the thread had when this was sent.
+    /// The version of the thread when this was sent.
     pub(crate) number: u64,
 }
 
-/// A question about a thread.
+/// A query of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Read {
+pub(crate) struct StateRequest {
     pub(crate) settings: Settings,
-    /// The most states of the history, or all.
-    pub(crate) history: Option<HistoryQuery>,
+    /// The part of the history, or `None` for the state.
+    pub(crate) history: Option<HistoryRange>,
 }
 
-/// Which states of the history.
+/// A part of the history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct HistoryQuery {
+pub(crate) struct HistoryRange {
     pub(crate) limit: Option<usize>,
     pub(crate) before: Option<Uuid>,
     pub(crate) filter: Map<String, Value>,
 }
 
-/// What a thread's log is loaded from.
+/// The data from which a thread is restored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Source {
+pub(crate) struct LogSource {
     #[serde(with = "serde_bytes")]
     pub(crate) head: Option<Vec<u8>>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LogEntry>,
     pub(crate) whole: bool,
 }
 
-/// A thread's state as it is needed, of a certain version.
+/// A thread of a certain version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct At {
+pub(crate) struct ThreadVersion {
     pub(crate) thread: String,
     pub(crate) epoch: Uuid,
     pub(crate) version: u64,
 }
 
-/// The run that a piece of work is part of.
+/// The run to which a slice belongs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Piece {
+pub(crate) struct SliceContext {
     pub(crate) run: Uuid,
-    /// The time at which the slice begins, in milliseconds since 1970: it is the same if the slice is done again.
+    /// The time at which the slice begins, in milliseconds since 1970. A repeated slice has the same time.
     pub(crate) clock: u64,
     pub(crate) settings: Settings,
-    pub(crate) progress: Progress,
+    pub(crate) progress: SliceProgress,
     /// The number of the slice, from 0.
     pub(crate) slice: u64,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<StreamListener>,
 }
 
 /// A task for a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskCall {
-    pub(crate) at: At,
-    pub(crate) piece: Piece,
+    pub(crate) at: ThreadVersion,
+    pub(crate) piece: SliceContext,
     pub(crate) part: PartialStep,
     /// The thread, if it is small.
     #[serde(with = "serde_bytes")]
     pub(crate) base: Option<Vec<u8>>,
 }
 
-/// What a task did.
+/// The result of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskDone {
-    /// Of each of its pieces.
-    pub(crate) entries: Vec<Entries>,
-    pub(crate) end: Result<TaskEnd, Failure>,
+    /// The entries of each of its slices.
+    pub(crate) entries: Vec<EncodedEntries>,
+    pub(crate) end: Result<TaskEnd, RunFailure>,
 }
 
-/// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TaskEnd {
     Done,
     Asked,
-    /// At a breakpoint inside.
+    /// The task stopped at a breakpoint inside.
     Stopped,
 }

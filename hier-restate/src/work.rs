@@ -1,4 +1,4 @@
-//! A piece of work on a thread: what it is, and what came of it.
+//! Work on a thread, and its results.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,96 +6,93 @@ use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
-use crate::slice::{Progress, RemoteTasks};
-use crate::wire::{Ended, Entries, Piece, TaskDone, TaskEnd, UpdateState};
+use crate::error::RunFailure;
+use crate::slice::{RemoteTasks, SliceProgress};
+use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, UpdateState};
 
-/// What a piece of work on a thread is.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub(crate) enum ThreadWork {
     /// A slice of a run.
-    Slice(DynInput, Piece, Option<PartialStep>),
-    /// A run of what is due.
-    Wake(Piece),
+    Slice(DynInput, SliceContext, Option<PartialStep>),
+    /// A run of due work.
+    Wake(SliceContext),
     /// An update from outside.
     Update(UpdateState),
-    /// A letter for the mailbox.
+    /// A message to the inbox.
     Post(hier_core::checkpoint::Letter),
-    /// A look at when the thread is due.
+    /// A check for due work.
     Look,
 }
 
-/// What came of it.
+/// The response of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// This worker has to be given the thread.
+pub(crate) enum WorkerAnswer {
+    /// The worker needs the thread.
     Missing,
-    Done(Box<Done>),
+    Done(Box<WorkResult>),
 }
 
-impl Answer {
-    pub(crate) fn done(done: Done) -> Self {
+impl WorkerAnswer {
+    pub(crate) fn done(done: WorkResult) -> Self {
         Self::Done(Box::new(done))
     }
 }
 
-/// What a piece of work did.
+/// The result of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Done {
-    /// What was committed.
-    pub(crate) entries: Entries,
-    pub(crate) end: End,
-    pub(crate) progress: Progress,
-    /// When the thread is due.
-    pub(crate) due: Due,
-    /// When it ended, likewise: when the next slice begins.
+pub(crate) struct WorkResult {
+    /// The entries to append to the log.
+    pub(crate) entries: EncodedEntries,
+    pub(crate) end: WorkEnd,
+    pub(crate) progress: SliceProgress,
+    /// The time at which the thread is due.
+    pub(crate) due: DueTime,
+    /// The end of the work, in milliseconds since 1970. The next slice begins then.
     pub(crate) now: u64,
-    /// What is stored instead of the log so far.
+    /// The head that replaces the log so far.
     #[serde(with = "serde_bytes")]
     pub(crate) head: Option<Vec<u8>>,
 }
 
-/// When a thread is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Due {
-    /// Then, in milliseconds since 1970; not at all if none.
+pub(crate) enum DueTime {
+    /// A time in milliseconds since 1970, or never.
     Known(Option<u64>),
-    /// The work could not look: what is due stays due.
+    /// Unknown, because the work could not check. The current time remains.
     Unknown,
 }
 
-/// How it ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum End {
+pub(crate) enum WorkEnd {
     /// The run has ended.
     Run(Ended),
-    /// The run goes on with the next slice.
+    /// The run continues with the next slice.
     Stored,
-    /// The run goes on once these tasks are done.
+    /// The run continues after these tasks.
     Remote(#[serde(with = "serde_bytes")] Option<Vec<u8>>, RemoteTasks),
-    /// A task of the run.
-    Task(Result<TaskEnd, Failure>),
-    /// An update: the namespace and the id of the checkpoint.
-    Updated(Result<(String, Option<uuid::Uuid>), Failure>),
-    /// A letter: whether it was new.
-    Posted(Result<bool, Failure>),
+    /// The result of a task of the run.
+    Task(Result<TaskEnd, RunFailure>),
+    /// The namespace and the id of the checkpoint of an update.
+    Updated(Result<(String, Option<uuid::Uuid>), RunFailure>),
+    /// True if the message was new.
+    Posted(Result<bool, RunFailure>),
     /// There was nothing to do.
     Nothing,
 }
 
-impl Done {
-    pub(crate) fn of(end: End) -> Self {
-        let (progress, now) = (Progress::default(), millis(SystemTime::now()));
-        Self { entries: Entries::default(), end, progress, due: Due::Unknown, now, head: None }
+impl WorkResult {
+    pub(crate) fn new(end: WorkEnd) -> Self {
+        let (progress, now) = (SliceProgress::default(), millis(SystemTime::now()));
+        Self { entries: EncodedEntries::default(), end, progress, due: DueTime::Unknown, now, head: None }
     }
 
-    pub(crate) fn failed(failure: Failure) -> Self {
-        Self::of(End::Run(Err(failure)))
+    pub(crate) fn failed(failure: RunFailure) -> Self {
+        Self::new(WorkEnd::Run(Err(failure)))
     }
 }
 
-impl Work {
-    /// Whether it may look at older checkpoints.
+impl ThreadWork {
+    /// Returns true if the work may read older checkpoints.
     pub(crate) fn needs_history(&self) -> bool {
         match self {
             Self::Slice(_, piece, None) => piece.slice == 0 && piece.settings.checkpoint.is_some(),
@@ -106,7 +103,7 @@ impl Work {
 }
 
 impl TaskDone {
-    pub(crate) fn of(entries: Vec<Entries>, end: Result<TaskEnd, Failure>) -> Self {
+    pub(crate) fn new(entries: Vec<EncodedEntries>, end: Result<TaskEnd, RunFailure>) -> Self {
         Self { entries, end }
     }
 }

@@ -260,7 +260,7 @@ impl Server {
         self
     }
 
-    /// Hands all runs to somebody else: to a cluster, with `hier_restate::Runner`. This server keeps their rows and their events, and
+    /// Hands all runs to somebody else: to a cluster, with `hier_restate::ClusterRunner`. This server keeps their rows and their events, and
     /// waits for their ends; the threads are kept where the runs are. What is claimed here takes a place of
     /// [`concurrency`](Self::concurrency) until it has ended, so that it says how many runs the cluster is given at once.
     pub fn runner(mut self, runner: impl Runner) -> Self {

@@ -1,53 +1,53 @@
-//! The shape of the graph that an agent is: which nodes there are beside its subagents and stages, and how they lead to
-//! each other. The macro and the run-time builder make their graphs of it.
+//! The shape of an agent's graph: its own nodes, and the edges to its subagents and stages. The macro and the run-time
+//! builder use it.
 
 use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target, Text};
 
-/// Instructs the model.
+/// Adds the system prompt.
 pub const SYSTEM: &str = "system";
-/// Asks the model, and goes where its answer says.
+/// Asks the model and follows its answer.
 pub const REASONING: &str = "reasoning";
 /// Calls one tool.
 pub const TOOL: &str = "tool";
-/// Asks the model, and goes where its answer says: of an `Agent`.
+/// In an `Agent`: asks the model and follows its answer.
 pub const MODEL: &str = "model";
-/// Calls one tool: of an `Agent`.
+/// In an `Agent`: calls one tool.
 pub const TOOLS_NODE: &str = "tools";
-/// Takes the report.
+/// Receives the report.
 pub const EMPTY_BACK: &str = "empty_back";
 /// Ends the agent.
 pub const FINAL_BACK: &str = "final_back";
-/// Refuses a report that is called together with other tools.
+/// Rejects a report that accompanies other calls.
 pub const INVALID_REPORT: &str = "invalid_call_report_to_supervisor";
-/// Refuses a subagent that is called together with others.
+/// Rejects a call of a subagent that accompanies other calls.
 pub const INVALID_PARALLEL: &str = "invalid_parallel_subgraph_call";
-/// Refuses whatever is no report, once the iterations are used up.
+/// Rejects calls other than a report after the last iteration.
 pub const REJECT: &str = "reject_non_reporting_call";
-/// Ends an agent that goes on all the same.
+/// Ends an agent that continues after that.
 pub const FORCED_EXIT: &str = "forced_exit";
-/// Refuses a report while there is something to do. Of a `TodoGraph` only.
+/// In a `TodoGraph`: rejects a report while items are open.
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
 
-/// The channel that holds the calls which lead to a subagent.
+/// The channel with the calls that lead to a subagent.
 pub const STACK: &str = "__subagent_stack__";
 
 /// The kinds of agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentKind {
-    /// `Agent`: ends when its model answers without a call, or with an answer of a type.
+    /// `Agent`: ends when its model answers without a call, or with a typed answer.
     Agent,
     /// `ReactGraph`: ends when its model reports.
     #[default]
     React,
-    /// `TodoGraph`: the same with a list of things to do.
+    /// `TodoGraph`: a `ReactGraph` with a list of items to do.
     Todo,
 }
 
-/// The nodes that every member of a hierarchy that reports has, in the order of its spec.
+/// The nodes of every `ReactGraph`, in the order of its spec.
 pub const NODES: [&str; 9] =
     [SYSTEM, REASONING, TOOL, EMPTY_BACK, FINAL_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT];
 
-/// The same with a list of things to do.
+/// The nodes of a `TodoGraph`.
 const TODO_NODES: [&str; 10] = [
     SYSTEM,
     REASONING,
@@ -61,21 +61,20 @@ const TODO_NODES: [&str; 10] = [
     TODO_INCOMPLETE,
 ];
 
-/// The nodes of an `Agent`, in the order of its spec.
 const AGENT_NODES: [&str; 2] = [MODEL, TOOLS_NODE];
 
-/// The tools that a member of a hierarchy that reports may have, which no tool and no subagent of its own may be called.
+/// The tools that a `ReactGraph` or `TodoGraph` may have. No other tool and no subagent may have their names.
 pub const TOOLS: [&str; 6] =
     ["report_to_supervisor", "finish_task", "raise_exception", "todo_write", "todo_complete", READ_EARLIER];
 
-/// The tool by which a model reads what of a long conversation is not sent to it any more.
+/// The tool by which a model reads the part of a long conversation that is no longer sent.
 pub const READ_EARLIER: &str = "read_earlier";
 
-/// The tool by which an `Agent` gives an answer of a type, where its model has no better way.
+/// The tool by which the model of an `Agent` gives a typed answer if its provider offers nothing better.
 pub const FINAL_ANSWER: &str = "final_answer";
 
 impl AgentKind {
-    /// The nodes of its own, in the order of its spec.
+    /// Returns the names of the agent's own nodes, in the order of its spec.
     pub const fn nodes(self) -> &'static [&'static str] {
         match self {
             Self::Agent => &AGENT_NODES,
@@ -84,7 +83,8 @@ impl AgentKind {
         }
     }
 
-    /// The names that no node of a subagent may have: a `ReactGraph` can become a `TodoGraph`.
+    /// Returns the names that no subagent's node may have. A `ReactGraph` reserves those of a `TodoGraph`, because it
+    /// can become one.
     pub const fn reserved_nodes(self) -> &'static [&'static str] {
         match self {
             Self::Agent => &AGENT_NODES,
@@ -92,7 +92,7 @@ impl AgentKind {
         }
     }
 
-    /// The names that no tool and no subagent may have.
+    /// Returns the names that no tool and no subagent may have.
     pub const fn reserved_tools(self) -> &'static [&'static str] {
         match self {
             Self::Agent => &[FINAL_ANSWER, READ_EARLIER],
@@ -100,7 +100,7 @@ impl AgentKind {
         }
     }
 
-    /// The node that asks the model.
+    /// Returns the name of the node that asks the model.
     pub const fn model_node(self) -> &'static str {
         match self {
             Self::Agent => MODEL,
@@ -108,7 +108,7 @@ impl AgentKind {
         }
     }
 
-    /// The node that makes a call of a tool.
+    /// Returns the name of the node that calls tools.
     pub const fn tool_node(self) -> &'static str {
         match self {
             Self::Agent => TOOLS_NODE,
@@ -117,41 +117,41 @@ impl AgentKind {
     }
 }
 
-/// What belongs to one agent and not to others.
+/// The properties of an agent that determine its graph.
 #[derive(Clone, Debug, Default)]
 pub struct AgentShape {
-    /// Its kind.
+    /// The kind of agent.
     pub kind: AgentKind,
     /// The graphs that its model can call.
     pub subagents: Vec<NodeSpec>,
     /// The graphs that run before its model is asked, in order.
     pub front: Vec<NodeSpec>,
-    /// The graphs that run after it has ended, in order.
+    /// The graphs that run after the agent has ended, in order.
     pub back: Vec<NodeSpec>,
-    /// The names of the layers around its calls of models and tools, from the outermost on.
+    /// The names of the layers around its calls, from the outermost on.
     pub layers: Vec<Text>,
 }
 
-/// The nodes of an agent as its edges need them.
-struct Ranges {
-    /// Its subagents and all before them.
+/// The ends of the ranges of an agent's nodes.
+struct NodeRanges {
+    /// The end of the subagents, where the front stages begin.
     front: usize,
     back: usize,
     end: usize,
 }
 
 impl AgentShape {
-    /// The index of the first subagent; those of the stages follow.
+    /// Returns the index of the first subagent. The stages follow the subagents.
     pub fn first(&self) -> usize {
         self.kind.nodes().len()
     }
 
-    /// The graph of the agent, without name and text.
+    /// Returns the graph of the agent, without name and documentation.
     pub fn spec(self) -> GraphSpec {
         let (kind, first) = (self.kind, self.first());
         let front = first + self.subagents.len();
         let back = front + self.front.len();
-        let ranges = Ranges { front, back, end: back + self.back.len() };
+        let ranges = NodeRanges { front, back, end: back + self.back.len() };
         let mut nodes: Vec<NodeSpec> = kind.nodes().iter().copied().map(NodeSpec::new).collect();
         let calls = [kind.model_node(), kind.tool_node()];
         nodes
@@ -174,16 +174,16 @@ impl AgentShape {
     }
 }
 
-/// Edges from each node to the next.
+/// Connects each node to the next.
 fn line(nodes: &[usize], edges: &mut Vec<EdgeSpec>) {
     let pairs = nodes.windows(2);
     edges.extend(pairs.map(|pair| EdgeSpec::Plain { from: Source::Node(pair[0]), to: Target::Node(pair[1]) }));
 }
 
-/// The edges of an `Agent`: its model leads to the tools, to the subagents and, when it has ended, to the stages behind it.
-fn converse(ranges: &Ranges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec> {
+/// The edges of an `Agent`: its model leads to the tools, to the subagents and, at the end, to the back stages.
+fn converse(ranges: &NodeRanges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec> {
     const MODEL: usize = 0;
-    let Ranges { front, back, end } = *ranges;
+    let NodeRanges { front, back, end } = *ranges;
     let exit = if back < end { Target::Node(back) } else { Target::End };
     let mut targets: Vec<Target> = (MODEL..front).map(Target::Node).collect();
     targets.push(exit);
@@ -199,9 +199,9 @@ fn converse(ranges: &Ranges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec> {
     edges
 }
 
-/// The edges of a member of a hierarchy that reports.
-fn report(first: usize, ranges: &Ranges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec> {
-    let Ranges { front, back, end } = *ranges;
+/// The edges of a `ReactGraph` or `TodoGraph`.
+fn report(first: usize, ranges: &NodeRanges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec> {
+    let NodeRanges { front, back, end } = *ranges;
     nodes[at(REASONING)].goto = Goto::Only(answers(first, front).into());
     let mut edges = Vec::new();
     let entry: Vec<usize> = (front..back).chain([at(SYSTEM)]).collect();
@@ -218,12 +218,12 @@ fn report(first: usize, ranges: &Ranges, nodes: &mut [NodeSpec]) -> Vec<EdgeSpec
     edges
 }
 
-/// The index of a node that every member that reports has.
+/// The index of one of [`NODES`].
 fn at(name: &str) -> usize {
     NODES.iter().position(|node| *node == name).unwrap_or_default()
 }
 
-/// Where the answer of the model may lead: all but what has its place in the line.
+/// The targets of the model's answer.
 fn answers(first: usize, front: usize) -> Vec<Target> {
     let fixed = [REASONING, TOOL, EMPTY_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT].map(at);
     let others = NODES.len()..first.max(front);

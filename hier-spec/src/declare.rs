@@ -1,11 +1,11 @@
-//! Constructors for constants: what the `graph!` macro writes a spec with.
+//! Constructors of constant specs, for the code that `graph!` generates.
 
 use std::borrow::Cow;
 
-use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target, Text};
+use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target, Text};
 
 impl GraphSpec {
-    /// A spec whose parts are constants.
+    /// Creates a spec from constants.
     pub const fn declared(
         name: &'static str,
         doc: &'static str,
@@ -26,20 +26,20 @@ impl GraphSpec {
 }
 
 impl NodeSpec {
-    /// A node whose parts are constants; its commands may choose `goto` only.
+    /// Creates a node from constants. Its commands may choose only `goto`.
     pub const fn declared(
         name: &'static str,
         defer: bool,
         goto: &'static [Target],
         writes: &'static [Text],
-        nested: Option<Nested>,
+        nested: Option<NestedSpec>,
     ) -> Self {
         let (goto, writes) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(writes));
         let layers = Cow::Borrowed(&[] as &[Text]);
         Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, layers }
     }
 
-    /// A node of an agent, around whose calls these layers are; its commands may choose `goto` only.
+    /// Creates a node of an agent with layers around its calls. Its commands may choose only `goto`.
     pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
         let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
         let writes = Cow::Borrowed(&[] as &[Text]);
@@ -48,19 +48,19 @@ impl NodeSpec {
 }
 
 impl EdgeSpec {
-    /// A join of constant sources.
+    /// Creates a join from constants.
     pub const fn join(from: &'static [usize], to: Target) -> Self {
         Self::Join { from: Cow::Borrowed(from), to }
     }
 
-    /// A route with constant arms.
+    /// Creates a route from constants.
     pub const fn route(from: Source, label: &'static str, arms: &'static [ArmSpec]) -> Self {
         Self::Route { from, label: Cow::Borrowed(label), arms: Cow::Borrowed(arms) }
     }
 }
 
 impl ArmSpec {
-    /// An arm with constant targets.
+    /// Creates an arm from constants.
     pub const fn declared(label: &'static str, to: &'static [ArmTarget]) -> Self {
         Self { label: Cow::Borrowed(label), to: Cow::Borrowed(to) }
     }

@@ -1,8 +1,8 @@
-//! Graphs as data, and the rules that their shape must obey.
+//! Graphs as data, and the rules of their shape.
 //!
-//! The same [`GraphSpec`] is read by the `graph!` macro (which checks it while the user compiles), by the run-time
-//! builder (which reports the same findings as errors), by the engine and by the drawings. A spec written by the macro
-//! is a constant: every list in it is a borrowed slice.
+//! Four parts of hier read a [`GraphSpec`]: the `graph!` macro, which checks it at compile time; the run-time builder,
+//! which reports the same findings as errors; the engine; and the drawings. The macro writes it as a constant, in which
+//! every list is a borrowed slice.
 
 pub mod agent;
 mod check;
@@ -12,30 +12,30 @@ mod reach;
 mod suggest;
 mod together;
 
-pub use check::{Finding, Rule, Site, check};
+pub use check::{Finding, ShapeRule, SpecSite, check};
 pub use suggest::{did_you_mean, nearest};
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A text that is a constant in a macro's graph and owned in a builder's.
+/// A text: a constant in the graph of a macro, owned in that of a builder.
 pub type Text = Cow<'static, str>;
-/// A list that is a constant in a macro's graph and owned in a builder's.
+/// A list: a constant in the graph of a macro, owned in that of a builder.
 pub type List<T> = Cow<'static, [T]>;
 
-/// The name under which the entry of a graph appears in events, checkpoints and drawings.
+/// The name of a graph's entry in events, checkpoints and drawings.
 pub const START: &str = "__start__";
-/// The name under which the end of a graph appears in events and drawings.
+/// The name of a graph's end in events and drawings.
 pub const END: &str = "__end__";
 
-/// A whole graph: nodes, edges and breakpoints.
+/// A graph: nodes, edges and breakpoints.
 #[derive(Clone, Debug)]
 pub struct GraphSpec {
-    /// The graph's name: its type's name in snake case, unless given.
+    /// The graph's name. Defaults to the name of its type in snake case.
     pub name: Text,
     /// The doc comment or description of the graph.
     pub doc: Text,
-    /// The nodes, in the order of their declaration. Everything else names a node by its index here.
+    /// The nodes, in the order of their declaration. Their indices identify them everywhere else.
     pub nodes: List<NodeSpec>,
     /// The edges, in the order of their declaration.
     pub edges: List<EdgeSpec>,
@@ -45,27 +45,27 @@ pub struct GraphSpec {
     pub interrupt_after: List<usize>,
 }
 
-/// One node.
+/// A node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// The node's name. Its spelling decides the order in which parallel writes are applied.
+    /// The node's name. Parallel writes are applied in the order of the names.
     pub name: Text,
-    /// Whether the node waits until nothing else is left to run.
+    /// True if the node waits until no other task is left to run.
     pub defer: bool,
-    /// Where the node's commands may go.
+    /// The targets that the node's commands may choose.
     pub goto: Goto,
-    /// The channels that the node says it always writes.
+    /// The channels that the node declares to always write.
     pub writes: List<Text>,
-    /// The spec of the graph that this node runs, if it is one.
-    pub nested: Option<Nested>,
-    /// Whether that graph keeps its state for the whole thread, so that its calls cannot run side by side.
+    /// The spec of the graph that this node runs, if it runs one.
+    pub nested: Option<NestedSpec>,
+    /// True if that graph keeps its state for the whole thread, so that its calls cannot run in parallel.
     pub per_thread: bool,
-    /// The names of the layers around the calls that the node makes, from the outermost on. Of an agent's own nodes.
+    /// The names of the layers around the node's calls, from the outermost on. Only nodes of agents have layers.
     pub layers: List<Text>,
 }
 
 impl NodeSpec {
-    /// A node with a name and no options.
+    /// Creates a node without options.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -82,23 +82,23 @@ impl NodeSpec {
 /// The targets that a node's commands may choose.
 #[derive(Clone, Debug)]
 pub enum Goto {
-    /// Any node of the graph (run-time builder only: nothing is known, so nothing is checked).
+    /// Any node of the graph. Only the run-time builder allows it, and it disables the checks of these edges.
     Any,
-    /// Only these; they count as edges for every check and drawing.
+    /// Only these targets, which count as edges in every check and drawing.
     Only(List<Target>),
 }
 
-/// A graph inside another one.
+/// A graph inside another graph.
 #[derive(Clone, Debug)]
-pub enum Nested {
+pub enum NestedSpec {
     /// The spec of a graph type.
     Static(fn() -> &'static GraphSpec),
     /// The spec of a graph that was built at run time.
     Owned(Arc<GraphSpec>),
 }
 
-impl Nested {
-    /// The spec itself.
+impl NestedSpec {
+    /// Returns the spec.
     pub fn spec(&self) -> &GraphSpec {
         match self {
             Self::Static(spec) => spec(),
@@ -107,7 +107,7 @@ impl Nested {
     }
 }
 
-/// Where an edge starts.
+/// The start of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// The entry of the graph.
@@ -116,7 +116,7 @@ pub enum Source {
     Node(usize),
 }
 
-/// Where an edge leads.
+/// The end of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// The end of the graph.
@@ -125,54 +125,54 @@ pub enum Target {
     Node(usize),
 }
 
-/// One edge.
+/// An edge.
 #[derive(Clone, Debug)]
 pub enum EdgeSpec {
-    /// Always followed.
+    /// An edge that is always followed.
     Plain {
-        /// Where it starts.
+        /// The start of the edge.
         from: Source,
-        /// Where it leads.
+        /// The end of the edge.
         to: Target,
     },
-    /// Followed once all its sources have run.
+    /// An edge that is followed once all its sources have run.
     Join {
         /// The nodes that must have run.
         from: List<usize>,
-        /// Where it leads.
+        /// The end of the edge.
         to: Target,
     },
-    /// A function of the state chooses among arms.
+    /// A function of the state that selects an arm.
     Route {
-        /// Where it starts.
+        /// The start of the route.
         from: Source,
-        /// The name of the function that chooses.
+        /// The name of the function.
         label: Text,
-        /// The choices.
+        /// The arms of the route.
         arms: List<ArmSpec>,
     },
 }
 
-/// One choice of a route.
+/// An arm of a route.
 #[derive(Clone, Debug)]
 pub struct ArmSpec {
     /// The pattern of a `match` arm, `true` or `false` of an `if`, the function of a `for`.
     pub label: Text,
-    /// Where it leads.
+    /// The targets of the arm.
     pub to: List<ArmTarget>,
 }
 
-/// One target of an arm.
+/// A target of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ArmTarget {
-    /// The target runs once.
+    /// Runs the target once.
     Go(Target),
-    /// The node runs once for each item.
+    /// Runs the node once for each item.
     Send(usize),
 }
 
 impl ArmTarget {
-    /// The target, sent or not.
+    /// Returns the target, with or without an item.
     pub const fn target(self) -> Target {
         match self {
             Self::Go(target) => target,
@@ -182,7 +182,7 @@ impl ArmTarget {
 }
 
 impl GraphSpec {
-    /// The name of a node, or [`START`].
+    /// Returns the name of a node, or [`START`].
     pub fn source_name(&self, source: Source) -> &str {
         match source {
             Source::Start => START,
@@ -190,7 +190,7 @@ impl GraphSpec {
         }
     }
 
-    /// The name of a node, or [`END`].
+    /// Returns the name of a node, or [`END`].
     pub fn target_name(&self, target: Target) -> &str {
         match target {
             Target::End => END,
@@ -198,12 +198,12 @@ impl GraphSpec {
         }
     }
 
-    /// The index of the node with this name.
+    /// Returns the index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.name == name)
     }
 
-    /// The error text for a node name that does not exist.
+    /// Returns the error message for an unknown node.
     pub fn unknown_node(&self, name: &str) -> String {
         let names: Vec<&str> = self.nodes.iter().map(|node| &*node.name).collect();
         format!("there is no node `{name}`{}", did_you_mean(name, names))

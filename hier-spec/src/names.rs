@@ -1,56 +1,55 @@
-//! Which names graphs, nodes and channels may have: a prefix, and signs, are the engine's own.
+//! The names that graphs, nodes and channels may have. The engine reserves a prefix and separators.
 
 use crate::{END, START};
 
-/// Names that begin like this are the engine's.
+/// The prefix of names that are reserved for the engine.
 pub const RESERVED_PREFIX: &str = "__";
 
-/// The mistake in the name of a graph, which stands in paths of namespaces and of events.
+/// Returns the mistake in the name of a graph. Namespaces and events contain these names.
 pub fn graph(name: &str) -> Option<String> {
     if is_blank(name) {
-        return Some("a graph needs a name, and this one is empty: give it one".to_owned());
+        return Some("the name of the graph is empty: give it a name".to_owned());
     }
     separator(name, &['|', ':', '/']).map(|what| {
-        format!("the graph name `{}` is reserved: {what} separates names; leave it out", name.escape_debug())
+        format!("the graph name `{}` is reserved, because {what} separates names: remove {what}", name.escape_debug())
     })
 }
 
-/// The mistake in the name of a node.
+/// Returns the mistake in the name of a node.
 pub fn node(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some(format!("the node name `{}` is empty: give the node a name", name.escape_debug()));
     }
     if [START, END, "START", "END"].contains(&name) {
         return Some(format!(
-            "the node name `{name}` is reserved: START and END are part of every graph; choose another"
+            "the node name `{name}` is reserved, because every graph has START and END: choose another"
         ));
     }
     if name.starts_with(RESERVED_PREFIX) {
-        return Some(format!("the node name `{name}` is reserved: choose one that does not start with `__`"));
+        return Some(format!("the node name `{name}` is reserved: remove the `__` at its start"));
     }
     separator(name, &['|', ':']).map(|what| {
-        format!("the node name `{}` is reserved: {what} separates names; leave it out", name.escape_debug())
+        format!("the node name `{}` is reserved, because {what} separates names: remove {what}", name.escape_debug())
     })
 }
 
-/// The mistake in the name of a channel. The engine's own channels are not checked.
+/// Returns the mistake in the name of a channel. The engine's own channels are not checked.
 pub fn channel(name: &str) -> Option<String> {
     if is_blank(name) {
-        return Some("a channel needs a name, and this one is empty: give it one".to_owned());
+        return Some("the name of the channel is empty: give it a name".to_owned());
     }
     if name.starts_with(RESERVED_PREFIX) {
-        let mend = "choose one that does not start with `__`";
-        return Some(format!("the channel name `{name}` is reserved: {mend}"));
+        return Some(format!("the channel name `{name}` is reserved: remove the `__` at its start"));
     }
     separator(name, &[':']).map(|what| {
         format!(
-            "the channel name `{}` is reserved: names with {what} are the engine's own; leave it out",
+            "the channel name `{}` is reserved, because the engine uses {what} in names: remove {what}",
             name.escape_debug()
         )
     })
 }
 
-/// Whether a model can call something by this name: the rule that `OpenAI` and Anthropic have in common.
+/// Returns true if models can call a tool of this name: the common rule of `OpenAI` and Anthropic.
 pub const fn is_callable(name: &str) -> bool {
     let bytes = name.as_bytes();
     let mut at = 0;
@@ -63,22 +62,21 @@ pub const fn is_callable(name: &str) -> bool {
     !bytes.is_empty() && bytes.len() <= 64
 }
 
-/// What is wrong with the name of a tool or subagent, by which models call it.
+/// Returns the mistake in the name of a tool or subagent.
 pub fn callable(kind: &str, name: &str) -> Option<String> {
     (!is_callable(name)).then(|| {
         format!(
-            "models cannot call the {kind} `{}` by its name: 1 to 64 ASCII letters, digits, `_` and `-`; rename it",
+            "models cannot call the {kind} `{}`, because a name has 1 to 64 ASCII letters, digits, `_` and `-`: rename it",
             name.escape_debug()
         )
     })
 }
 
-/// The sign that stops it from being a name.
+/// Returns the first reserved character in a name.
 fn separator(name: &str, separators: &[char]) -> Option<String> {
     name.chars().find(|letter| separators.contains(letter)).map(|found| format!("`{found}`"))
 }
 
-/// Whether nothing of it can be seen.
 fn is_blank(name: &str) -> bool {
     name.chars().all(|letter| letter.is_whitespace() || letter.is_control())
 }

@@ -1,43 +1,43 @@
-//! Which nodes can run, and from which the end can be reached.
+//! Reachability: which nodes can run, and which can reach the end.
 
 use crate::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target};
 
-/// One way on: followed when all of `from` have run.
-pub(crate) struct Way {
+/// A transition, which is followed when all of `from` have run.
+pub(crate) struct Transition {
     pub(crate) from: Vec<Source>,
     pub(crate) to: Target,
-    /// The edge that this way belongs to; `None` for the goto of a command.
+    /// The edge of this transition. `None` for the `goto` of a command.
     pub(crate) edge: Option<usize>,
-    /// The arm of a route that it belongs to.
+    /// The arm of its route.
     pub(crate) arm: Option<usize>,
-    /// Whether it starts one task an item.
+    /// True if it starts one task per item.
     pub(crate) sends: bool,
 }
 
-impl Way {
-    /// The edge and arm, if it is one of a route.
+impl Transition {
+    /// Returns the edge and the arm of a route.
     pub(crate) fn choice(&self) -> Option<(usize, usize)> {
         Some((self.edge?, self.arm?))
     }
 }
 
-/// Every way on of a graph: edges, arms, and the declared targets of commands; with the ways out of each node and into it.
+/// The transitions of a graph: edges, arms, and the declared targets of commands, with an index by node.
 ///
-/// A command that may go anywhere leads to one more place behind the nodes, from which a way leads to each node: so
-/// there are as many ways as there are nodes, and not their square.
-pub(crate) struct Ways {
-    pub(crate) list: Vec<Way>,
+/// A command that may go anywhere leads to an additional place after the nodes, from which a transition leads to each
+/// node. The number of transitions therefore grows with the number of nodes and not with its square.
+pub(crate) struct Reachability {
+    pub(crate) list: Vec<Transition>,
     from_start: Vec<usize>,
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
 }
 
-impl Ways {
+impl Reachability {
     pub(crate) fn new(spec: &GraphSpec) -> Self {
         let anywhere = spec.nodes.len();
         let mut list = Vec::new();
         for (index, edge) in spec.edges.iter().enumerate() {
-            let way = |from, to| Way { from, to, edge: Some(index), arm: None, sends: false };
+            let way = |from, to| Transition { from, to, edge: Some(index), arm: None, sends: false };
             match edge {
                 EdgeSpec::Plain { from, to } => list.push(way(vec![*from], *to)),
                 EdgeSpec::Join { from, to } => {
@@ -48,7 +48,7 @@ impl Ways {
                 }
                 EdgeSpec::Route { from, arms, .. } => {
                     for (number, arm) in arms.iter().enumerate() {
-                        list.extend(arm.to.iter().map(|to| Way {
+                        list.extend(arm.to.iter().map(|to| Transition {
                             arm: Some(number),
                             sends: matches!(to, ArmTarget::Send(_)),
                             ..way(vec![*from], to.target())
@@ -58,7 +58,7 @@ impl Ways {
             }
         }
         // A command may also send, so its targets count as reached by both.
-        let goto = |from, to| Way { from: vec![Source::Node(from)], to, edge: None, arm: None, sends: true };
+        let goto = |from, to| Transition { from: vec![Source::Node(from)], to, edge: None, arm: None, sends: true };
         let mut any = false;
         for (index, node) in spec.nodes.iter().enumerate() {
             match &node.goto {
@@ -75,7 +75,7 @@ impl Ways {
         Self::indexed(list, anywhere + usize::from(any))
     }
 
-    fn indexed(list: Vec<Way>, places: usize) -> Self {
+    fn indexed(list: Vec<Transition>, places: usize) -> Self {
         let (mut from_start, mut out, mut into) = (Vec::new(), vec![Vec::new(); places], vec![Vec::new(); places]);
         for (index, way) in list.iter().enumerate() {
             for from in &way.from {
@@ -91,18 +91,18 @@ impl Ways {
         Self { list, from_start, out, into }
     }
 
-    /// The ways that leave a node.
-    pub(crate) fn out_of(&self, node: usize) -> impl Iterator<Item = &Way> {
+    /// Returns the transitions that leave a node.
+    pub(crate) fn out_of(&self, node: usize) -> impl Iterator<Item = &Transition> {
         self.out[node].iter().map(|way| &self.list[*way])
     }
 
-    /// The ways that lead to a node.
-    pub(crate) fn into(&self, node: usize) -> impl Iterator<Item = &Way> {
+    /// Returns the transitions that lead to a node.
+    pub(crate) fn into(&self, node: usize) -> impl Iterator<Item = &Transition> {
         self.into[node].iter().map(|way| &self.list[*way])
     }
 
-    /// The nodes that can run when a run starts at START and no way refused by `keep` is taken.
-    pub(crate) fn reachable(&self, keep: impl Fn(&Way) -> bool) -> Vec<bool> {
+    /// Returns the nodes that can run from START if a run takes only transitions that satisfy `keep`.
+    pub(crate) fn reachable(&self, keep: impl Fn(&Transition) -> bool) -> Vec<bool> {
         let mut reached = vec![false; self.into.len()];
         let mut missing: Vec<usize> = self.list.iter().map(|way| way.from.len()).collect();
         let mut open = self.from_start.clone();
@@ -121,7 +121,7 @@ impl Ways {
         reached
     }
 
-    /// The nodes that can be reached from `node`, in one step or more.
+    /// Returns the nodes that can be reached from `node` in one or more steps.
     pub(crate) fn after(&self, node: usize) -> Vec<bool> {
         let mut reached = vec![false; self.into.len()];
         let mut open = vec![node];
@@ -138,7 +138,7 @@ impl Ways {
         reached
     }
 
-    /// The nodes from which END can be reached.
+    /// Returns the nodes from which END can be reached.
     pub(crate) fn ending(&self) -> Vec<bool> {
         let mut ends = vec![false; self.into.len()];
         let mut open: Vec<usize> = (0..self.list.len()).filter(|way| self.list[*way].to == Target::End).collect();
@@ -155,8 +155,8 @@ impl Ways {
         ends
     }
 
-    /// The nodes that a run passes once at most: each node on the way there, and the node itself, has one way in, which
-    /// sends nothing. (So none of them lies on a loop.)
+    /// Returns the nodes that a run visits at most once. Each such node, and each node on the way to it, has one
+    /// incoming transition, which sends nothing; none of them is part of a loop.
     pub(crate) fn passed_once(&self) -> Vec<bool> {
         let mut once = vec![false; self.into.len()];
         let mut open = self.from_start.clone();

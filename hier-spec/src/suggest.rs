@@ -1,12 +1,12 @@
-//! "Did you mean": the nearest of the names that would have been right.
+//! "Did you mean": suggestions for unknown names.
 
 /// Maximum length in bytes of a name that is compared. Names may come from users of a server.
 const LONGEST: usize = 128;
-/// The shortest name that is taken as the beginning of another.
+/// The minimum length of a name that is compared as a prefix.
 const SHORTEST_PREFIX: usize = 4;
 
-/// Returns the candidate that the user probably meant by `name`, if one is close enough: a few edits away, or else the one that starts
-/// with the words of `name`, as `finish_task` does for `finish`.
+/// Returns the candidate that the user probably meant by `name`: one that is a few edits away, or the only one that
+/// starts with the words of `name`, as `finish_task` does for `finish`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
@@ -31,7 +31,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
 }
 
-/// The tail of an error message: "; did you mean `x`?", or else "; known: `a`, `b`" (at most twelve of them).
+/// Returns the end of an error message: "; did you mean `x`?", or "; known: `a`, `b`" with at most twelve names.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(best) = nearest(name, candidates.clone()) {
         return format!("; did you mean `{best}`?");
@@ -44,7 +44,7 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
     }
 }
 
-/// Edits between two names; a difference in case only counts as one.
+/// Counts the edits between two names. A difference in case only counts as one edit.
 fn distance(a: &str, b: &str) -> usize {
     if a.to_lowercase() == b.to_lowercase() {
         return usize::from(a != b);

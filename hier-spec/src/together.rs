@@ -1,30 +1,30 @@
-//! Which nodes always run in the same step.
+//! Nodes that always run in the same step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::reach::{Way, Ways};
+use crate::reach::{Reachability, Transition};
 use crate::{GraphSpec, Source, Target};
 
-/// What sets a node off: sources (each by its class; START is its own) and, for a route, the arm.
-type Cause = (BTreeSet<Option<usize>>, Option<(usize, usize)>);
+/// A trigger of a node: its sources, each by class (`None` is START), and the arm of a route.
+type Trigger = (BTreeSet<Option<usize>>, Option<(usize, usize)>);
 
-/// What sets a node off, in every way, and whether it waits until nothing else runs.
-type Causes = (BTreeSet<Cause>, bool);
+/// All triggers of a node, and whether it is deferred.
+type Triggers = (BTreeSet<Trigger>, bool);
 
-/// A class for each node: the nodes of one class are always set off by the same thing at the same time.
+/// Computes a class for each node. The nodes of one class always have the same trigger at the same time.
 ///
-/// Congruence closure: every node starts alone, and nodes with equal causes are merged until nothing changes. A merger
-/// changes the causes of what follows the merged nodes, so these are looked at again. A node that a Send or a command
-/// can reach stays alone, since nothing is known of when that happens.
-pub(crate) fn classes(spec: &GraphSpec, ways: &Ways) -> Vec<usize> {
+/// This is congruence closure: every node starts in its own class, and nodes with equal triggers are merged until
+/// nothing changes. Merging two nodes changes the triggers of their successors, so these are checked again. A node that
+/// a Send or a command can reach stays alone, because the time at which it runs is unknown.
+pub(crate) fn classes(spec: &GraphSpec, reach: &Reachability) -> Vec<usize> {
     let count = spec.nodes.len();
     let mut class: Vec<usize> = (0..count).collect();
     let mut members: Vec<Vec<usize>> = (0..count).map(|node| vec![node]).collect();
-    let mut known: BTreeMap<Causes, usize> = BTreeMap::new();
+    let mut known: BTreeMap<Triggers, usize> = BTreeMap::new();
     let mut open: Vec<usize> = (0..count).rev().collect();
     while let Some(node) = open.pop() {
-        let Some(causes) = causes(spec, ways, node, &class) else { continue };
-        let other = *known.entry(causes).or_insert(node);
+        let Some(triggers) = triggers(spec, reach, node, &class) else { continue };
+        let other = *known.entry(triggers).or_insert(node);
         let (mut kept, mut given_up) = (class[other], class[node]);
         if kept == given_up {
             continue;
@@ -35,7 +35,7 @@ pub(crate) fn classes(spec: &GraphSpec, ways: &Ways) -> Vec<usize> {
         for member in std::mem::take(&mut members[given_up]) {
             class[member] = kept;
             members[kept].push(member);
-            open.extend(ways.out_of(member).filter_map(|way| match way.to {
+            open.extend(reach.out_of(member).filter_map(|way| match way.to {
                 Target::Node(to) if to < count => Some(to),
                 _ => None,
             }));
@@ -44,31 +44,31 @@ pub(crate) fn classes(spec: &GraphSpec, ways: &Ways) -> Vec<usize> {
     class
 }
 
-/// The causes of a node, or none if it cannot be said when it runs.
-fn causes(spec: &GraphSpec, ways: &Ways, node: usize, class: &[usize]) -> Option<Causes> {
+/// Returns the triggers of a node, or `None` if its time is unknown.
+fn triggers(spec: &GraphSpec, reach: &Reachability, node: usize, class: &[usize]) -> Option<Triggers> {
     let defer = spec.nodes[node].defer;
-    let sources = |way: &Way| -> BTreeSet<Option<usize>> {
+    let sources = |way: &Transition| -> BTreeSet<Option<usize>> {
         let class_of = |source: &Source| match source {
             Source::Start => None,
-            // The place behind the nodes, from which a command goes anywhere.
+            // The place after the nodes, from which a command goes anywhere.
             Source::Node(from) => Some(class.get(*from).copied().unwrap_or(usize::MAX)),
         };
         way.from.iter().map(class_of).collect()
     };
-    let plain = |way: &&Way| !way.sends && way.arm.is_none();
-    let always: BTreeSet<_> = ways.into(node).filter(plain).map(sources).collect();
-    let mut causes: BTreeSet<Cause> = always.iter().map(|sources| (sources.clone(), None)).collect();
-    // Where a plain edge of the same source leads to the node, a route or a Send of it sets off nothing that does not
-    // run in that step anyway; but a Send does not wait.
-    for way in ways.into(node).filter(|way| !plain(way)) {
+    let is_plain = |way: &&Transition| !way.sends && way.arm.is_none();
+    let always: BTreeSet<_> = reach.into(node).filter(is_plain).map(sources).collect();
+    let mut triggers: BTreeSet<Trigger> = always.iter().map(|sources| (sources.clone(), None)).collect();
+    // If a plain edge from the same source leads to the node, a route or Send from it adds no trigger: the node runs in
+    // that step anyway. A Send to a deferred node does, because it does not wait.
+    for way in reach.into(node).filter(|way| !is_plain(way)) {
         let sources = sources(way);
         match way.sends {
             _ if always.contains(&sources) && !(way.sends && defer) => {}
             true => return None,
             false => {
-                causes.insert((sources, way.choice()));
+                triggers.insert((sources, way.choice()));
             }
         }
     }
-    (!causes.is_empty()).then_some((causes, defer))
+    (!triggers.is_empty()).then_some((triggers, defer))
 }

@@ -1,7 +1,7 @@
 //! Each rule of a graph's shape: what breaks it, and the closest graph that does not.
 
 use hier_spec::{
-    ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, Rule, Site, Source, Target, Text, check,
+    ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, check,
 };
 
 /// A graph whose nodes are `a`, `b`, …
@@ -84,12 +84,12 @@ impl Graph {
         check(&self.0)
     }
 
-    fn rules(&self) -> Vec<Rule> {
+    fn rules(&self) -> Vec<ShapeRule> {
         self.findings().into_iter().map(|finding| finding.rule).collect()
     }
 
     /// The only finding.
-    fn only(&self, rule: Rule, sites: &[Site], message: &str) {
+    fn only(&self, rule: ShapeRule, sites: &[SpecSite], message: &str) {
         let findings = self.findings();
         let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
         assert_eq!((finding.rule, finding.sites.as_slice()), (rule, sites), "{}", finding.message);
@@ -105,10 +105,14 @@ impl Graph {
 fn a_circle_of_plain_edges_never_ends() {
     // START >> a >> [a, END]
     let graph = graph(1).chain(&[START, A, A]).chain(&[A, END]);
-    graph.only(Rule::NoRest, &[Site::Edge(1)], "`a >> a` is always followed, so a run that comes to `a` never ends");
+    graph.only(
+        ShapeRule::NoRest,
+        &[SpecSite::Edge(1)],
+        "`a >> a` is always followed, so a run that reaches `a` never ends",
+    );
     // START >> a >> b >> a, b >> if done { END } else { a }
     let slip = self::graph(2).chain(&[START, A, B, A]).route(B, "done", &[&[END], &[A]]);
-    slip.only(Rule::NoRest, &[Site::Edge(2)], "remove it, or make it an arm of `done`");
+    slip.only(ShapeRule::NoRest, &[SpecSite::Edge(2)], "remove it, or make it an arm of `done`");
     // Without the edge that was left standing.
     self::graph(2).chain(&[START, A, B]).route(B, "done", &[&[END], &[A]]).fine();
 }
@@ -116,9 +120,9 @@ fn a_circle_of_plain_edges_never_ends() {
 #[test]
 fn a_route_whose_arms_all_go_on_never_ends() {
     let graph = graph(2).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
-    assert_eq!(graph.rules(), [Rule::Unreachable, Rule::NoRest]);
+    assert_eq!(graph.rules(), [ShapeRule::Unreachable, ShapeRule::NoRest]);
     let graph = self::graph(1).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
-    graph.only(Rule::NoRest, &[Site::Edge(1)], "each arm of `r` goes on in a circle");
+    graph.only(ShapeRule::NoRest, &[SpecSite::Edge(1)], "each arm of `r` continues a loop");
     self::graph(1).chain(&[START, A]).route(A, "r", &[&[A], &[END]]).fine();
 }
 
@@ -132,20 +136,20 @@ fn what_is_sent_or_joined_may_come_to_rest() {
 
 #[test]
 fn a_circle_from_which_end_cannot_be_reached_is_reported_once() {
-    assert_eq!(graph(2).chain(&[START, A, B, A]).rules(), [Rule::NoEnd, Rule::NoEnd]);
+    assert_eq!(graph(2).chain(&[START, A, B, A]).rules(), [ShapeRule::NoEnd, ShapeRule::NoEnd]);
 }
 
 #[test]
 fn two_circles_are_two_mistakes() {
     let graph = graph(2).chain(&[START, A, A]).chain(&[START, B, B]).chain(&[A, END]).chain(&[B, END]);
-    assert_eq!(graph.rules(), [Rule::NoRest, Rule::NoRest]);
+    assert_eq!(graph.rules(), [ShapeRule::NoRest, ShapeRule::NoRest]);
 }
 
 #[test]
 fn a_join_is_given_once() {
     // In another order of its sources, too: both always fire together.
     let graph = graph(3).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).join(&[B, A], C).chain(&[C, END]);
-    graph.only(Rule::DoubledEdge, &[Site::Edge(3), Site::Edge(2)], "`[b, a]` into `c` is given twice");
+    graph.only(ShapeRule::DoubledEdge, &[SpecSite::Edge(3), SpecSite::Edge(2)], "`[b, a]` into `c` is given twice");
     let other = self::graph(4).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).join(&[A, B], D);
     other.chain(&[C, END]).chain(&[D, END]).fine();
 }
@@ -153,33 +157,33 @@ fn a_join_is_given_once() {
 #[test]
 fn what_is_not_a_graph_is_refused() {
     graph(1).chain(&[START, A, END]).node(A, |node| node.name = "__a".into()).only(
-        Rule::ReservedName,
-        &[Site::Node(A)],
-        "does not start with `__`",
+        ShapeRule::ReservedName,
+        &[SpecSite::Node(A)],
+        "remove the `__` at its start",
     );
     let named = |name: &'static str| {
         let mut graph = graph(1).chain(&[START, A, END]);
         graph.0.name = name.into();
         graph
     };
-    named("a|b").only(Rule::ReservedName, &[Site::Name], "the graph name `a|b` is reserved");
+    named("a|b").only(ShapeRule::ReservedName, &[SpecSite::Name], "the graph name `a|b` is reserved");
     named("two words").fine();
     let twice = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).node(B, |node| node.name = "a".into());
-    twice.only(Rule::DoubledNode, &[Site::Node(B), Site::Node(A)], "the node `a` is declared twice");
+    twice.only(ShapeRule::DoubledNode, &[SpecSite::Node(B), SpecSite::Node(A)], "the node `a` is given twice");
     let empty = graph(1).chain(&[START, A, END]).join(&[], A);
-    assert_eq!(empty.rules(), [Rule::EmptyJoin]);
+    assert_eq!(empty.rules(), [ShapeRule::EmptyJoin]);
     let routes = graph(2).chain(&[START, A]).route(A, "r", &[&[B], &[END]]).chain(&[B, END]);
     routes.fine();
     routes.route(A, "r", &[&[END], &[B]]).only(
-        Rule::DoubledRoute,
-        &[Site::Edge(3), Site::Edge(1)],
-        "routed by `r` twice",
+        ShapeRule::DoubledRoute,
+        &[SpecSite::Edge(3), SpecSite::Edge(1)],
+        "two routes of `a` have the name `r`",
     );
     let arm = |label: &'static str, to| ArmSpec { label: label.into(), to: vec![ArmTarget::Go(to)].into() };
     let arms = vec![arm("x", Target::Node(B)), arm("x", Target::End)];
     let doubled = graph(2).chain(&[START, A]).chain(&[B, END]);
     let doubled = doubled.add(EdgeSpec::Route { from: Source::Node(A), label: "r".into(), arms: arms.into() });
-    doubled.only(Rule::DoubledRoute, &[Site::Arm(2, 1), Site::Arm(2, 0)], "two arms called `x`");
+    doubled.only(ShapeRule::DoubledRoute, &[SpecSite::Arm(2, 1), SpecSite::Arm(2, 0)], "two arms `x`");
 }
 
 #[test]
@@ -191,24 +195,32 @@ fn lists_name_a_thing_once() {
     };
     goto(vec![Target::Node(B), Target::End]).fine();
     let doubled = goto(vec![Target::Node(B), Target::Node(B)]);
-    doubled.only(Rule::DoubledEdge, &[Site::Goto(A, 1), Site::Goto(A, 0)], "twice in the `goto` of `a`");
+    doubled.only(ShapeRule::DoubledEdge, &[SpecSite::Goto(A, 1), SpecSite::Goto(A, 0)], "twice in the `goto` of `a`");
     let mut stops = graph(1).chain(&[START, A, END]);
     stops.0.interrupt_before = vec![A, A].into();
     stops.0.interrupt_after = vec![A].into();
-    stops.only(Rule::DoubledEdge, &[Site::Before(1), Site::Before(0)], "twice in `interrupt_before`");
+    stops.only(ShapeRule::DoubledEdge, &[SpecSite::Before(1), SpecSite::Before(0)], "twice in `interrupt_before`");
     let writes = graph(1).chain(&[START, A, END]).writes(A, &["x", "x"]);
-    writes.only(Rule::DoubledEdge, &[Site::Write(A, 1), Site::Write(A, 0)], "the write `x` is given twice by `a`");
+    writes.only(
+        ShapeRule::DoubledEdge,
+        &[SpecSite::Write(A, 1), SpecSite::Write(A, 0)],
+        "the channel `x` is given twice in the `writes` of `a`",
+    );
 }
 
 #[test]
 fn a_join_that_its_own_target_feeds_is_dead() {
     // START >> match r { A => a, B => b }, [a, b] >> b
     let graph = graph(2).route(START, "r", &[&[A], &[B]]).join(&[A, B], B).chain(&[A, END]).chain(&[B, END]);
-    graph.only(Rule::DeadJoin, &[Site::JoinSource(1, 1), Site::JoinSource(1, 0), Site::Edge(0)], "in one run");
+    graph.only(
+        ShapeRule::DeadJoin,
+        &[SpecSite::JoinSource(1, 1), SpecSite::JoinSource(1, 0), SpecSite::Edge(0)],
+        "of which a run takes one",
+    );
     // By way of another dead join.
     let graph = self::graph(4).route(START, "r", &[&[A], &[B]]).join(&[A, B], C).join(&[A, C], D);
     let graph = graph.chain(&[A, END]).chain(&[B, END]).chain(&[C, B]).chain(&[D, END]);
-    assert_eq!(graph.rules(), [Rule::DeadJoin]);
+    assert_eq!(graph.rules(), [ShapeRule::DeadJoin]);
     // A second way to one of them, and the join can fire.
     self::graph(3)
         .route(START, "r", &[&[A], &[B]])
@@ -224,7 +236,7 @@ fn a_plain_edge_says_more_than_a_route_beside_it() {
     // START >> a, START >> b, START >> match r { X => a, Y => END }
     let graph = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).route(START, "r", &[&[A], &[END]]);
     let graph = graph.writes(A, &["x"]).writes(B, &["x"]);
-    graph.only(Rule::TwoWriters, &[Site::Write(B, 0), Site::Write(A, 0)], "always run in the same step");
+    graph.only(ShapeRule::TwoWriters, &[SpecSite::Write(B, 0), SpecSite::Write(A, 0)], "always run in the same step");
     // Nothing is known of when a command goes to `a`.
     let goes = self::graph(3).chain(&[START, A, END]).chain(&[START, B, C, END]).writes(A, &["x"]).writes(B, &["x"]);
     goes.node(C, |node| node.goto = Goto::Only(vec![Target::Node(A)].into())).fine();

@@ -57,7 +57,7 @@ async fn what_is_no_database() {
     unusable(folder.path().join("missing").join("desk.db"), "check that its folder exists").await;
     let text = folder.path().join("letter.txt");
     std::fs::write(&text, "Dear Sir or Madam, ".repeat(100)).expect("a file");
-    unusable(&text, "it is no SQLite database").await;
+    unusable(&text, "it is not a SQLite database").await;
     assert_eq!(std::fs::read(&text).expect("the file"), "Dear Sir or Madam, ".repeat(100).into_bytes());
 }
 

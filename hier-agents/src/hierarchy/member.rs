@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use hier_spec::agent::AgentKind;
-use hier_spec::{GraphSpec, Nested};
+use hier_spec::{GraphSpec, NestedSpec};
 
 use crate::hierarchy::policy_spec::PolicySpec;
 use crate::hierarchy::subagent::Subagent;
@@ -89,8 +89,8 @@ impl<S: Values, C> Member<S, C> {
 
     /// The graph's spec.
     #[allow(clippy::unnecessary_wraps)] // as `NodeSpec` has it
-    pub const fn nested(&self) -> Option<Nested> {
-        Some(Nested::Static(self.spec))
+    pub const fn nested(&self) -> Option<NestedSpec> {
+        Some(NestedSpec::Static(self.spec))
     }
 
     /// How many graphs are nested in it, itself included.

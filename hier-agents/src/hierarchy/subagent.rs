@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hier_spec::{GraphSpec, Nested, NodeSpec};
+use hier_spec::{GraphSpec, NestedSpec, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -67,7 +67,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let name: Arc<str> = spec.name.as_ref().into();
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
         let asks_model = inner.asks_model();
-        let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
+        let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
         let make: Make<S, C> = Box::new(move |role, policy, args| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
             Child::new(Called { attached, name: called, role, policy, args, layout: OnceLock::new() })

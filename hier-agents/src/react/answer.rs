@@ -30,6 +30,7 @@ pub trait AnswerChannel: WritableChannel<Value: JsonSchema + DeserializeOwned + 
     fn write_as_in(&self, state: &Self::State) -> <Self::State as Values>::Write;
 }
 
+#[diagnostic::do_not_recommend]
 impl<S: Values + Contains<S>, T: JsonSchema + DeserializeOwned + Clone + 'static> AnswerChannel for Channel<S, T, Plain>
 where
     Self: WritableChannel<State = S, Value = T> + Sync,

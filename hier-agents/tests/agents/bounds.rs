@@ -284,12 +284,12 @@ async fn what_is_not_on_the_list_is_not_completed() {
 fn agents_with_names_that_no_node_can_have_are_refused() {
     use hier_agents::AgentBuilder;
     for (name, mistake) in [
-        ("", "a graph needs a name, and this one is empty: give it one"),
-        (" \n", "a graph needs a name, and this one is empty: give it one"),
-        ("a|b", "the graph name `a|b` is reserved: `|` separates names; leave it out"),
-        ("a/b", "the graph name `a/b` is reserved: `/` separates names; leave it out"),
-        ("END", "the node name `END` is reserved: START and END are part of every graph; choose another"),
-        ("__desk", "the node name `__desk` is reserved: choose one that does not start with `__`"),
+        ("", "the name of the graph is empty: give it a name"),
+        (" \n", "the name of the graph is empty: give it a name"),
+        ("a|b", "the graph name `a|b` is reserved, because `|` separates names: remove `|`"),
+        ("a/b", "the graph name `a/b` is reserved, because `/` separates names: remove `/`"),
+        ("END", "the node name `END` is reserved, because every graph has START and END: choose another"),
+        ("__desk", "the node name `__desk` is reserved: remove the `__` at its start"),
     ] {
         let kinds = [AgentBuilder::<BaseState>::new(name), AgentBuilder::react(name), AgentBuilder::todo(name)];
         for agent in kinds {
@@ -305,7 +305,7 @@ fn names_that_models_cannot_call_are_refused() {
     for name in ["my worker", "prüfer", "a.b", &"a".repeat(65)] {
         let worker = AgentBuilder::<BaseState>::new(name).compile().unwrap();
         let error = AgentBuilder::<BaseState>::new("desk").subagent(Subagent::of(&worker)).compile().unwrap_err();
-        let expected = "by its name: 1 to 64 ASCII letters, digits, `_` and `-`; rename it";
+        let expected = "because a name has 1 to 64 ASCII letters, digits, `_` and `-`: rename it";
         assert!(error.mistakes.len() == 1 && error.mistakes[0].ends_with(expected), "{error}");
     }
     let agent = || AgentBuilder::<Filing>::new("desk");

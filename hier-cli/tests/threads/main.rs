@@ -241,7 +241,7 @@ fn files_are_never_made() {
     let text = folder.path().join("text.db");
     std::fs::write(&text, "no database at all, but long enough".repeat(50)).expect("a file");
     let output = hier(&text, &["threads"]);
-    assert!(output.status.code() == Some(2) && err(&output).contains("no SQLite database"), "{}", err(&output));
+    assert!(output.status.code() == Some(2) && err(&output).contains("not a SQLite database"), "{}", err(&output));
     assert_eq!(hier(folder.path(), &["threads"]).status.code(), Some(2));
 }
 

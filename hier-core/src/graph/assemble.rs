@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use hier_spec::{EdgeSpec, Finding, Goto, GraphSpec, Nested, NodeSpec, Rule, Site, Source, Target, Text, did_you_mean};
+use hier_spec::{
+    EdgeSpec, Finding, Goto, GraphSpec, NestedSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, did_you_mean,
+};
 
 use super::builder::{Place, source};
 use super::compiled::{CompiledGraph, Parts};
@@ -175,7 +177,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         };
         // With an edge or a node missing, every rule about ways would report what follows from that mistake.
         let whole = self.mistakes.is_empty();
-        let findings = hier_spec::check(&spec).into_iter().filter(|finding| whole || !finding.rule.is_about_ways());
+        let findings = hier_spec::check(&spec).into_iter().filter(|finding| whole || !finding.rule.is_about_paths());
         let findings = findings.filter(|finding| self.counts(&spec, finding));
         let findings: Vec<String> = findings.map(|finding| finding.message).collect();
         self.mistakes.extend(findings);
@@ -198,8 +200,8 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     /// Whether a finding is a mistake here.
     fn counts(&self, spec: &GraphSpec, finding: &Finding) -> bool {
         match finding.rule {
-            Rule::TwoWriters => finding.sites.iter().any(|site| {
-                let Site::Write(node, position) = site else { return false };
+            ShapeRule::TwoWriters => finding.sites.iter().any(|site| {
+                let SpecSite::Write(node, position) = site else { return false };
                 let name = &spec.nodes[*node].writes[*position];
                 self.channels.iter().any(|channel| channel.name == *name && channel.kind.single_writer())
             }),
@@ -209,15 +211,15 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
 }
 
 /// A compiled graph as a node of another.
-pub(crate) fn attach<S, C, T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> (Nested, NodeDef<S, C>)
+pub(crate) fn attach<S, C, T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> (NestedSpec, NodeDef<S, C>)
 where
     S: Values,
     C: Send + Sync + 'static,
     T: Values,
 {
     let nested = match &graph.inner.spec {
-        SpecRef::Owned(spec) => Nested::Owned(spec.clone()),
-        SpecRef::Static(spec) => Nested::Owned(Arc::new(GraphSpec::clone(spec))),
+        SpecRef::Owned(spec) => NestedSpec::Owned(spec.clone()),
+        SpecRef::Static(spec) => NestedSpec::Owned(Arc::new(GraphSpec::clone(spec))),
     };
     let attached = Attached { graph: graph.inner.clone(), context: Arc::clone, shares: Shares::new() };
     let child = Child::new(attached);

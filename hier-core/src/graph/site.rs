@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use hier_spec::{GraphSpec, Nested};
+use hier_spec::{GraphSpec, NestedSpec};
 
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
@@ -116,9 +116,9 @@ impl<S: Values, C> Facts<S, C> {
     }
 
     /// The spec of the graph that the node runs, if it is one.
-    pub const fn nested(&self) -> Option<Nested> {
+    pub const fn nested(&self) -> Option<NestedSpec> {
         match self.spec {
-            Some(spec) => Some(Nested::Static(spec)),
+            Some(spec) => Some(NestedSpec::Static(spec)),
             None => None,
         }
     }

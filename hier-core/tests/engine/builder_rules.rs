@@ -29,7 +29,7 @@ fn names_of_the_engine_are_refused() {
     for name in ["", "a|b", "a:b", "a/b"] {
         let mut graph = graph(name, &["a"]);
         graph.edge(START, "a").edge("a", END);
-        refused(graph, if name.is_empty() { "a graph needs a name" } else { "the graph name" });
+        refused(graph, if name.is_empty() { "the name of the graph is empty" } else { "the graph name" });
     }
     for name in ["__x", "START", "a:b", " "] {
         let mut graph = graph("g", &[name]);
@@ -61,7 +61,7 @@ fn what_waits_for_nothing_or_is_given_twice_is_refused() {
     refused(lenient, "the join into `b` waits for nothing");
     let mut doubled = chain();
     doubled.route("b", "r", [("x", vec!["a"]), ("x", vec!["b"])], |_| "x");
-    assert!(mistakes(doubled).iter().any(|mistake| mistake.contains("two arms called `x`")));
+    assert!(mistakes(doubled).iter().any(|mistake| mistake.contains("two arms `x`")));
     let mut stops = chain();
     stops.interrupt_before(["a", "a"]);
     refused(stops, "the node `a` is given twice in `interrupt_before`");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hier_draw::Draw;
-use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Nested, NodeSpec, Source, Target};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target};
 use proptest::prelude::*;
 
 use super::*;
@@ -142,7 +142,7 @@ fn any_spec(nodes: usize, inner: BoxedStrategy<Option<Arc<GraphSpec>>>) -> impl 
                         name: name.into(),
                         defer,
                         goto: Goto::Only(goto.into()),
-                        nested: nested.map(Nested::Owned),
+                        nested: nested.map(NestedSpec::Owned),
                         ..NodeSpec::new("")
                     })
                     .collect();

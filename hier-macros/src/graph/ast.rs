@@ -1,104 +1,100 @@
-//! The syntax tree of a `graph!`: no name is resolved yet.
+//! The syntax tree of a `graph!`, with unresolved names.
 
-use super::agent::ast::{Agent, Membership};
+use super::agent::ast::{AgentFields, Membership};
 use super::text::the_state;
 use crate::symbol;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Attribute, Expr, ExprClosure, Ident, LitStr, Pat, Path, Type, Visibility};
 
-/// `/// docs`, `pub Review<Filing, Desk>`.
-pub(super) struct Head {
+/// `/// docs  pub Review<Filing, Desk>`
+pub(super) struct GraphHead {
     pub(super) attributes: Vec<Attribute>,
     pub(super) visibility: Visibility,
     pub(super) name: Ident,
-    /// Missing only if it could not be parsed.
+    /// `None` only if it could not be parsed.
     pub(super) state: Option<Type>,
     pub(super) context: Option<Type>,
 }
 
-/// A whole call.
 pub(super) struct Ast {
-    pub(super) head: Head,
-    pub(super) body: Body,
+    pub(super) head: GraphHead,
+    pub(super) body: GraphFields,
 }
 
-/// The fields of a graph, of whatever kind.
+/// The fields of a graph of any kind.
 #[derive(Default)]
-pub(super) struct Body {
-    pub(super) nodes: Items<Node>,
-    pub(super) edges: Items<Chain>,
-    /// The one node of a `SimpleGraph`.
-    pub(super) compute: Option<Node>,
+pub(super) struct GraphFields {
+    pub(super) nodes: ParsedList<NodeDecl>,
+    pub(super) edges: ParsedList<EdgeChain>,
+    /// The node of a `SimpleGraph`.
+    pub(super) compute: Option<NodeDecl>,
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
-    pub(super) before: Items<Ident>,
-    pub(super) after: Items<Ident>,
+    pub(super) before: ParsedList<Ident>,
+    pub(super) after: ParsedList<Ident>,
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
-    /// The path of the crate, if it is given.
+    /// The value of `crate: path`.
     pub(super) home: Option<Path>,
-    /// The options of the graph as a subagent.
     pub(super) member: Membership,
-    /// Of the kinds that ask a model.
-    pub(super) agent: Option<Agent>,
-    /// Whether something that cannot be said of nodes and edges could not be parsed, so that nothing is known of the
-    /// graph's shape.
+    /// The fields of a kind that asks a model.
+    pub(super) agent: Option<AgentFields>,
+    /// True if the list of nodes or edges is unknown because of a syntax error.
     pub(super) shapeless: bool,
 }
 
-/// The items of a list. Those that could not be parsed are reported already.
-pub(super) struct Items<T> {
+/// The parsed items of a list. Errors of the others have been reported.
+pub(super) struct ParsedList<T> {
     pub(super) found: Vec<T>,
-    /// The words in what could not be parsed.
+    /// The identifiers in items that could not be parsed.
     pub(super) lost: Vec<Ident>,
-    /// Whether something could not be parsed.
+    /// True if an item could not be parsed.
     pub(super) broken: bool,
 }
 
-impl<T> Default for Items<T> {
+impl<T> Default for ParsedList<T> {
     fn default() -> Self {
         Self { found: Vec::new(), lost: Vec::new(), broken: false }
     }
 }
 
-/// `name = path { options }`.
-pub(super) struct Node {
+/// `name = path { options }`
+pub(super) struct NodeDecl {
     pub(super) name: Ident,
-    /// Of a node that calls tools: that of the graph which is made for it.
+    /// For a node with tools, the graph that the macro generates.
     pub(super) path: Path,
-    /// `tools![lookup, refund]`: what it calls.
+    /// `tools![lookup, refund]`
     pub(super) tools: Option<(Vec<Path>, Vec<ExprClosure>)>,
-    pub(super) options: Options,
+    pub(super) options: NodeOptions,
 }
 
-/// The options of a node.
 #[derive(Default)]
-pub(super) struct Options {
-    pub(super) retry: Option<Retry>,
+pub(super) struct NodeOptions {
+    pub(super) retry: Option<RetryOption>,
     pub(super) timeout: Option<Length>,
     pub(super) idle_timeout: Option<Length>,
-    pub(super) cache: Option<Cache>,
+    pub(super) cache: Option<CacheOption>,
     pub(super) defer: bool,
     pub(super) on_error: Option<Path>,
-    pub(super) writes: Items<Ident>,
-    pub(super) goto: Items<Ident>,
-    /// A variant of `Checkpoints`, shown where it was given by its word.
+    pub(super) writes: ParsedList<Ident>,
+    pub(super) goto: ParsedList<Ident>,
+    /// A variant of `Checkpoints`, with the span of the user's word.
     pub(super) checkpoints: Option<Ident>,
-    /// Of a node that calls tools: what becomes of one that fails, with the word.
+    /// The error policy of a node with tools, with the option's word.
     pub(super) tool_errors: Option<(Ident, Expr)>,
 }
 
-/// How often and when a node is tried again.
-pub(super) enum Retry {
+pub(super) enum RetryOption {
     /// `retry: 3`, or any expression.
     Times(Expr),
-    /// `retry: Retry { … }`: values by the names of their fields.
+    /// `retry: Retry { … }`: values by field name.
     Policy(Vec<(Ident, TokenStream)>),
 }
 
-/// How long a node's result is used again, and what tells two inputs apart: a function, unless it is what the node reads.
-pub(super) struct Cache {
+/// The lifetime of a cached result, and the function that computes the cache key. By default, the key is what the node
+/// reads.
+pub(super) struct CacheOption {
     pub(super) ttl: Length,
     pub(super) key: Option<Expr>,
 }
@@ -106,8 +102,11 @@ pub(super) struct Cache {
 /// A duration.
 pub(crate) enum Length {
     /// `100ms`
-    Literal { seconds: u64, nanos: u32, span: Span },
-    /// Any other expression.
+    Literal {
+        seconds: u64,
+        nanos: u32,
+        span: Span,
+    },
     Given(Expr),
 }
 
@@ -122,20 +121,19 @@ impl ToTokens for Length {
     }
 }
 
-/// `a >> [b, c] >> match route { … }`.
-pub(super) struct Chain(pub(super) Vec<Link>);
+/// `a >> [b, c] >> match route { … }`
+pub(super) struct EdgeChain(pub(super) Vec<ChainLink>);
 
-/// One part of a chain.
-pub(super) enum Link {
+pub(super) enum ChainLink {
     /// A node, START or END.
     One(Ident),
     /// `[a, b]`
     Many(Vec<Ident>, Span),
     /// A `match`, `if` or `for`.
-    Choice(Decision),
+    Choice(RouteDecl),
 }
 
-impl Link {
+impl ChainLink {
     pub(super) fn span(&self) -> Span {
         match self {
             Self::One(name) => name.span(),
@@ -145,25 +143,24 @@ impl Link {
     }
 }
 
-/// A route.
-pub(super) struct Decision {
-    /// The `match`, `if` or `for`.
+pub(super) struct RouteDecl {
+    /// The location of the `match`, `if` or `for`.
     pub(super) span: Span,
-    pub(super) shape: Shape,
-    pub(super) function: Function,
-    pub(super) arms: Vec<Arm>,
-    /// Whether an arm could not be parsed.
+    pub(super) shape: RouteKind,
+    pub(super) function: Selector,
+    pub(super) arms: Vec<RouteArm>,
+    /// True if an arm could not be parsed.
     pub(super) broken: bool,
 }
 
-impl Decision {
-    /// A mention of the state in it: where it chooses, in a guard, or in what is sent. Routes nested in it have their own.
+impl RouteDecl {
+    /// Finds a mention of the state in the selector, in a guard or in an item. Nested routes have their own.
     pub(super) fn mentions_state(&self) -> Option<Ident> {
         let chooses = match &self.function {
-            Function::Expression(expression) => the_state(expression),
-            Function::Path(_) | Function::Closure(_) => None,
+            Selector::Expression(expression) => the_state(expression),
+            Selector::Path(_) | Selector::Closure(_) => None,
         };
-        let in_arm = |arm: &Arm| {
+        let in_arm = |arm: &RouteArm| {
             let sent = match &arm.body {
                 ArmBody::Go(goals) => goals.iter().filter_map(|goal| goal.item.as_ref()).find_map(the_state),
                 ArmBody::Decide(_) => None,
@@ -174,40 +171,40 @@ impl Decision {
     }
 }
 
-impl Decision {
-    /// The route as plain Rust over a `__state`, for editors. Its nodes are noted on their own.
+impl RouteDecl {
+    /// Returns the route as plain Rust over a `__state`, for editors. Its nodes are recorded separately.
     pub(super) fn outline(&self) -> TokenStream {
         let chosen = match &self.function {
-            Function::Path(path) => quote!(#path(__state)),
-            Function::Closure(closure) => quote!(__hier::choose(__state, #closure)),
-            Function::Expression(expression) => quote!(#expression),
+            Selector::Path(path) => quote!(#path(__state)),
+            Selector::Closure(closure) => quote!(__hier::choose(__state, #closure)),
+            Selector::Expression(expression) => quote!(#expression),
         };
         let arms = self
             .arms
             .iter()
             .map(|arm| (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)), arm.outline()));
         let code = match self.shape {
-            Shape::Match => {
+            RouteKind::Match => {
                 let arms = arms.map(|(pattern, guard, body)| quote!(#pattern #guard => { #body }));
                 quote!(match #chosen { #(#arms)* _ => {} })
             }
-            Shape::If => {
+            RouteKind::If => {
                 let mut bodies = arms.map(|(.., body)| body);
                 let (yes, no) = (bodies.next(), bodies.next());
                 quote!(if #chosen { #yes } else { #no })
             }
-            Shape::For => {
+            RouteKind::For => {
                 let arms = arms.map(|(pattern, _, body)| quote!(for #pattern in #chosen.clone() { #body }));
                 quote!(#(#arms)*)
             }
         };
-        // The word itself, so that going to its definition leads nowhere else.
+        // The user's own word, so that its definition is not found elsewhere.
         let state = self.mentions_state().unwrap_or_else(|| Ident::new(symbol::STATE_VALUE, Span::call_site()));
         quote!({ let #state = __state; #code })
     }
 }
 
-impl Arm {
+impl RouteArm {
     fn outline(&self) -> TokenStream {
         match &self.body {
             ArmBody::Decide(inner) => inner.outline(),
@@ -219,15 +216,14 @@ impl Arm {
     }
 }
 
-/// The three kinds of routes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum RouteKind {
     Match,
     If,
     For,
 }
 
-impl Shape {
+impl RouteKind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Match => "match",
@@ -236,8 +232,8 @@ impl Shape {
         }
     }
 
-    /// With its article.
-    pub(super) fn one(self) -> &'static str {
+    /// The keyword with its article.
+    pub(super) fn with_article(self) -> &'static str {
         match self {
             Self::Match => "a `match`",
             Self::If => "an `if`",
@@ -246,17 +242,17 @@ impl Shape {
     }
 }
 
-/// What chooses.
-pub(super) enum Function {
-    /// A function, called with the state.
+/// The expression that selects an arm.
+pub(super) enum Selector {
+    /// A function of the state.
     Path(Path),
-    /// The same without a name.
+    /// A closure over the state.
     Closure(ExprClosure),
-    /// An expression in which `state` is the state.
+    /// An expression over the variable `state`.
     Expression(Expr),
 }
 
-impl ToTokens for Function {
+impl ToTokens for Selector {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Path(path) => path.to_tokens(tokens),
@@ -266,22 +262,21 @@ impl ToTokens for Function {
     }
 }
 
-/// One choice of a route. An `if` has one for `true` and then one for `false`; a `for` has one for its items.
-pub(super) struct Arm {
+/// An arm of a route. An `if` has two, for `true` and `false`; a `for` has one, for its items.
+pub(super) struct RouteArm {
     /// The pattern of a `match` arm or of a `for`.
     pub(super) pattern: Option<Pat>,
     pub(super) guard: Option<Expr>,
     pub(super) body: ArmBody,
 }
 
-/// Where an arm leads.
 pub(super) enum ArmBody {
-    Go(Vec<Goal>),
-    Decide(Box<Decision>),
+    Go(Vec<RouteTarget>),
+    Decide(Box<RouteDecl>),
 }
 
-/// `node`, or `node(item)`.
-pub(super) struct Goal {
+/// `node`, or `node(item)`
+pub(super) struct RouteTarget {
     pub(super) name: Ident,
     pub(super) item: Option<Expr>,
 }

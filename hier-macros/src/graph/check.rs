@@ -1,22 +1,22 @@
-//! The rules of a graph's shape, reported at the user's tokens. The rules themselves are `hier_spec::check`.
+//! Reports violations of the rules of `hier_spec::check` at the user's tokens.
 
-use hier_spec::{Finding, Rule, Site};
+use hier_spec::{Finding, ShapeRule, SpecSite};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::model::Model;
+use super::model::GraphModel;
 use crate::diag::Errors;
 
-/// Reports every breach of a rule. Returns the channels that have two writers in one step, at each of them: right only if
-/// they have a reducer, which the compiler knows.
-pub(super) fn check(model: &Model, errors: &mut Errors) -> Vec<Ident> {
+/// Reports each violation. Returns the mentions of channels that two nodes write in one step: only the compiler knows
+/// whether they have a reducer.
+pub(super) fn check(model: &GraphModel, errors: &mut Errors) -> Vec<Ident> {
     let mut doubtful = Vec::new();
     let mut findings = hier_spec::check(&model.spec);
-    // With an edge missing, every rule about ways would report what follows from that mistake.
-    findings.retain(|finding| !model.holes || !finding.rule.is_about_ways());
-    let first: Vec<Site> = findings.iter().filter_map(|finding| finding.sites.first().copied()).collect();
+    // After a missing edge, every rule about paths would report its consequences.
+    findings.retain(|finding| !model.holes || !finding.rule.is_about_paths());
+    let first: Vec<SpecSite> = findings.iter().filter_map(|finding| finding.sites.first().copied()).collect();
     for finding in &findings {
-        if finding.rule == Rule::TwoWriters {
+        if finding.rule == ShapeRule::TwoWriters {
             doubtful.extend(finding.sites.iter().filter_map(|site| writer(model, *site)));
         } else {
             report(model, finding, &first, errors);
@@ -25,8 +25,9 @@ pub(super) fn check(model: &Model, errors: &mut Errors) -> Vec<Ident> {
     doubtful
 }
 
-/// The whole message at the first place; its first words at the others, but for those with a message of their own.
-fn report(model: &Model, finding: &Finding, first: &[Site], errors: &mut Errors) {
+/// Reports the whole message at the first site, and its first clause at the others unless they have a message of their
+/// own.
+fn report(model: &GraphModel, finding: &Finding, first: &[SpecSite], errors: &mut Errors) {
     let Some((place, others)) = finding.sites.split_first() else { return };
     errors.at(model.span(*place), &finding.message);
     let short = finding.message.split(": ").next().unwrap_or_default();
@@ -35,9 +36,9 @@ fn report(model: &Model, finding: &Finding, first: &[Site], errors: &mut Errors)
     }
 }
 
-/// The channel where a node says that it writes it.
-fn writer(model: &Model, site: Site) -> Option<Ident> {
-    let Site::Write(node, position) = site else { return None };
+/// The channel in `writes: […]` of a node.
+fn writer(model: &GraphModel, site: SpecSite) -> Option<Ident> {
+    let SpecSite::Write(node, position) = site else { return None };
     let name = model.spec.nodes[node].writes.get(position)?;
     model.nodes[node].options.writes.found.iter().find(|channel| channel.unraw() == **name).cloned()
 }

@@ -1,5 +1,4 @@
-//! The generated code: the type, its targets, and `impl Graph` with the spec as a constant and the parts as one-line
-//! calls.
+//! The generated code: the type, its targets, and `impl Graph` with the spec as a constant.
 
 pub(super) mod code;
 pub(super) mod named;
@@ -13,17 +12,16 @@ use syn::spanned::Spanned;
 use syn::{Ident, Type, parse_quote};
 
 use super::agent;
-use super::model::Model;
+use super::model::GraphModel;
 use crate::words::Words;
 
-/// The whole expansion. Without a state there is only the type.
-pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenStream {
+pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
         let (checked, alias) = checked(state);
         let (graph, fits_context) = (named::around(model, graph(model, &alias, doubtful)), fits_context(model));
-        // First: where a word stands several times, editors complete the first.
+        // Editors complete the first of several mentions.
         let outline = outline::outline(model, state, words);
         quote! {
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, unexpected_cfgs, unused_qualifications)]
@@ -53,8 +51,8 @@ pub(super) fn expand(model: &Model, doubtful: &[Ident], words: &Words) -> TokenS
     }
 }
 
-/// The state, under a name that is unknown to the compiler if it is no state: then this is said once, where the state is written,
-/// and nothing of the nodes. Documentation shows what the name stands for.
+/// An alias of the state. It is unknown to the compiler if the type is not a state, so that the mistake is reported
+/// once, at the state, and not at every node. Documentation shows the type itself.
 fn checked(state: &Type) -> (TokenStream, Type) {
     let here = state.span();
     let alias = Ident::new("__HierState", Span::call_site().located_at(here));
@@ -68,7 +66,7 @@ fn checked(state: &Type) -> (TokenStream, Type) {
 }
 
 /// A constant for each node, as the target of commands.
-fn targets(model: &Model, state: &Type) -> TokenStream {
+fn targets(model: &GraphModel, state: &Type) -> TokenStream {
     let (visibility, name, hier) = (&model.head.visibility, &model.head.name, &model.hier);
     let graph = &*model.spec.name;
     let constants = model.nodes.iter().zip(model.spec.nodes.iter()).map(|(node, spec)| {
@@ -87,12 +85,12 @@ fn targets(model: &Model, state: &Type) -> TokenStream {
     }
 }
 
-fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let (name, context) = (&model.head.name, context(model));
     let graph = &*model.spec.name;
     let spec = spec::spec(model);
     let site = code::site();
-    let Code { items, depth, asks_model, methods } = match &model.agent {
+    let KindCode { items, depth, asks_model, methods } = match &model.agent {
         Some(asking) => agent_code(model, asking, state, &context),
         None => plain_code(model, state, &context, doubtful),
     };
@@ -120,8 +118,9 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
     }
 }
 
-/// The types of an `impl Graph`. Each is shown where it is written: a private type in a public graph is refused there.
-fn types(model: &Model, state: &Type) -> TokenStream {
+/// The types of an `impl Graph`. Each has the span of its source, where the compiler rejects a private type in a public
+/// graph.
+fn types(model: &GraphModel, state: &Type) -> TokenStream {
     let context = context(model);
     let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
@@ -133,23 +132,21 @@ fn types(model: &Model, state: &Type) -> TokenStream {
     types.collect()
 }
 
-/// The differences between the kinds.
-struct Code {
+/// The code that differs between kinds.
+struct KindCode {
     items: TokenStream,
-    /// The depths of the graphs within, in a list.
+    /// The depths of the subgraphs, as a list.
     depth: TokenStream,
-    /// Whether the graph, or one within, asks a model.
+    /// A condition: the graph or a subgraph asks a model.
     asks_model: TokenStream,
-    /// The methods that give nodes and routes.
     methods: TokenStream,
 }
 
-/// The code of a graph of nodes and edges.
-fn plain_code(model: &Model, state: &Type, context: &TokenStream, doubtful: &[Ident]) -> Code {
+fn plain_code(model: &GraphModel, state: &Type, context: &TokenStream, doubtful: &[Ident]) -> KindCode {
     let facts: Vec<Ident> = code::nodes(model).map(|(index, _)| code::facts(index)).collect();
     let body = code::parts(model, state, doubtful);
     let (items, tools) = (code::items(model, state, context), tools::graphs(model, state, context));
-    Code {
+    KindCode {
         items: quote!(#tools #items),
         depth: quote!(#(#facts.depth()),*),
         asks_model: quote!(false #(|| #facts.asks_model())*),
@@ -159,10 +156,9 @@ fn plain_code(model: &Model, state: &Type, context: &TokenStream, doubtful: &[Id
     }
 }
 
-/// The code of a graph that asks a model.
-fn agent_code(model: &Model, asking: &agent::ast::Agent, state: &Type, context: &TokenStream) -> Code {
+fn agent_code(model: &GraphModel, asking: &agent::ast::AgentFields, state: &Type, context: &TokenStream) -> KindCode {
     let members = agent::expand::numbered(model, asking).map(|(number, _)| agent::expand::member(number));
-    Code {
+    KindCode {
         items: agent::expand::items(model, asking, state, context),
         depth: quote!(#(#members.depth()),*),
         asks_model: quote!(true),
@@ -170,8 +166,8 @@ fn agent_code(model: &Model, asking: &agent::ast::Agent, state: &Type, context: 
     }
 }
 
-/// How the graph gets its context as a node of another: from the same context, or, if it has none, from any.
-fn fits_context(model: &Model) -> TokenStream {
+/// Converts the context of an outer graph: the same context, or any context if this graph has none.
+fn fits_context(model: &GraphModel) -> TokenStream {
     let (name, context) = (&model.head.name, context(model));
     let none = match &model.head.context {
         None => true,
@@ -207,7 +203,7 @@ fn fits_context(model: &Model) -> TokenStream {
     }
 }
 
-fn context(model: &Model) -> TokenStream {
+fn context(model: &GraphModel) -> TokenStream {
     match (&model.head.context, &model.agent) {
         (Some(context), _) => quote!(#context),
         (None, Some(_)) => quote!(__hier::BaseContext),
@@ -215,7 +211,7 @@ fn context(model: &Model) -> TokenStream {
     }
 }
 
-/// A variable of the generated code, which no name of the user's can meet.
+/// A variable of the generated code, with a hygienic name.
 fn local(name: &str, span: Span) -> Ident {
     Ident::new(name, Span::mixed_site().located_at(span))
 }

@@ -1,7 +1,7 @@
 //! `graph!`: parse → model → check → expand.
 //!
-//! What was understood is generated even where something is wrong, so that the graph's type is there and no errors
-//! follow elsewhere.
+//! After an error, the macro still generates the parts that it understood. The graph's type therefore always exists,
+//! and no errors follow elsewhere.
 
 mod agent;
 mod ast;
@@ -19,7 +19,6 @@ use proc_macro2::TokenStream;
 use crate::crate_path::Hier;
 use crate::diag::Errors;
 
-/// Expands a call of `graph!`.
 pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let mut output = TokenStream::new();
@@ -34,9 +33,9 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
     output
 }
 
-/// Agents and nodes with tools are in a crate of their own.
-fn needs_agents(model: &model::Model, errors: &mut Errors) {
-    const FIX: &str = "and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
+/// Agents and nodes with tools need a crate that has agents.
+fn needs_agents(model: &model::GraphModel, errors: &mut Errors) {
+    const FIX: &str = "but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";
     if model.agents {
         return;
     }

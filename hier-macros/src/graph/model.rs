@@ -1,15 +1,15 @@
-//! The graph with its names resolved: a [`GraphSpec`], and for every part of it the place in the user's text.
+//! The graph with resolved names: a [`GraphSpec`], and the location of each of its parts in the user's code.
 
 use std::borrow::Cow;
 
-use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Site, Source, Target};
+use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, SpecSite, Target};
 use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr, Type};
 
-use super::agent::ast::{Agent, Membership};
+use super::agent::ast::{AgentFields, Membership};
 use super::agent::shape;
-use super::ast::{Ast, Body, Chain, Decision, Head, Items, Link, Node};
+use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl};
 use super::routes;
 use super::text::snake_case;
 use crate::crate_path::Hier;
@@ -17,43 +17,53 @@ use crate::diag::{Errors, local};
 use crate::docs::Docs;
 use crate::symbol;
 
-/// A graph as it was understood.
-pub(super) struct Model {
-    /// Where generated code finds what it needs.
+pub(super) struct GraphModel {
+    /// The path of the plumbing module.
     pub(super) hier: TokenStream,
-    /// True if that place has agents and tools.
+    /// True if that module has agents and tools.
     pub(super) agents: bool,
-    pub(super) head: Head,
+    pub(super) head: GraphHead,
     /// The graph as data, without its documentation.
     pub(super) spec: GraphSpec,
     pub(super) docs: Docs,
     /// The nodes, in the order of the spec.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<NodeDecl>,
     /// The routes, in the order of the route edges of the spec.
-    pub(super) routes: Vec<Decision>,
-    /// For each node, where an edge that carries nothing leads to it.
+    pub(super) routes: Vec<RouteDecl>,
+    /// For each node, a plain edge that leads to it.
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
-    /// The options of the graph as a subagent.
     pub(super) member: Membership,
-    /// Of the kinds that ask a model.
-    pub(super) agent: Option<Agent>,
-    sites: Vec<(Site, Span)>,
-    /// Whether an edge or a node is missing because of a mistake that is reported already.
+    /// The fields of a kind that asks a model.
+    pub(super) agent: Option<AgentFields>,
+    sites: Vec<(SpecSite, Span)>,
+    /// True if an error that has been reported left out an edge or a node.
     pub(super) holes: bool,
 }
 
-/// What every graph has, so that a node of this name would hide it.
+/// Associated items of every graph, which a node of the same name would hide.
 const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH"];
 
-/// Resolves the names.
-pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
+pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
     let Ast { head, body } = ast;
-    let Body { nodes, edges, compute, input, output, before, after, name, description, home, member, agent, shapeless } =
-        body;
+    let GraphFields {
+        nodes,
+        edges,
+        compute,
+        input,
+        output,
+        before,
+        after,
+        name,
+        description,
+        home,
+        member,
+        agent,
+        shapeless,
+    } = body;
     let edges = match &compute {
-        Some(node) => Items { found: single(&node.name), ..Items::default() },
+        Some(node) => ParsedList { found: single(&node.name), ..ParsedList::default() },
         None => edges,
     };
     let holes = shapeless || nodes.broken || edges.broken;
@@ -65,7 +75,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
     }
     let asks = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
     let with_agents = if asks { hier.with_agents(home.as_ref(), errors) } else { None };
-    let mut model = Model {
+    let mut model = GraphModel {
         agents: with_agents.is_some() || hier.has_agents(home.as_ref()),
         hier: with_agents.unwrap_or_else(|| hier.path(home.as_ref(), errors)),
         head,
@@ -82,82 +92,79 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> Model {
         holes,
     };
     if let Some(name) = &name {
-        model.put(Site::Name, name.span());
+        model.put(SpecSite::Name, name.span());
     }
     for node in nodes.found.into_iter().chain(compute) {
         model.node(node, errors);
     }
-    // What stands in a broken list of nodes may be meant by the edges.
-    let mut names = Names { lost: &nodes.lost, all_lost: shapeless, unknown: Vec::new() };
+    // The edges may refer to a node whose declaration could not be parsed.
+    let mut names = NameScope { lost: &nodes.lost, all_lost: shapeless, unknown: Vec::new() };
     model.gotos(&mut names, errors);
     for chain in edges.found {
         model.chain(chain, &mut names, errors);
     }
-    model.spec.interrupt_before = Cow::Owned(model.breakpoints(&before, Site::Before, &mut names));
-    model.spec.interrupt_after = Cow::Owned(model.breakpoints(&after, Site::After, &mut names));
+    model.spec.interrupt_before = Cow::Owned(model.breakpoints(&before, SpecSite::Before, &mut names));
+    model.spec.interrupt_after = Cow::Owned(model.breakpoints(&after, SpecSite::After, &mut names));
     model.unknown(&names, errors);
     model
 }
 
 /// The edges of a `SimpleGraph`.
-fn single(node: &Ident) -> Vec<Chain> {
-    let word = |word| Link::One(Ident::new(word, node.span()));
-    vec![Chain(vec![word(symbol::START), Link::One(node.clone()), word(symbol::END)])]
+fn single(node: &Ident) -> Vec<EdgeChain> {
+    let word = |word| ChainLink::One(Ident::new(word, node.span()));
+    vec![EdgeChain(vec![word(symbol::START), ChainLink::One(node.clone()), word(symbol::END)])]
 }
 
-/// Names that could not be parsed where they are declared; not knowing them is no mistake of its own.
-pub(super) struct Names<'a> {
+/// Names whose declaration could not be parsed. They are not reported as unknown.
+pub(super) struct NameScope<'a> {
     lost: &'a [Ident],
     all_lost: bool,
-    /// Names of no node, each with how often it is mentioned.
+    /// Unknown names, each with the number of its mentions.
     unknown: Vec<(Ident, usize)>,
 }
 
-impl Model {
-    /// The place of a part of the spec.
-    pub(super) fn span(&self, site: Site) -> Span {
+impl GraphModel {
+    pub(super) fn span(&self, site: SpecSite) -> Span {
         let found = self.sites.iter().find(|(other, _)| *other == site);
         found.map_or_else(|| self.head.name.span(), |(_, span)| *span)
     }
 
-    /// The index of a node.
     pub(super) fn index(&self, name: &Ident) -> Option<usize> {
         self.spec.node(&name.unraw().to_string())
     }
 
-    pub(super) fn put(&mut self, site: Site, span: Span) {
+    pub(super) fn put(&mut self, site: SpecSite, span: Span) {
         self.sites.push((site, span));
     }
 
-    fn node(&mut self, mut node: Node, errors: &mut Errors) {
+    fn node(&mut self, mut node: NodeDecl, errors: &mut Errors) {
         if node.tools.is_some() {
             let here = node.path.segments.last().map_or_else(Span::call_site, |word| word.ident.span());
             node.path = local(&format!("__HierTools{}", self.nodes.len()), here).into();
         }
         let name = node.name.unraw().to_string();
         if let Some(first) = self.spec.node(&name) {
-            let message = format!("the node `{name}` is given twice: give one another name, `other = {name}`");
+            let message = format!("the node `{name}` is given twice: rename one, `other = {name}`");
             errors.push(&node.name, message);
             errors.push(&self.nodes[first].name, format!("… also here: the node `{name}` is given twice"));
             return;
         }
         if [symbol::START, symbol::END].contains(&&*name) {
-            errors.push(&node.name, format!("`{name}` is part of every graph and no node of its own: remove it"));
+            errors.push(&node.name, format!("every graph has `{name}` already: remove it"));
             return;
         }
         if GRAPH_ITEMS.contains(&&*name) {
-            let message =
-                format!("every graph has a `{name}` of its own: give the node another name, `other = {name}`");
+            let message = format!("every graph has an item `{name}`: rename the node, `other = {name}`");
             errors.push(&node.name, message);
         }
         if self.is_itself(&node) {
-            errors.push(&node.path, format!("`{}` cannot contain itself: no run of it would ever end", self.head.name));
+            errors.push(&node.path, format!("`{}` cannot contain itself: its runs would never end", self.head.name));
         }
         let index = self.nodes.len();
-        self.put(Site::Node(index), node.name.span());
+        self.put(SpecSite::Node(index), node.name.span());
         let writes = node.options.writes.found.clone();
         for (position, channel) in writes.iter().enumerate() {
-            self.put(Site::Write(index, position), channel.span());
+            self.put(SpecSite::Write(index, position), channel.span());
         }
         self.spec.nodes.to_mut().push(NodeSpec {
             name: Cow::Owned(name),
@@ -172,26 +179,30 @@ impl Model {
         self.nodes.push(node);
     }
 
-    /// Whether the node is this graph.
-    pub(super) fn is_itself(&self, node: &Node) -> bool {
+    pub(super) fn is_itself(&self, node: &NodeDecl) -> bool {
         node.path.get_ident().is_some_and(|path| *path == self.head.name || path == "Self")
     }
 
-    fn gotos(&mut self, names: &mut Names<'_>, errors: &mut Errors) {
+    fn gotos(&mut self, names: &mut NameScope<'_>, errors: &mut Errors) {
         for index in 0..self.nodes.len() {
             let goto = self.nodes[index].options.goto.found.clone();
             self.holes |= self.nodes[index].options.goto.broken;
             let mut targets = Vec::new();
             for name in &goto {
                 let Some(target) = self.target(name, names, errors) else { continue };
-                self.put(Site::Goto(index, targets.len()), name.span());
+                self.put(SpecSite::Goto(index, targets.len()), name.span());
                 targets.push(target);
             }
             self.spec.nodes.to_mut()[index].goto = Goto::Only(Cow::Owned(targets));
         }
     }
 
-    fn breakpoints(&mut self, list: &Items<Ident>, site: fn(usize) -> Site, names: &mut Names<'_>) -> Vec<usize> {
+    fn breakpoints(
+        &mut self,
+        list: &ParsedList<Ident>,
+        site: fn(usize) -> SpecSite,
+        names: &mut NameScope<'_>,
+    ) -> Vec<usize> {
         let mut nodes = Vec::new();
         for name in &list.found {
             if let Some(node) = self.known(name, names) {
@@ -202,8 +213,8 @@ impl Model {
         nodes
     }
 
-    /// Reports each name of no node once, where it is mentioned first.
-    fn unknown(&self, names: &Names<'_>, errors: &mut Errors) {
+    /// Reports each unknown name once, at its first mention.
+    fn unknown(&self, names: &NameScope<'_>, errors: &mut Errors) {
         for (name, count) in &names.unknown {
             let message = self.spec.unknown_node(&name.unraw().to_string());
             match count {
@@ -214,8 +225,8 @@ impl Model {
         }
     }
 
-    /// The node of this name; that there is none will be reported.
-    fn known(&mut self, name: &Ident, names: &mut Names<'_>) -> Option<usize> {
+    /// Returns the index of a node, or records its name as unknown.
+    fn known(&mut self, name: &Ident, names: &mut NameScope<'_>) -> Option<usize> {
         let node = self.index(name);
         if node.is_none() {
             self.holes = true;
@@ -228,43 +239,41 @@ impl Model {
         node
     }
 
-    /// Where an edge leads.
-    pub(super) fn target(&mut self, name: &Ident, names: &mut Names<'_>, errors: &mut Errors) -> Option<Target> {
+    pub(super) fn target(&mut self, name: &Ident, names: &mut NameScope<'_>, errors: &mut Errors) -> Option<Target> {
         if name == symbol::END {
             return Some(Target::End);
         }
         if name == symbol::START {
-            errors.push(name, "no edge leads into START: lead it to the first node instead");
+            errors.push(name, "an edge cannot lead to START: write the first node instead");
             self.holes = true;
             return None;
         }
         self.known(name, names).map(Target::Node)
     }
 
-    /// Where an edge starts.
-    fn source(&mut self, name: &Ident, names: &mut Names<'_>, errors: &mut Errors) -> Option<Source> {
+    fn source(&mut self, name: &Ident, names: &mut NameScope<'_>, errors: &mut Errors) -> Option<Source> {
         if name == symbol::START {
             return Some(Source::Start);
         }
         if name == symbol::END {
-            errors.push(name, "no edge leaves END: a run is over there; remove what follows");
+            errors.push(name, "an edge cannot leave END, where a run ends: remove what follows");
             self.holes = true;
             return None;
         }
         self.known(name, names).map(Source::Node)
     }
 
-    /// The node is reached by an edge that carries nothing.
+    /// Records a plain edge to the node.
     pub(super) fn reached(&mut self, target: Target, span: Span) {
         if let Target::Node(node) = target {
             self.plain[node].get_or_insert(span);
         }
     }
 
-    fn chain(&mut self, chain: Chain, names: &mut Names<'_>, errors: &mut Errors) {
+    fn chain(&mut self, chain: EdgeChain, names: &mut NameScope<'_>, errors: &mut Errors) {
         let mut links = chain.0.into_iter().peekable();
         let Some(mut left) = links.next() else { return };
-        if let Link::Choice(decision) = &left {
+        if let ChainLink::Choice(decision) = &left {
             let word = decision.shape.word();
             errors.at(decision.span, format!("this `{word}` needs a node before it: `START >> {word} …`"));
             self.holes = true;
@@ -279,37 +288,37 @@ impl Model {
         while let Some(right) = links.next() {
             let from = self.sources(&left, first, names, errors);
             match right {
-                Link::Choice(decision) => {
+                ChainLink::Choice(decision) => {
                     if let Some(after) = links.next() {
-                        let one = decision.shape.one();
+                        let one = decision.shape.with_article();
                         let message =
-                            format!("nothing can follow {one} in its chain: give the next edge a line of its own");
+                            format!("nothing can follow {one} in a chain: write the next edge on a separate line");
                         errors.at(after.span(), message);
                         self.holes = true;
                     }
                     return routes::route(self, from.as_deref(), decision, names, errors);
                 }
-                Link::One(ref name) => self.edges(from.as_deref(), std::slice::from_ref(name), names, errors),
-                Link::Many(ref targets, _) => self.edges(from.as_deref(), targets, names, errors),
+                ChainLink::One(ref name) => self.edges(from.as_deref(), std::slice::from_ref(name), names, errors),
+                ChainLink::Many(ref targets, _) => self.edges(from.as_deref(), targets, names, errors),
             }
             left = right;
             first = false;
         }
     }
 
-    /// The sources of an edge: several are a join. None if one is wrong. Names that were targets in their chain were
-    /// resolved, and reported, as such.
+    /// Resolves the sources of an edge, of which several are a join. Returns `None` after an error. Names that were
+    /// targets earlier in the chain have been resolved and reported.
     fn sources(
         &mut self,
-        link: &Link,
+        link: &ChainLink,
         first: bool,
-        names: &mut Names<'_>,
+        names: &mut NameScope<'_>,
         errors: &mut Errors,
     ) -> Option<Vec<(Source, Span)>> {
         let idents = match link {
-            Link::One(name) => std::slice::from_ref(name),
-            Link::Many(nodes, _) => nodes.as_slice(),
-            Link::Choice(_) => return None,
+            ChainLink::One(name) => std::slice::from_ref(name),
+            ChainLink::Many(nodes, _) => nodes.as_slice(),
+            ChainLink::Choice(_) => return None,
         };
         let mut sources = Vec::new();
         for name in idents {
@@ -321,7 +330,7 @@ impl Model {
                 self.index(name).map(Source::Node)
             };
             if source == Some(Source::Start) && idents.len() > 1 {
-                errors.push(name, "START cannot be part of a join: give its edge a line of its own");
+                errors.push(name, "START cannot be part of a join: write its edge on a separate line");
                 self.holes = true;
                 continue;
             }
@@ -330,26 +339,26 @@ impl Model {
         (sources.len() == idents.len()).then_some(sources)
     }
 
-    /// The edges from the sources, together, to each of the targets.
+    /// Adds an edge from the sources to each target.
     fn edges(
         &mut self,
         from: Option<&[(Source, Span)]>,
         targets: &[Ident],
-        names: &mut Names<'_>,
+        names: &mut NameScope<'_>,
         errors: &mut Errors,
     ) {
         for name in targets {
             let (Some(to), Some(from)) = (self.target(name, names, errors), from) else { continue };
             self.reached(to, name.span());
             let edge = self.spec.edges.len();
-            self.put(Site::Edge(edge), name.span());
+            self.put(SpecSite::Edge(edge), name.span());
             self.spec.edges.to_mut().push(match from {
                 [(from, _)] => EdgeSpec::Plain { from: *from, to },
                 several => {
                     let nodes = several.iter().enumerate().filter_map(|(position, (source, span))| match source {
                         Source::Start => None,
                         Source::Node(node) => {
-                            self.sites.push((Site::JoinSource(edge, position), *span));
+                            self.sites.push((SpecSite::JoinSource(edge, position), *span));
                             Some(*node)
                         }
                     });
@@ -360,7 +369,7 @@ impl Model {
     }
 }
 
-fn empty_spec(head: &Head, name: Option<&LitStr>) -> GraphSpec {
+fn empty_spec(head: &GraphHead, name: Option<&LitStr>) -> GraphSpec {
     let text = name.map_or_else(|| snake_case(&head.name.unraw().to_string()), LitStr::value);
     GraphSpec {
         name: Cow::Owned(text),

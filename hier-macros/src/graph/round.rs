@@ -1,5 +1,4 @@
-//! Random graphs, written down as calls: the macro has to understand each as the graph that it is, and to find in it what the rules
-//! find.
+//! Random graphs, written as calls: the macro reads each call as the same graph and finds the same violations.
 
 #[path = "../../../hier-spec/tests/choices/mod.rs"]
 #[allow(dead_code, reason = "only the graphs are of use here")]
@@ -28,7 +27,6 @@ fn target(to: Target) -> String {
     }
 }
 
-/// The arms of a route, as they are written behind its source.
 fn arms(label: &str, arms: &[ArmSpec]) -> String {
     if let [ArmSpec { to, .. }] = arms
         && let [ArmTarget::Send(node)] = &**to
@@ -54,7 +52,6 @@ fn edge(edge: &EdgeSpec) -> String {
     }
 }
 
-/// The call that declares a graph.
 fn call(spec: &GraphSpec) -> String {
     let nodes = spec.nodes.iter().map(|node| {
         let mut options = Vec::new();
@@ -76,8 +73,8 @@ fn call(spec: &GraphSpec) -> String {
     format!("G<S> = Graph {{ nodes: [{}], edges: [{}] }}", nodes.join(", "), edges.join(", "))
 }
 
-/// What there is to a graph, and what the rules find in it.
-fn told(spec: &GraphSpec) -> Vec<String> {
+/// A textual form of a graph and of its violations.
+fn describe(spec: &GraphSpec) -> Vec<String> {
     let nodes = spec.nodes.iter().map(|node| format!("{} {} {:?} {:?}", node.name, node.defer, node.goto, node.writes));
     let edges = spec.edges.iter().map(edge);
     let findings = check(spec).into_iter().map(|finding| format!("{:?} {:?}", finding.rule, finding.message));
@@ -93,7 +90,7 @@ fn a_graph_that_is_written_down_is_understood_as_what_it_is() {
         let mut errors = Errors::default();
         let ast = parse::parse(call.parse().expect("tokens"), &mut errors).expect("a graph");
         let model = model::model(ast, &Hier::known("hier"), &mut errors);
-        assert_eq!(told(&model.spec), told(&spec), "{call}");
+        assert_eq!(describe(&model.spec), describe(&spec), "{call}");
         assert!(errors.into_tokens().is_empty(), "{call}");
     }
 }

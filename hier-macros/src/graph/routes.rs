@@ -1,22 +1,22 @@
-//! Routes in the model: a route with the routes nested in it is one edge, whose arms are those of all of them.
+//! Routes in the model. A route and the routes nested in it are one edge with all their arms.
 
 use std::borrow::Cow;
 
-use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Site, Source, Target};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Source, SpecSite, Target};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 
-use super::ast::{Arm, ArmBody, Decision, Function, Shape};
-use super::model::{Model, Names};
+use super::ast::{ArmBody, RouteArm, RouteDecl, RouteKind, Selector};
+use super::model::{GraphModel, NameScope};
 use super::text;
 use crate::diag::Errors;
 
-/// Adds a route from these sources, of which there may be one only.
+/// Adds a route from its source. Reports several sources.
 pub(super) fn route(
-    model: &mut Model,
+    model: &mut GraphModel,
     from: Option<&[(Source, Span)]>,
-    decision: Decision,
-    names: &mut Names<'_>,
+    decision: RouteDecl,
+    names: &mut NameScope<'_>,
     errors: &mut Errors,
 ) {
     let mut arms = Vec::new();
@@ -26,20 +26,19 @@ pub(super) fn route(
     let [(from, _)] = from else {
         let word = decision.shape.word();
         let message = format!(
-            "{} cannot follow a list: join the list in a node of its own, and write `that_node >> {word} …` in \
-             a line of its own",
-            decision.shape.one()
+            "{} cannot follow a list: join the list in a node, then write `that_node >> {word} …` on a separate line",
+            decision.shape.with_article()
         );
         errors.at(decision.span, message);
         model.holes = true;
         return;
     };
     let edge = model.spec.edges.len();
-    model.put(Site::Edge(edge), decision.function.span());
+    model.put(SpecSite::Edge(edge), decision.function.span());
     for (number, (_, arm, targets)) in arms.iter().enumerate() {
-        model.put(Site::Arm(edge, number), *arm);
+        model.put(SpecSite::Arm(edge, number), *arm);
         for (position, (_, span)) in targets.iter().enumerate() {
-            model.put(Site::ArmTarget(edge, number, position), *span);
+            model.put(SpecSite::ArmTarget(edge, number, position), *span);
         }
     }
     let label = free_label(model, *from, &decision.function);
@@ -52,15 +51,15 @@ pub(super) fn route(
     model.routes.push(decision);
 }
 
-/// An arm: its name, its place, its targets with theirs.
+/// The label, location and targets of an arm.
 type Collected = (String, Span, Vec<(ArmTarget, Span)>);
 
-/// The arms of a route and of those nested in it. `outer` is the label of the arm in which it stands.
+/// Collects the arms of a route and of its nested routes. `outer` is the label of the enclosing arm.
 fn collect(
-    model: &mut Model,
-    decision: &Decision,
+    model: &mut GraphModel,
+    decision: &RouteDecl,
     outer: &str,
-    names: &mut Names<'_>,
+    names: &mut NameScope<'_>,
     errors: &mut Errors,
     arms: &mut Vec<Collected>,
 ) {
@@ -71,8 +70,8 @@ fn collect(
             ArmBody::Decide(inner) => {
                 let function = route_label(&inner.function);
                 let outer = match inner.shape {
-                    Shape::For => format!("{label}, "),
-                    Shape::Match | Shape::If => format!("{label}, {function}: "),
+                    RouteKind::For => format!("{label}, "),
+                    RouteKind::Match | RouteKind::If => format!("{label}, {function}: "),
                 };
                 collect(model, inner, &outer, names, errors, arms);
             }
@@ -84,11 +83,11 @@ fn collect(
                     match (&goal.item, target) {
                         (Some(_), Target::Node(node)) => targets.push((ArmTarget::Send(node), span)),
                         (Some(_), Target::End) => {
-                            errors.push(&goal.name, "END cannot be sent anything: write `END` alone");
+                            errors.push(&goal.name, "END takes no item: write `END` alone");
                         }
                         (None, target) => {
-                            // A `for` that sends nothing is reported already.
-                            if decision.shape == Shape::For {
+                            // A `for` without an item has been reported.
+                            if decision.shape == RouteKind::For {
                                 model.holes = true;
                             } else {
                                 model.reached(target, span);
@@ -102,50 +101,51 @@ fn collect(
             }
         }
     }
-    // The whole is checked with the graph's other rules; a part that is nested in it is checked here.
+    // The rules of the graph check the outermost route; this checks the nested ones.
     if !outer.is_empty() && !model.holes {
         same_arms(decision, &arms[first..], errors);
     }
 }
 
-/// Refuses a nested route that chooses nothing.
-fn same_arms(decision: &Decision, arms: &[Collected], errors: &mut Errors) {
+/// Rejects a nested route whose arms are equal.
+fn same_arms(decision: &RouteDecl, arms: &[Collected], errors: &mut Errors) {
     let targets = |arm: &Collected| arm.2.iter().map(|(target, _)| *target).collect::<std::collections::BTreeSet<_>>();
     if let [first, rest @ ..] = arms
         && !rest.is_empty()
         && rest.iter().all(|arm| targets(arm) == targets(first))
     {
         let function = route_label(&decision.function);
-        let message =
-            format!("all arms of `{function}` lead to the same place, so it chooses nothing: write the target alone");
+        let message = format!("all arms of `{function}` lead to the same place: write the target alone");
         errors.push(&decision.function, message);
     }
 }
 
-fn arm_label(decision: &Decision, number: usize, arm: &Arm) -> String {
+fn arm_label(decision: &RouteDecl, number: usize, arm: &RouteArm) -> String {
     match (decision.shape, &arm.pattern, &arm.guard) {
-        (Shape::Match, Some(pattern), Some(guard)) => format!("{} if {}", text::compact(pattern), text::compact(guard)),
-        (Shape::Match, Some(pattern), None) => text::compact(pattern),
-        (Shape::For, ..) => route_label(&decision.function),
-        (Shape::If, ..) if number == 0 => "true".to_owned(),
+        (RouteKind::Match, Some(pattern), Some(guard)) => {
+            format!("{} if {}", text::compact(pattern), text::compact(guard))
+        }
+        (RouteKind::Match, Some(pattern), None) => text::compact(pattern),
+        (RouteKind::For, ..) => route_label(&decision.function),
+        (RouteKind::If, ..) if number == 0 => "true".to_owned(),
         _ => "false".to_owned(),
     }
 }
 
-/// The name under which a route appears: that of its function, or the expression.
-fn route_label(function: &Function) -> String {
+/// The name of the function, or the text of the expression.
+fn route_label(function: &Selector) -> String {
     match function {
-        Function::Path(path) => match path.segments.last() {
+        Selector::Path(path) => match path.segments.last() {
             Some(last) => syn::ext::IdentExt::unraw(&last.ident).to_string(),
             None => text::compact(path),
         },
-        Function::Closure(_) => "closure".to_owned(),
-        Function::Expression(expression) => text::compact(expression),
+        Selector::Closure(_) => "closure".to_owned(),
+        Selector::Expression(expression) => text::compact(expression),
     }
 }
 
-/// The name under which a route of this source appears: a second closure or expression of that name gets a number.
-fn free_label(model: &Model, from: Source, function: &Function) -> String {
+/// The route's label. A second closure or expression with the same label and source gets a number.
+fn free_label(model: &GraphModel, from: Source, function: &Selector) -> String {
     let label = route_label(function);
     let taken = |label: &str| {
         model.spec.edges.iter().any(
@@ -153,7 +153,7 @@ fn free_label(model: &Model, from: Source, function: &Function) -> String {
         )
     };
     match function {
-        Function::Closure(_) | Function::Expression(_) if taken(&label) => {
+        Selector::Closure(_) | Selector::Expression(_) if taken(&label) => {
             let numbered = (2..).map(|number: usize| format!("{label}_{number}"));
             numbered.into_iter().find(|label| !taken(label)).unwrap_or(label)
         }
@@ -161,7 +161,6 @@ fn free_label(model: &Model, from: Source, function: &Function) -> String {
     }
 }
 
-/// Whether an arm of it is missing.
-fn broken(decision: &Decision) -> bool {
+fn broken(decision: &RouteDecl) -> bool {
     decision.broken || decision.arms.iter().any(|arm| matches!(&arm.body, ArmBody::Decide(inner) if broken(inner)))
 }

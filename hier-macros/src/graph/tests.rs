@@ -1,9 +1,8 @@
-//! What is reported for a call, and that the graph's type is there whatever is wrong.
+//! The errors of a call. The graph's type exists after every mistake.
 
 use crate::crate_path::Hier;
 use crate::testing::{expect, messages};
 
-/// The messages of a call's errors, in order.
 fn errors(call: &str) -> Vec<String> {
     let output = super::expand(call.parse().unwrap(), &Hier::known("hier"));
     if !call.is_empty() {
@@ -12,7 +11,6 @@ fn errors(call: &str) -> Vec<String> {
     messages(output)
 }
 
-/// A graph over these nodes and edges.
 fn graph(nodes: &str, edges: &str) -> Vec<String> {
     errors(&format!("G<S> = Graph {{ nodes: [{nodes}], edges: [{edges}] }}"))
 }
@@ -66,7 +64,7 @@ fn several_mistakes_are_reported_at_once() {
             "unknown unit of time `sec`",
             "expected `,`",
             "expected `>>` or `,`",
-            "an arm leads to its targets and no further",
+            "an arm ends at its targets",
             "expected a target",
             "expected a node",
             "the node `a` is given twice",
@@ -88,8 +86,8 @@ fn a_cache_says_how_long_and_may_say_for_which_inputs() {
     ] {
         expect(&node(options), &[]);
     }
-    expect(&node("cache: Cache { key: f }"), &["a `Cache` says how long a result is used again"]);
-    expect(&node("cache: Cache {}"), &["a `Cache` says how long a result is used again"]);
+    expect(&node("cache: Cache { key: f }"), &["a `Cache` needs the time for which a result is reused"]);
+    expect(&node("cache: Cache {}"), &["a `Cache` needs the time for which a result is reused"]);
     expect(&node("cache: Cache { ttl: 60s, key_func: f }"), &["`Cache` has no field `key_func`"]);
     expect(&node("cache: Cache { ttl: 60, key: f }"), &["a duration needs its unit: `60s`"]);
     let twice = ["the field `ttl` is given twice", "… also here: the field `ttl` is given twice"];
@@ -105,10 +103,10 @@ fn names_are_resolved() {
     expect(
         &messages,
         &[
-            "`END` is part of every graph",
-            "every graph has a `compile` of its own",
-            "no edge leaves END",
-            "no edge leads into START",
+            "every graph has `END` already",
+            "every graph has an item `compile`",
+            "an edge cannot leave END, where a run ends",
+            "an edge cannot lead to START",
             "an edge leads from a node to a target",
             "there is no node `asess`; did you mean `assess`?",
             "there is no node `asses`; did you mean `assess`?",
@@ -121,7 +119,7 @@ fn names_are_resolved() {
 
 #[test]
 fn shapes_are_checked() {
-    expect(&graph("a", "a >> END"), &["nothing leaves START"]);
+    expect(&graph("a", "a >> END"), &["no edge leaves START"]);
     expect(&graph("a, b", "START >> a >> END, b >> END"), &["`b` can never run"]);
     expect(&graph("a", "START >> a >> a"), &["END cannot be reached from `a`"]);
     expect(&graph("a", "START >> a >> END, a >> END"), &["the edge from `a`", "… also here: the edge from `a`"]);
@@ -135,7 +133,7 @@ fn shapes_are_checked() {
     let join = "START >> a >> if t { b } else { c }, [b, c] >> d >> END";
     let dead = ["this join can never fire", "… also here: this join", "… also here: this join"];
     expect(&graph("a, b, c, d", join), &dead);
-    // A join into END runs nothing that could be missed.
+    // A join into END runs no node that could be missed.
     expect(&graph("a, b, c", "START >> a >> if t { b } else { c }, [b, c] >> END"), &[]);
 }
 
@@ -144,12 +142,18 @@ fn routes_stand_at_the_end_of_a_chain_with_one_source() {
     expect(&graph("a, b", "START >> a >> if t { b } else { END } >> b, b >> END"), &["nothing can follow an `if`"]);
     expect(&graph("a, b", "START >> [a, b] >> match r { _ => END }"), &["a `match` cannot follow a list"]);
     expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
-    expect(&graph("a", "START >> a >> if t { END }"), &["this `if` does not say where to go otherwise"]);
-    expect(&graph("a", "START >> a >> if let Some(x) = t { END } else { a }"), &["written as a `match`"]);
-    expect(&graph("a", "START >> a >> match r() { X => END }"), &["write `r` alone"]);
-    expect(&graph("a", "START >> a >> for x in xs { a }, a >> END"), &["is given its item: `a(item)`"]);
+    expect(&graph("a", "START >> a >> if t { END }"), &["this `if` has no `else`"]);
+    expect(&graph("a", "START >> a >> if let Some(x) = t { END } else { a }"), &["an `if let` needs `state`"]);
+    expect(&graph("a", "START >> a >> match r() { X => END }"), &["write `r` without the call"]);
+    expect(
+        &graph("a", "START >> a >> for x in xs { a }, a >> END"),
+        &["a node in a `for` receives an item: write `a(item)`"],
+    );
     let twice = "START >> a >> match r { X => a, Y => END }, a >> match r { X => END, Y => a }";
-    expect(&graph("a", twice), &["`a` is routed by `r` twice", "… also here: `a` is routed by `r` twice"]);
+    expect(
+        &graph("a", twice),
+        &["two routes of `a` have the name `r`", "… also here: two routes of `a` have the name `r`"],
+    );
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn heads_are_checked() {
     expect(&errors("G = Graph { nodes: [a], edges: [START >> a >> END] }"), &["`G` needs its state: `G<State>`"]);
     expect(
         &errors("G<S, C, D> = Graph { nodes: [a], edges: [START >> a >> END] }"),
-        &["a graph has a state and a context"],
+        &["a graph takes a state and a context"],
     );
     expect(
         &errors("G<S> = Grap { nodes: [a], edges: [START >> a >> END] }"),
@@ -167,8 +171,10 @@ fn heads_are_checked() {
         &errors("G<S> = Graph { node: [a], edges: [START >> a] }"),
         &["a `Graph` has no field `node`; did you mean"],
     );
-    expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["one graph a call"]);
-    expect(&errors("G<S>"), &["a graph is declared as"]);
+    expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["a `graph!` declares one graph"]);
+    expect(&errors("G<S>"), &["expected a graph: `Name"]);
+    let parameter = "G<T><S, C> = Graph { nodes: [a], edges: [START >> a >> END] }";
+    expect(&errors(parameter), &["a graph has no type parameters: write `G<State>`"]);
 }
 
 #[test]
@@ -211,14 +217,14 @@ fn agents_and_policies_are_checked() {
     expect(&react("subagent: [A]"), &["a `ReactGraph` has no field `subagent`; did you mean `subagents`?"]);
     expect(&react("todo_check: f"), &["a `ReactGraph` has no field `todo_check`"]);
     expect(&react("nodes: [a]"), &["a `ReactGraph` has no field `nodes`"]);
-    expect(&react("max_iterations: 0"), &["an agent with `max_iterations: 0` could do nothing"]);
-    expect(&react("max_repeats: 0"), &["an agent with `max_repeats: 0` could do nothing: give it at least 1"]);
+    expect(&react("max_iterations: 0"), &["an agent with `max_iterations: 0` does nothing"]);
+    expect(&react("max_repeats: 0"), &["an agent with `max_repeats: 0` does nothing"]);
     expect(&react("max_repeats: 5"), &[]);
-    expect(&react("tools: [\"look\"]"), &["a tool is the path of a `#[tool]` function, without quotes"]);
+    expect(&react("tools: [\"look\"]"), &["a tool is the path of a `#[tool]` function: remove the quotes"]);
     expect(&react("tools: [look()]"), &["a tool is named, not called"]);
     expect(&react("tools: [look, |desk| &desk.crm]"), &[]);
-    expect(&react("tools: [|| &CRM]"), &["a toolset is chosen of the context"]);
-    expect(&react("parallel_subagents: maybe"), &["`parallel_subagents` is `true` or `false`"]);
+    expect(&react("tools: [|| &CRM]"), &["a toolset depends only on the context"]);
+    expect(&react("parallel_subagents: maybe"), &["`parallel_subagents` needs a literal"]);
     expect(&react("subagents: [G {}]"), &["`G` cannot contain itself"]);
     expect(&react("front: [G]"), &["`G` cannot contain itself"]);
     let twice = ["the subagent `A` is given twice", "… also here: the subagent `A` is given twice"];
@@ -227,7 +233,7 @@ fn agents_and_policies_are_checked() {
         &react("subagents: [A { clear_mesages: false, max_iterations: 0 }, B { merge_fields: [a, b, a] }]"),
         &[
             "a policy has no option `clear_mesages`; did you mean `clear_messages`?",
-            "a subagent with `max_iterations: 0` could do nothing",
+            "a subagent with `max_iterations: 0` does nothing",
             "the channel `a` is given twice: remove one",
             "… also here: the channel `a` is given twice",
         ],
@@ -236,7 +242,7 @@ fn agents_and_policies_are_checked() {
     expect(&react("subagents: [A { merge_fields: [a], discard_fields: [a] }]"), &both);
     let own = "G<S> = SimpleGraph { compute: f, policy: Policy { merge_fields: [a], discard_fields: [a] } }";
     expect(&errors(own), &both);
-    expect(&react("policy: Poliy {}"), &["a policy is written as `Policy {"]);
+    expect(&react("policy: Poliy {}"), &["expected a policy: `Policy {"]);
     expect(&react("interrupt_before: [tol]"), &["there is no node `tol`; did you mean `tool`?"]);
 }
 
@@ -282,22 +288,22 @@ fn everything_of_an_agent_that_answers_is_understood() {
 #[test]
 fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
     let agent = |fields: &str| errors(&format!("G<S> = Agent {{ {fields} }}"));
-    let reporting = "an `Agent` has no field `reasoning`: it is one of a `ReactGraph` and a `TodoGraph`";
+    let reporting = "an `Agent` has no field `reasoning`: it is a field of a `ReactGraph` and a `TodoGraph`";
     expect(&agent("reasoning: \"?\""), &[reporting]);
-    expect(&agent("nodes: [a]"), &["an `Agent` has no field `nodes`: it is one of a `Graph`"]);
+    expect(&agent("nodes: [a]"), &["an `Agent` has no field `nodes`: it is a field of a `Graph`"]);
     expect(
         &errors("G<S> = ReactGraph { answer: a }"),
-        &["a `ReactGraph` has no field `answer`: it is one of an `Agent`"],
+        &["a `ReactGraph` has no field `answer`: it is a field of an `Agent`"],
     );
-    expect(&agent("prompt: \"?\""), &["an `Agent` has no field `prompt`: what the model is told to be is `system: "]);
+    expect(&agent("prompt: \"?\""), &["an `Agent` has no field `prompt`: write `system: "]);
     expect(&agent("response_format: V"), &["an `Agent` has no field `response_format`: the channel that takes"]);
-    expect(&agent("state_schema: S"), &["an `Agent` has no field `state_schema`: the state stands in the head"]);
+    expect(&agent("state_schema: S"), &["an `Agent` has no field `state_schema`: write the state in the head"]);
     expect(&agent("temperature: 0.2"), &["an `Agent` has no field `temperature`: how the model answers is `options:"]);
     expect(&agent("sistem: \"?\""), &["an `Agent` has no field `sistem`; did you mean `system`?"]);
     expect(&agent("attempts: 0"), &["an agent with `attempts: 0` could do nothing"]);
-    expect(&agent("answer: Verdict"), &["`answer` is a channel of the state"]);
-    expect(&agent("answer: \"verdict\""), &["`answer` is a channel of the state"]);
-    expect(&agent("model: \"gpt\""), &["`model` chooses a model of the context"]);
+    expect(&agent("answer: Verdict"), &["`answer` names the channel"]);
+    expect(&agent("answer: \"verdict\""), &["`answer` names the channel"]);
+    expect(&agent("model: \"gpt\""), &["`model` selects a model of the context"]);
     expect(
         &agent("options: ModelOptions { temprature: 0.2, seed: 1, seed: 2 }"),
         &[
@@ -320,18 +326,18 @@ fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
             "`Limit` has no field `model_call`; did you mean `model_calls`?",
             "the field `tokens` is given twice: remove one",
             "… also here: the field `tokens` is given twice",
-            "`Limit` without a field does nothing: give it `model_calls` or `tool_calls` or `tokens`",
-            "`Limit` is written with its fields: `Limit { model_calls: … }`",
-            "`Limit` is written with its fields: `Limit { model_calls: … }`",
+            "`Limit` without a field does nothing: add `model_calls` or `tool_calls` or `tokens`",
+            "`Limit` needs its fields: `Limit { model_calls: … }`",
+            "`Limit` needs its fields: `Limit { model_calls: … }`",
         ],
     );
     expect(
         &layers("[Retry { attempts: 0 }, Retry { interval: 10 }, Retry { atempts: 3 }, Retry(3)]"),
         &[
-            "a model is asked at least once",
+            "a model has at least one attempt",
             "a duration needs its unit: `10s`",
             "`Retry` has no field `atempts`; did you mean `attempts`?",
-            "`Retry` is written with its fields: `Retry { attempts: 3 }`",
+            "`Retry` needs its fields: `Retry { attempts: 3 }`",
         ],
     );
     expect(
@@ -339,11 +345,11 @@ fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
             "[Redact, Redact { find: Emails }, Fallback(), Fallback(a, b), Guard {}, Inherited, Inherited(\"x\", y)]",
         ),
         &[
-            "`Redact` takes what finds the secrets: `Redact(Emails)`",
-            "`Redact` takes what finds the secrets: `Redact(Emails)`",
-            "`Fallback` takes the model of the context to ask then: `Fallback(|context| &context.cheap)`",
-            "`Fallback` takes the model of the context to ask then",
-            "`Guard` takes the function that decides",
+            "`Redact` takes a detector of secrets: `Redact(Emails)`",
+            "`Redact` takes a detector of secrets: `Redact(Emails)`",
+            "`Fallback` takes a closure that selects a model of the context: `Fallback(|context| &context.cheap)`",
+            "`Fallback` takes a closure that selects a model of the context",
+            "`Guard` takes a function that decides about a call",
             "`Inherited` takes a layer: `Inherited(Limit { model_calls: 50 })`",
             "`Inherited` takes a layer",
         ],
@@ -353,34 +359,28 @@ fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
         &layers(
             "[Compact { at: 0.7 }, Inherited(Compact), Inherited(Limit { tokens: 1 }), Compact { at: 0.9 }.to(0.1)]",
         ),
-        &[
-            "`Compact` is given twice, and one of them would do nothing: keep one",
-            "… also here: `Compact` is given twice",
-        ],
+        &["`Compact` is given twice: remove one, which would have no effect", "… also here: `Compact` is given twice"],
     );
-    expect(&layers("[PIIMiddleware(\"email\")]"), &["`PIIMiddleware` is written as `Redact(Emails)` here"]);
+    expect(&layers("[PIIMiddleware(\"email\")]"), &["`PIIMiddleware` is not a layer of hier: write `Redact(Emails)`"]);
     expect(
         &errors("G<S> = SimpleGraph { compute: f, layers: [] }"),
-        &["a `SimpleGraph` has no field `layers`: it is one of an `Agent` and a `ReactGraph` and a `TodoGraph`"],
+        &["a `SimpleGraph` has no field `layers`: it is a field of an `Agent` and a `ReactGraph` and a `TodoGraph`"],
     );
-    expect(
-        &errors("G<S> = Agent { middleware: [] }"),
-        &["an `Agent` has no field `middleware`: what stands around its calls of models and tools is `layers: […]`"],
-    );
+    expect(&errors("G<S> = Agent { middleware: [] }"), &["an `Agent` has no field `middleware`: write `layers: […]`"]);
 }
 
 #[test]
 fn agents_and_tools_need_more_than_the_core() {
-    let told = |call: &str| messages(super::expand(call.parse().unwrap(), &Hier::core()));
-    let fix = "and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
-    assert_eq!(told("G<S> = Agent { system: \"\" }"), [format!("`G` is an agent, {fix}")]);
+    let found = |call: &str| messages(super::expand(call.parse().unwrap(), &Hier::core()));
+    let fix = "but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";
+    assert_eq!(found("G<S> = Agent { system: \"\" }"), [format!("`G` is an agent, {fix}")]);
     assert_eq!(
-        told("G<S> = Graph { nodes: [act = tools![look]], edges: [START >> act >> END] }"),
+        found("G<S> = Graph { nodes: [act = tools![look]], edges: [START >> act >> END] }"),
         [format!("node `act` calls tools, {fix}")]
     );
     assert_eq!(
-        told("G<S> = Graph { nodes: [a], edges: [START >> a >> END], policy: Policy { merge_fields: [x] } }"),
+        found("G<S> = Graph { nodes: [a], edges: [START >> a >> END], policy: Policy { merge_fields: [x] } }"),
         [format!("the policy and the arguments of `G` are for agents, {fix}")]
     );
-    assert!(told("G<S> = Graph { nodes: [a], edges: [START >> a >> END] }").is_empty());
+    assert!(found("G<S> = Graph { nodes: [a], edges: [START >> a >> END] }").is_empty());
 }

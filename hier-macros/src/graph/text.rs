@@ -5,14 +5,14 @@ use quote::ToTokens;
 
 use crate::symbol;
 
-/// The tokens as a programmer would write them: `Some(x) if x > 3`, `Verdict::Accept`.
+/// Formats tokens as rustfmt would: `Some(x) if x > 3`, `Verdict::Accept`.
 pub(super) fn compact(tokens: &impl ToTokens) -> String {
     let mut text = String::new();
     write(tokens.to_token_stream(), &mut text);
     text
 }
 
-/// The first mention of the state: the word `state`, but for a field, a method or a part of a path of that name.
+/// Finds the first mention of the variable `state`. Fields, methods and path segments of that name do not count.
 pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
     fn find(tokens: TokenStream) -> Option<Ident> {
         let mut tokens = tokens.into_iter().peekable();
@@ -40,21 +40,20 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
         }
         None
     }
-    /// Whether it is the second dot of `..`.
     fn ends_range(punct: &Punct, within: bool) -> bool {
         within && punct.as_char() == '.'
     }
     find(tokens.to_token_stream())
 }
 
-/// Operators that stand between their neighbours without spaces.
+/// Operators without surrounding spaces.
 const TIGHT: &[&str] = &["::", ".", "..", "..=", "?"];
 /// Operators with a space after them only.
 const AFTER: &[&str] = &[",", ";", ":"];
-/// Signs that stand before what they belong to, if no operand is before them.
+/// Prefix operators, if no operand precedes them.
 const PREFIX: &[char] = &['&', '!', '-', '*', '\'', '|'];
 
-/// Words after which an operand begins.
+/// Words before an operand.
 const WORDS: &[&str] = &["if", "in", "ref", "mut", "as"];
 
 fn write(tokens: TokenStream, text: &mut String) {
@@ -96,13 +95,13 @@ fn write(tokens: TokenStream, text: &mut String) {
             text.push(' ');
         }
         let word = matches!(&token, TokenTree::Ident(ident) if WORDS.iter().any(|word| ident == word));
-        one(token, text);
+        write_token(token, text);
         operand = !word;
         space = word;
     }
 }
 
-/// Writes an operator; says whether a space follows.
+/// Writes an operator. Returns true if a space follows.
 fn operator_text(operator: &str, operand: bool, space: bool, text: &mut String) -> bool {
     if TIGHT.contains(&operator) {
         if space {
@@ -126,7 +125,7 @@ fn operator_text(operator: &str, operand: bool, space: bool, text: &mut String) 
     }
 }
 
-fn one(token: TokenTree, text: &mut String) {
+fn write_token(token: TokenTree, text: &mut String) {
     let TokenTree::Group(group) = token else {
         text.push_str(&token.to_string());
         return;
@@ -144,7 +143,7 @@ fn one(token: TokenTree, text: &mut String) {
     text.push_str(close);
 }
 
-/// `FilingDesk` as `filing_desk`, `HTTPServer` as `http_server`.
+/// Converts `FilingDesk` to `filing_desk` and `HTTPServer` to `http_server`.
 pub(super) fn snake_case(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut text = String::new();

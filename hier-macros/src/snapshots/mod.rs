@@ -1,12 +1,11 @@
-//! What the macros generate, to be read: one small call of each, formatted. `UPDATE_EXPECT=1 cargo test -p hier-macros`
-//! writes them anew.
+//! Snapshots of the generated code: one small call of each macro, formatted. `UPDATE_EXPECT=1 cargo test -p
+//! hier-macros` rewrites them.
 
 use expect_test::{ExpectFile, expect_file};
 use proc_macro2::TokenStream;
 
 use crate::crate_path::Hier;
 
-/// The generated code, as a file.
 fn formatted(output: TokenStream) -> String {
     let file = syn::parse2(output).expect("the output parses");
     prettyplease::unparse(&file)

@@ -1,29 +1,29 @@
-//! The rules of a state that the macro can check itself:
+//! The rules of a state that the macro can check:
 //!
 //! 1. [`managed_fields`]: a managed field takes no attributes.
-//! 2. [`flattened_fields`]: a flattened field takes no other attributes; a struct has one at most; it is no type parameter.
+//! 2. [`flattened_fields`]: a flattened field takes no other attributes; a struct has one at most; it is not a type
+//!    parameter.
 //! 3. [`once`]: a field has one reducer, one kind of channel, one name.
 //! 4. [`reducer_or_kind`]: a channel has a reducer or a kind, not both.
-//! 5. [`delta`]: what is stored as increments has a reducer.
+//! 5. [`delta`]: a channel that is stored as increments has a reducer.
 //! 6. [`topics`]: a topic is a `Vec`.
-//! 7. [`names`]: a channel's name can be used as one, and is not the engine's.
-//! 8. [`distinct_names`]: no two channels have the same name.
-//! 9. [`distinct_hashes`]: nor names that cannot be told apart by their hash.
-//! 10. [`version`]: a state has one version, from 1 on, and no more migrations than earlier versions.
+//! 7. [`names`]: the name of a channel is valid and not reserved.
+//! 8. [`distinct_names`]: two channels have different names.
+//! 9. [`distinct_hashes`]: two channels have names with different hashes.
+//! 10. [`version`]: a state has one version, at least 1, and at most one migration per earlier version.
 //!
-//! What only the compiler can know (whether the type bears the reducer, whether it can be persisted, whether a flattened
-//! state has a channel of the same name) is bounds and assertions in the generated code.
+//! Bounds and assertions in the generated code check what only the compiler knows: whether the type supports the
+//! reducer, whether it can be persisted, and whether a flattened state has a channel of the same name.
 
 use std::collections::HashMap;
 
 use super::expand::hash;
-use super::model::{Model, is_parameter, is_vec, managed};
-use super::parse::{Field, Input};
+use super::model::{StateModel, is_parameter, is_vec, managed};
+use super::parse::{StateField, StateInput};
 use crate::diag::Errors;
 use crate::symbol;
 
-/// Checks every rule.
-pub(super) fn check(input: &Input, model: &Model, errors: &mut Errors) {
+pub(super) fn check(input: &StateInput, model: &StateModel, errors: &mut Errors) {
     for field in &input.fields {
         if managed(&field.ty).is_some() {
             managed_fields(field, errors);
@@ -41,8 +41,8 @@ pub(super) fn check(input: &Input, model: &Model, errors: &mut Errors) {
     distinct_hashes(model, errors);
 }
 
-/// Each migration comes from the version before the next one's, and the last from the one before the state's.
-fn version(input: &Input, model: &Model, errors: &mut Errors) {
+/// Each migration leads to the next one's version, and the last to the version of the state.
+fn version(input: &StateInput, model: &StateModel, errors: &mut Errors) {
     for (_, span) in input.versions.iter().skip(1) {
         errors.at(*span, "the version is given twice: remove one");
     }
@@ -50,7 +50,7 @@ fn version(input: &Input, model: &Model, errors: &mut Errors) {
         errors.at(*span, "`migrate` is given twice: make it one list, `migrate = [from_v1, from_v2]`");
     }
     if let Some((0, span)) = input.versions.first() {
-        errors.at(*span, "versions start at 1: a state without `version` has that one");
+        errors.at(*span, "versions start at 1, which is the default: write a higher number");
         return;
     }
     let (count, earlier) = (model.migrations.len(), model.version as usize - 1);
@@ -58,7 +58,7 @@ fn version(input: &Input, model: &Model, errors: &mut Errors) {
         errors.at(
             *span,
             format!(
-                "version {} has {earlier} earlier {} and {count} {} here: raise `version`, or remove what is too much",
+                "version {} has {earlier} earlier {} and {count} {} here: raise `version`, or remove migrations",
                 model.version,
                 if earlier == 1 { "version" } else { "versions" },
                 if count == 1 { "migration" } else { "migrations" },
@@ -67,8 +67,8 @@ fn version(input: &Input, model: &Model, errors: &mut Errors) {
     }
 }
 
-/// The engine writes a managed field before each step, so nothing can be said about how it is written.
-fn managed_fields(field: &Field, errors: &mut Errors) {
+/// The engine writes a managed field before each step, so attributes about writes have no meaning.
+fn managed_fields(field: &StateField, errors: &mut Errors) {
     for (span, what) in attributes(field) {
         errors.at(
             span,
@@ -77,16 +77,16 @@ fn managed_fields(field: &Field, errors: &mut Errors) {
     }
 }
 
-/// The channels of a flattened state have their attributes there, and one state can extend only one other.
-fn flattened_fields(input: &Input, errors: &mut Errors) {
-    let flattened: Vec<&Field> =
+/// The channels of a flattened state have attributes of their own, and a state can extend only one other.
+fn flattened_fields(input: &StateInput, errors: &mut Errors) {
+    let flattened: Vec<&StateField> =
         input.fields.iter().filter(|field| !field.flattens.is_empty() && managed(&field.ty).is_none()).collect();
     for field in &flattened {
         for (span, what) in attributes(field).into_iter().filter(|(_, what)| *what != FLATTEN) {
             errors.at(
                 span,
                 format!(
-                    "`{}` is flattened, so it cannot have {what}: the channels of the flattened state say this themselves",
+                    "`{}` is flattened, so it cannot have {what}: move it to the channels of the flattened state",
                     field.ident
                 ),
             );
@@ -100,16 +100,12 @@ fn flattened_fields(input: &Input, errors: &mut Errors) {
     }
     if flattened.len() > 1 {
         for field in flattened {
-            errors.at(
-                field.flattens[0],
-                "a state can flatten one other state: let one of the two flatten the other (chains are allowed)",
-            );
+            errors.at(field.flattens[0], "a state can flatten one other state: let one of the two flatten the other");
         }
     }
 }
 
-/// Of each of these a field has one.
-fn once(field: &Field, errors: &mut Errors) {
+fn once(field: &StateField, errors: &mut Errors) {
     let reducers: Vec<_> = field.reducers.iter().map(super::parse::Reducer::span).collect();
     let kinds: Vec<_> = field.kinds.iter().map(|kind| kind.word.span()).collect();
     let names: Vec<_> = field.renames.iter().map(syn::LitStr::span).collect();
@@ -120,46 +116,40 @@ fn once(field: &Field, errors: &mut Errors) {
     }
 }
 
-/// A kind of channel says how writes are taken, and so does a reducer.
-fn reducer_or_kind(field: &Field, errors: &mut Errors) {
+/// Both a kind and a reducer define how writes are applied.
+fn reducer_or_kind(field: &StateField, errors: &mut Errors) {
     let (Some(reducer), Some(kind)) = (field.reducers.first(), field.kinds.first()) else { return };
     for span in [reducer.span(), kind.word.span()] {
-        errors.at(
-            span,
-            format!(
-                "`{}` is `{}` and has a reducer, and a channel cannot be both: remove one of the two",
-                field.ident, kind.word
-            ),
-        );
+        errors.at(span, format!("`{}` is `{}` and has a reducer: remove one of the two", field.ident, kind.word));
     }
 }
 
-/// An increment is what a reducer merges, so there is none without.
-fn delta(field: &Field, errors: &mut Errors) {
+/// An increment is a value that a reducer merges.
+fn delta(field: &StateField, errors: &mut Errors) {
     if let Some(span) = field.deltas.first()
         && field.reducers.is_empty()
     {
         errors.at(
             *span,
             format!(
-                "`delta` stores what a reducer merges, and `{}` has none: add `#[reducer(append)]` or another, or remove \
-                 `delta`",
+                "`delta` stores the values that a reducer merges, and `{}` has no reducer: add `#[reducer(append)]` or another, \
+                 or remove `delta`",
                 field.ident
             ),
         );
     }
 }
 
-/// A topic collects the values of all writers, so it is a list.
-fn topics(field: &Field, errors: &mut Errors) {
+/// A topic collects the values of all writers.
+fn topics(field: &StateField, errors: &mut Errors) {
     let topic = field.kinds.first().is_some_and(|kind| kind.word == symbol::TOPIC);
     if topic && !is_vec(&field.ty) {
         errors.push(&field.ty, format!("a topic collects values, so `{}` must be a `Vec<…>`", field.ident));
     }
 }
 
-/// Some names are the engine's own: the rule is the builder's, too.
-fn names(model: &Model, errors: &mut Errors) {
+/// The builder applies the same rule.
+fn names(model: &StateModel, errors: &mut Errors) {
     for channel in model.channels.iter().filter(|channel| !channel.is_internal()) {
         if let Some(message) = hier_spec::names::channel(&channel.name) {
             errors.at(channel.name_span, message);
@@ -167,27 +157,24 @@ fn names(model: &Model, errors: &mut Errors) {
     }
 }
 
-/// Channels are told apart by their names, in checkpoints and between graphs. (Two fields of one name are the compiler's
-/// own error; here one of them is renamed.)
-fn distinct_names(model: &Model, errors: &mut Errors) {
+/// Checkpoints and other graphs identify channels by name. The compiler reports two fields of one name; here at least
+/// one channel is renamed.
+fn distinct_names(model: &StateModel, errors: &mut Errors) {
     let mut seen = HashMap::new();
     for channel in &model.channels {
         let Some(first) = seen.insert(&*channel.name, channel.name_span) else { continue };
         for span in [first, channel.name_span] {
             errors.at(
                 span,
-                format!(
-                    "two channels have the name `{}`: give one another with `#[state(rename = \"…\")]`",
-                    channel.name
-                ),
+                format!("two channels have the name `{}`: rename one with `#[state(rename = \"…\")]`", channel.name),
             );
         }
     }
 }
 
-/// The compiler compares the channels of two states by a hash of their names, and two names can have the same one (a
-/// chance of one in 95,000 in a state of 300 channels).
-fn distinct_hashes(model: &Model, errors: &mut Errors) {
+/// The compiler compares the channels of two states by a hash of their names, which may collide (with a probability of
+/// 1 in 95,000 in a state of 300 channels).
+fn distinct_hashes(model: &StateModel, errors: &mut Errors) {
     let mut seen = HashMap::new();
     for channel in &model.channels {
         let Some(first) = seen.insert(hash(&channel.name), &channel.name) else { continue };
@@ -206,8 +193,8 @@ const DELTA: &str = "`delta`";
 const FLATTEN: &str = "`flatten`";
 const NAME: &str = "another name";
 
-/// Every attribute of a field: where, and what it gives the field.
-fn attributes(field: &Field) -> Vec<(proc_macro2::Span, &'static str)> {
+/// Each attribute of a field, with its location.
+fn attributes(field: &StateField) -> Vec<(proc_macro2::Span, &'static str)> {
     let mut all = Vec::new();
     all.extend(field.reducers.iter().map(|reducer| (reducer.span(), REDUCER)));
     all.extend(field.kinds.iter().map(|kind| (kind.word.span(), KIND)));

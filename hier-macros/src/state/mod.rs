@@ -1,7 +1,7 @@
 //! `#[derive(State)]`: parse → model → check → expand.
 //!
-//! A mistake never stops the pipeline: what is wrong is left out or read as the nearest thing that works, so that the
-//! state, its update and its keys exist and nothing but the mistake is reported.
+//! A mistake never stops the pipeline. The macro leaves out an invalid part or replaces it with the nearest valid one.
+//! The state, its update and its keys therefore always exist, and only the mistake is reported.
 
 mod check;
 mod expand;
@@ -13,7 +13,6 @@ use proc_macro2::TokenStream;
 use crate::crate_path::Hier;
 use crate::diag::Errors;
 
-/// The derive: errors, all of them, and the code.
 pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let Some(input) = errors.keep(syn::parse2(input)) else { return errors.into_tokens() };

@@ -1,4 +1,4 @@
-//! What the struct means: channels, managed fields, the flattened state.
+//! The meaning of the struct: channels, managed fields and the flattened state.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -6,70 +6,71 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, GenericParam, Generics, Ident, Path, Type, Visibility};
 
-use super::parse::{Field, Input, Reducer};
+use super::parse::{Reducer, StateField, StateInput};
 use crate::symbol;
 
-/// A state.
-pub(super) struct Model {
-    /// Where generated code finds what it needs.
+pub(super) struct StateModel {
+    /// The path of the plumbing module.
     pub(super) hier: TokenStream,
     pub(super) vis: Visibility,
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// The channels that the struct declares itself; the index here is the index in the channel table.
-    pub(super) channels: Vec<Channel>,
+    /// The channels that the struct declares. Their order is that of the channel table.
+    pub(super) channels: Vec<ChannelModel>,
     pub(super) flattened: Option<Flattened>,
     pub(super) managed: Vec<Managed>,
-    /// The version, 1 unless given.
+    /// Defaults to 1.
     pub(super) version: u32,
-    /// The functions that bring older versions up to date; the last comes from the version before this one.
+    /// The migrations of older versions. The last one migrates from the previous version.
     pub(super) migrations: Vec<Path>,
 }
 
-/// A channel.
-pub(super) struct Channel {
+pub(super) struct ChannelModel {
     pub(super) field: Ident,
     pub(super) ty: Type,
     pub(super) docs: Vec<Attribute>,
-    /// The name at run time, and where it is written.
+    /// The name at run time, and its location.
     pub(super) name: String,
     pub(super) name_span: Span,
-    pub(super) kind: Kind,
+    pub(super) kind: ChannelForm,
 }
 
-/// The variant of the enum of writes for a field. Its name is no word of the user's: where a program names a function that is not
-/// there, the compiler would propose a variant of that name.
+/// The variant of a field in the enum of writes. The prefix keeps the compiler from suggesting the variant for an
+/// unknown function.
 pub(super) fn variant(field: &Ident) -> Ident {
     crate::diag::local(&format!("__{}", field.unraw()), field.span())
 }
 
-/// What kind of channel.
-pub(super) enum Kind {
-    /// Last value, one writer a step.
+pub(super) enum ChannelForm {
+    /// The last value; one writer per step.
     Last,
-    /// The same, gone when the next step has ended.
+    /// The last value, until the next step has ended.
     Ephemeral,
-    /// The same, never persisted.
+    /// The last value, never persisted.
     Untracked,
-    /// A list, filled for one step or for ever.
-    Topic { accumulate: bool },
-    /// Merged by a reducer.
-    Reduced { reducer: Merge, delta: bool },
+    /// A list, of one step or of all steps.
+    Topic {
+        accumulate: bool,
+    },
+    Reduced {
+        reducer: Merge,
+        delta: bool,
+    },
 }
 
-/// A reducer.
 pub(super) enum Merge {
-    /// A function of `hier_core::reducer::builtin`, by the word in the attribute and its canonical name.
+    /// A function of `hier_core::reducer::builtin`: the word in the attribute, and the name of the function.
     Builtin { word: Ident, name: Ident },
-    /// A function of the user's.
+    /// A function of the user.
     With(Path),
 }
 
-/// The field whose state's channels become channels of this one.
+/// The field whose channels become channels of this state.
 pub(super) struct Flattened {
     pub(super) field: Ident,
     pub(super) ty: Type,
-    /// A name for the type, which is unknown to the compiler if the type is no state; none if the type has a parameter in it.
+    /// An alias of the type, which is unknown to the compiler if the type is not a state. `None` if the type contains a
+    /// parameter.
     pub(super) alias: Option<Ident>,
 }
 
@@ -77,35 +78,34 @@ pub(super) struct Flattened {
 pub(super) struct Managed {
     pub(super) field: Ident,
     pub(super) ty: Type,
-    /// The method of `Steps` that makes its value.
+    /// The method of `Steps` that returns its value.
     pub(super) method: Ident,
 }
 
-impl Channel {
-    /// Whether any number of tasks may write it in one step.
+impl ChannelModel {
+    /// Returns true if any number of tasks may write the channel in one step.
     pub(super) const fn is_reduced(&self) -> bool {
-        matches!(self.kind, Kind::Reduced { .. } | Kind::Topic { .. })
+        matches!(self.kind, ChannelForm::Reduced { .. } | ChannelForm::Topic { .. })
     }
 
-    /// Whether the engine alone writes it.
+    /// Returns true if only the engine writes the channel.
     pub(super) fn is_internal(&self) -> bool {
         last_segment(&self.ty).is_some_and(|last| symbol::INTERNAL.iter().any(|name| last.ident == name))
     }
 
-    /// Whether savers store it.
+    /// Returns true if savers store the channel.
     pub(super) const fn is_persisted(&self) -> bool {
-        !matches!(self.kind, Kind::Untracked)
+        !matches!(self.kind, ChannelForm::Untracked)
     }
 
-    /// Whether its value goes when a step ends.
+    /// Returns true if the value expires when a step ends.
     pub(super) const fn expires(&self) -> bool {
-        matches!(self.kind, Kind::Ephemeral | Kind::Topic { accumulate: false })
+        matches!(self.kind, ChannelForm::Ephemeral | ChannelForm::Topic { accumulate: false })
     }
 }
 
-impl Model {
-    /// Gives every channel the name of its field. After an error only, so that two equal names are not reported again by
-    /// the compiler in its own words.
+impl StateModel {
+    /// Gives every channel the name of its field, so that the compiler does not report equal names again.
     pub(super) fn make_names_unique(&mut self) {
         for channel in &mut self.channels {
             channel.name = channel.field.unraw().to_string();
@@ -113,9 +113,9 @@ impl Model {
     }
 }
 
-/// Gives the fields their meaning. Where a field says two things, the first counts.
-pub(super) fn build(input: &Input, hier: TokenStream) -> Model {
-    let mut model = Model {
+/// Interprets the fields. The first of two contradicting attributes counts.
+pub(super) fn build(input: &StateInput, hier: TokenStream) -> StateModel {
+    let mut model = StateModel {
         hier,
         vis: input.vis.clone(),
         ident: input.ident.clone(),
@@ -142,13 +142,12 @@ pub(super) fn build(input: &Input, hier: TokenStream) -> Model {
     model
 }
 
-/// The channel that a field declares.
-fn channel(field: &Field) -> Channel {
+fn channel(field: &StateField) -> ChannelModel {
     let (name, name_span) = match field.renames.first() {
         Some(rename) => (rename.value(), rename.span()),
         None => (field.ident.unraw().to_string(), field.ident.span()),
     };
-    Channel {
+    ChannelModel {
         field: field.ident.clone(),
         ty: field.ty.clone(),
         docs: field.docs.clone(),
@@ -158,9 +157,8 @@ fn channel(field: &Field) -> Channel {
     }
 }
 
-/// The kind of channel that a field's attributes ask for.
-fn kind(field: &Field) -> Kind {
-    let reduced = |reducer| Kind::Reduced { reducer, delta: !field.deltas.is_empty() };
+fn kind(field: &StateField) -> ChannelForm {
+    let reduced = |reducer| ChannelForm::Reduced { reducer, delta: !field.deltas.is_empty() };
     let last = |word: &Span| Ident::new("last", *word);
     match (field.reducers.first(), field.kinds.first()) {
         (Some(Reducer::With { path, .. }), _) => reduced(Merge::With(path.clone())),
@@ -169,32 +167,30 @@ fn kind(field: &Field) -> Kind {
             let text = if text == symbol::UPSERT { symbol::BY_ID } else { &text };
             reduced(Merge::Builtin { word: word.clone(), name: Ident::new(text, word.span()) })
         }
-        // What it should be is not known; `last` asks nothing of the type.
+        // The intended reducer is unknown; `last` accepts any type.
         (Some(Reducer::Unknown(span)), _) => reduced(Merge::Builtin { word: last(span), name: last(span) }),
-        (None, Some(kind)) if kind.word == symbol::EPHEMERAL => Kind::Ephemeral,
-        (None, Some(kind)) if kind.word == symbol::UNTRACKED => Kind::Untracked,
-        (None, Some(kind)) if is_vec(&field.ty) => Kind::Topic { accumulate: kind.accumulate },
-        // A topic that is no list has been reported.
+        (None, Some(kind)) if kind.word == symbol::EPHEMERAL => ChannelForm::Ephemeral,
+        (None, Some(kind)) if kind.word == symbol::UNTRACKED => ChannelForm::Untracked,
+        (None, Some(kind)) if is_vec(&field.ty) => ChannelForm::Topic { accumulate: kind.accumulate },
+        // A topic that is not a list has been reported.
         (None, Some(kind)) => {
             let word = last(&kind.word.span());
             reduced(Merge::Builtin { word: word.clone(), name: word })
         }
-        (None, None) => Kind::Last,
+        (None, None) => ChannelForm::Last,
     }
 }
 
-/// The method of `Steps` that makes the value of a managed field; `None` for any other field.
+/// The method of `Steps` that returns the value of a managed field. `None` for other fields.
 pub(super) fn managed(ty: &Type) -> Option<&'static str> {
     let last = last_segment(ty)?;
     symbol::MANAGED.iter().find(|(name, _)| last.ident == name && last.arguments.is_empty()).map(|(_, method)| *method)
 }
 
-/// Whether the type is written as a `Vec<…>`.
 pub(super) fn is_vec(ty: &Type) -> bool {
     last_segment(ty).is_some_and(|last| last.ident == "Vec")
 }
 
-/// Whether the type is a type parameter.
 pub(super) fn is_parameter(ty: &Type, generics: &Generics) -> bool {
     match ty {
         Type::Path(path) => generics.type_params().any(|param| path.path.is_ident(&param.ident)),
@@ -202,7 +198,7 @@ pub(super) fn is_parameter(ty: &Type, generics: &Generics) -> bool {
     }
 }
 
-/// Whether the type is written with this name in it.
+/// Returns true if the type mentions this name.
 pub(super) fn mentions(ty: &Type, name: &Ident) -> bool {
     fn any(tokens: TokenStream, name: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
@@ -214,7 +210,7 @@ pub(super) fn mentions(ty: &Type, name: &Ident) -> bool {
     any(ty.to_token_stream(), name)
 }
 
-/// Whether a parameter of the state stands in the type.
+/// Returns true if the type mentions a parameter of the state.
 fn has_parameter(ty: &Type, generics: &Generics) -> bool {
     generics.params.iter().any(|param| match param {
         // A state that borrows has been reported.
@@ -224,7 +220,6 @@ fn has_parameter(ty: &Type, generics: &Generics) -> bool {
     })
 }
 
-/// Whether the type is a number, `bool` or `char`.
 pub(super) fn is_primitive(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => {
@@ -234,7 +229,7 @@ pub(super) fn is_primitive(ty: &Type) -> bool {
     }
 }
 
-/// Whether the type is one of [`symbol::TEXTS`], as it is written.
+/// Returns true for one of [`symbol::TEXTS`] with the argument `String`.
 pub(super) fn is_texts(ty: &Type) -> bool {
     let Some(segment) = last_segment(ty) else { return false };
     let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
@@ -243,7 +238,6 @@ pub(super) fn is_texts(ty: &Type) -> bool {
         && last_segment(inner).is_some_and(|last| last.ident == "String")
 }
 
-/// The last segment of a type's path.
 fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last(),

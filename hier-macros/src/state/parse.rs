@@ -1,4 +1,4 @@
-//! Reads the struct and the attributes of its fields, word by word.
+//! Reads the struct and the attributes of its fields.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -12,22 +12,21 @@ use syn::{
 use crate::diag::{Errors, unknown};
 use crate::symbol;
 
-/// The struct, as it is written.
-pub(super) struct Input {
+pub(super) struct StateInput {
     pub(super) vis: Visibility,
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    pub(super) fields: Vec<Field>,
-    /// The path of the crate, if it is given.
+    pub(super) fields: Vec<StateField>,
+    /// The value of `crate = path`.
     pub(super) home: Option<Path>,
-    /// Each `version` that stands there, with its place.
+    /// Each `version`, with its location.
     pub(super) versions: Vec<(u32, Span)>,
-    /// The functions of each `migrate` that stands there, with its place.
+    /// Each list of `migrate`, with its location.
     pub(super) migrations: Vec<(Vec<Path>, Span)>,
 }
 
-/// A field, as it is written: each list has one entry for each time that something of its kind stands there.
-pub(super) struct Field {
+/// A field. Each list has one entry per occurrence of the attribute.
+pub(super) struct StateField {
     pub(super) ident: Ident,
     pub(super) ty: Type,
     pub(super) docs: Vec<Attribute>,
@@ -38,19 +37,20 @@ pub(super) struct Field {
     pub(super) renames: Vec<LitStr>,
 }
 
-/// What stands in `#[reducer(…)]`.
+/// The value of `#[reducer(…)]`.
 #[derive(Clone)]
 pub(super) enum Reducer {
-    /// A word that is known.
     Builtin(Ident),
     /// `with = path`.
-    With { word: Ident, path: Path },
-    /// Something else, which has been reported.
+    With {
+        word: Ident,
+        path: Path,
+    },
+    /// Another value, which has been reported.
     Unknown(Span),
 }
 
 impl Reducer {
-    /// Where it stands.
     pub(super) fn span(&self) -> Span {
         match self {
             Self::Builtin(word) | Self::With { word, .. } => word.span(),
@@ -59,14 +59,13 @@ impl Reducer {
     }
 }
 
-/// What stands in `#[channel(…)]`, but for `delta`.
+/// The value of `#[channel(…)]`, except `delta`.
 pub(super) struct KindWord {
     pub(super) word: Ident,
     pub(super) accumulate: bool,
 }
 
-/// Reads the whole input.
-pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
+pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> StateInput {
     let borrows = input.generics.lifetimes().next().is_some();
     for lifetime in input.generics.lifetimes() {
         errors.push(
@@ -75,9 +74,9 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
         );
     }
     let written = named_fields(input.data, &input.ident, errors);
-    let mut fields: Vec<Field> = Vec::new();
+    let mut fields: Vec<StateField> = Vec::new();
     for field in written.into_iter().filter(|_| !borrows) {
-        // A field that is there twice is the compiler's own error.
+        // The compiler reports a field that is declared twice.
         match field.ident.clone() {
             Some(ident) if fields.iter().all(|other| other.ident != ident) => {
                 fields.push(self::field(ident, field, errors));
@@ -86,7 +85,8 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
         }
     }
     let (vis, ident, generics) = (input.vis, input.ident, input.generics);
-    let mut read = Input { vis, ident, generics, fields, home: None, versions: Vec::new(), migrations: Vec::new() };
+    let mut read =
+        StateInput { vis, ident, generics, fields, home: None, versions: Vec::new(), migrations: Vec::new() };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::STATE)) {
         for word in words(attribute, "version = 2", errors) {
             struct_option(&word, &mut read, errors);
@@ -95,8 +95,8 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Input {
     read
 }
 
-/// One word of `#[state(…)]` on the struct.
-fn struct_option(meta: &Meta, input: &mut Input, errors: &mut Errors) {
+/// A word of `#[state(…)]` on the struct.
+fn struct_option(meta: &Meta, input: &mut StateInput, errors: &mut Errors) {
     let name = text(meta.path());
     let value = match meta {
         Meta::NameValue(value) => Some(&value.value),
@@ -120,10 +120,9 @@ fn struct_option(meta: &Meta, input: &mut Input, errors: &mut Errors) {
     }
 }
 
-const MIGRATE: &str = "`migrate` takes a function, or a list of them of which the last comes from the version before this one: \
+const MIGRATE: &str = "`migrate` takes a function, or a list whose last function migrates from the previous version: \
                        `migrate = from_v2`, `migrate = [from_v1, from_v2]`";
 
-/// A path, or a list of paths.
 fn paths(value: &Expr) -> Option<Vec<Path>> {
     match value {
         Expr::Path(path) => Some(vec![path.path.clone()]),
@@ -132,7 +131,6 @@ fn paths(value: &Expr) -> Option<Vec<Path>> {
     }
 }
 
-/// The fields of a struct with named fields; of anything else, none.
 fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<syn::Field> {
     let what = match data {
         Data::Struct(data) => match data.fields {
@@ -145,16 +143,13 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<syn::Fiel
     };
     errors.push(
         ident,
-        format!(
-            "a state is a struct with named fields, one a channel, and `{ident}` is {what}: write `struct {ident} {{ … }}`"
-        ),
+        format!("a state is a struct with named fields, and `{ident}` is {what}: write `struct {ident} {{ … }}`"),
     );
     Vec::new()
 }
 
-/// One field with its attributes.
-fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> Field {
-    let mut read = Field {
+fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
+    let mut read = StateField {
         ident,
         ty: field.ty,
         docs: Vec::new(),
@@ -185,14 +180,13 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> Field {
     read
 }
 
-/// What stands between the brackets of an attribute.
+/// The words in the parentheses of an attribute.
 fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta> {
     let name = attribute.path().to_token_stream().to_string();
     let list = match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => list,
         _ => {
-            errors
-                .push(&attribute.meta, format!("`#[{name}]` says nothing: write, for example, `#[{name}({example})]`"));
+            errors.push(&attribute.meta, format!("`#[{name}]` is empty: write, for example, `#[{name}({example})]`"));
             return Vec::new();
         }
     };
@@ -200,7 +194,7 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
     errors.keep(read).into_iter().flatten().collect()
 }
 
-/// One word of `#[reducer(…)]`.
+/// A word of `#[reducer(…)]`.
 fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     let Some(word) = word(meta) else {
         errors.push(meta, unknown("reducer", &text(meta.path()), symbol::REDUCERS));
@@ -220,7 +214,7 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
         }
         Meta::Path(_) if symbol::REDUCERS.contains(&&*name) => return Reducer::Builtin(word),
         _ if symbol::REDUCERS.contains(&&*name) => {
-            format!("the reducer `{name}` takes nothing: write `#[reducer({name})]`")
+            format!("the reducer `{name}` takes no value: write `#[reducer({name})]`")
         }
         _ => unknown("reducer", &name, symbol::REDUCERS),
     };
@@ -228,8 +222,8 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     Reducer::Unknown(word.span())
 }
 
-/// One word of `#[channel(…)]`.
-fn channel(meta: &Meta, field: &mut Field, errors: &mut Errors) {
+/// A word of `#[channel(…)]`.
+fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match (word(meta), meta) {
         (Some(word), Meta::Path(_)) if name == symbol::DELTA => field.deltas.push(word.span()),
@@ -244,7 +238,7 @@ fn channel(meta: &Meta, field: &mut Field, errors: &mut Errors) {
             field.kinds.push(KindWord { word, accumulate: true });
         }
         _ if symbol::CHANNEL_KINDS.contains(&&*name) => {
-            errors.push(meta, format!("`{name}` takes nothing: write `#[channel({name})]`"));
+            errors.push(meta, format!("`{name}` takes no value: write `#[channel({name})]`"));
         }
         _ if symbol::REDUCERS.contains(&&*name) => {
             errors.push(meta, format!("`{name}` is a reducer, not a kind of channel: write `#[reducer({name})]`"));
@@ -253,27 +247,25 @@ fn channel(meta: &Meta, field: &mut Field, errors: &mut Errors) {
     }
 }
 
-/// One word of `#[state(…)]`.
-fn option(meta: &Meta, field: &mut Field, errors: &mut Errors) {
+/// A word of `#[state(…)]` on a field.
+fn option(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match meta {
         Meta::Path(path) if name == symbol::FLATTEN => field.flattens.push(path.span()),
         Meta::NameValue(value) if name == symbol::RENAME => match &value.value {
             Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => field.renames.push(text.clone()),
-            other => errors.push(other, "the name of a channel is a text: `rename = \"name\"`"),
+            other => errors.push(other, "the name of a channel is a string: `rename = \"name\"`"),
         },
-        _ if name == symbol::FLATTEN => errors.push(meta, "`flatten` takes nothing: write `#[state(flatten)]`"),
+        _ if name == symbol::FLATTEN => errors.push(meta, "`flatten` takes no value: write `#[state(flatten)]`"),
         _ if name == symbol::RENAME => errors.push(meta, "`rename` needs a name: `#[state(rename = \"name\")]`"),
         _ => errors.push(meta, unknown("option", &name, symbol::STATE_OPTIONS)),
     }
 }
 
-/// The word with which a meta starts, if it is one.
 fn word(meta: &Meta) -> Option<Ident> {
     meta.path().get_ident().cloned()
 }
 
-/// A path as it is written.
 fn text(path: &Path) -> String {
     path.to_token_stream().to_string().replace(' ', "")
 }

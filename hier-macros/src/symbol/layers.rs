@@ -2,9 +2,8 @@
 
 use super::RETRY_POLICY;
 
-/// The word before the braces of [`OPTIONS`](super::OPTIONS).
 pub(crate) const MODEL_OPTIONS: &str = "ModelOptions";
-/// What can stand in them: the setters of `ModelOptions`.
+/// The setters of `ModelOptions`.
 pub(crate) const MODEL_OPTION_FIELDS: &[&str] = &[
     "temperature",
     "top_p",
@@ -18,20 +17,20 @@ pub(crate) const MODEL_OPTION_FIELDS: &[&str] = &[
     "extra",
 ];
 
-/// How a layer of the library is written in [`LAYERS`](super::LAYERS).
+/// The syntax of a layer of the library.
 #[derive(Clone, Copy)]
 pub(crate) enum LayerForm {
-    /// With fields, the setters of its type: `Limit { model_calls: 50 }`. None is known of one whose list is empty.
+    /// With fields, which are setters of its type: `Limit { model_calls: 50 }`. An empty list allows any field.
     Fields(&'static [&'static str]),
-    /// As the policy of a [`RETRY`](super::RETRY).
+    /// Like a retry policy of a node.
     Retry,
-    /// With what it is made of: `Redact(Emails)`. The rest says what that is, and an example.
+    /// With an argument: `Redact(Emails)`. The texts describe the argument and give an example.
     Made(Infer, &'static str, &'static str),
-    /// With another layer.
+    /// Around another layer.
     Wrapper,
 }
 
-/// What a closure in a layer is a function of, which the compiler could not find out itself.
+/// The argument of a closure in a layer, which the compiler cannot infer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Infer {
     Nothing,
@@ -39,19 +38,21 @@ pub(crate) enum Infer {
     State,
 }
 
-/// The layers of the library.
 pub(crate) const READY_LAYERS: &[(&str, LayerForm)] = &[
     ("Compact", LayerForm::Fields(&[])),
     ("Limit", LayerForm::Fields(&["model_calls", "tool_calls", "tokens"])),
     (RETRY_POLICY, LayerForm::Retry),
-    ("Fallback", LayerForm::Made(Infer::Context, "the model of the context to ask then", "|context| &context.cheap")),
-    ("Redact", LayerForm::Made(Infer::Nothing, "what finds the secrets", "Emails")),
-    ("Guard", LayerForm::Made(Infer::State, "the function that decides", "|call, state| Verdict::Allow")),
-    ("Emulate", LayerForm::Made(Infer::Nothing, "the function that gives the results", "|call| Some(\"done\")")),
+    (
+        "Fallback",
+        LayerForm::Made(Infer::Context, "a closure that selects a model of the context", "|context| &context.cheap"),
+    ),
+    ("Redact", LayerForm::Made(Infer::Nothing, "a detector of secrets", "Emails")),
+    ("Guard", LayerForm::Made(Infer::State, "a function that decides about a call", "|call, state| Verdict::Allow")),
+    ("Emulate", LayerForm::Made(Infer::Nothing, "a function that returns results", "|call| Some(\"done\")")),
     ("Inherited", LayerForm::Wrapper),
 ];
 
-/// Layers of other frameworks, with what is written here instead.
+/// Layers of other frameworks, each with the replacement.
 pub(crate) const FOREIGN_LAYERS: &[(&str, &str)] = &[
     ("ModelCallLimitMiddleware", "Limit { model_calls: 50 }"),
     ("ToolCallLimitMiddleware", "Limit { tool_calls: 50 }"),

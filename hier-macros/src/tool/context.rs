@@ -1,27 +1,26 @@
-//! The context of the runs in which a tool can be called.
+//! The contexts in which a tool can be called.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Type};
 
-use super::model::Tool;
+use super::model::ToolModel;
 use crate::symbol;
 
-/// Under which contexts a tool can be used.
 pub(super) enum Context<'a> {
-    /// Under each: it takes no run.
+    /// Any context: the tool takes no run.
     Any,
-    /// Under each of which its own is a part: every context has none, those of agents have a `BaseContext`.
+    /// Any context that contains this one. Every context contains `()`, and those of agents contain a `BaseContext`.
     Part(&'a Type),
-    /// Under each that the function's own parameter allows.
+    /// Any context that satisfies the bounds of the function's parameter.
     Parameter(&'a Ident),
-    /// Under its own.
+    /// This context only.
     Own(&'a Type),
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn of(tool: &'a Tool) -> Self {
+    pub(super) fn of(tool: &'a ToolModel) -> Self {
         let Some(ty) = tool.context() else { return Self::Any };
         let is_part = match ty {
             Type::Tuple(tuple) => tuple.elems.is_empty(),
@@ -35,7 +34,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The context of the tasks for which it is a tool.
+    /// The context of the tasks that can call the tool.
     pub(super) fn ty(&self) -> TokenStream {
         match self {
             Self::Any | Self::Part(_) => quote!(__Context),
@@ -44,8 +43,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The parameter of the implementation.
-    pub(super) fn parameter(&self, tool: &Tool) -> Option<TokenStream> {
+    /// The type parameter of the implementation.
+    pub(super) fn parameter(&self, tool: &ToolModel) -> Option<TokenStream> {
         let every = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
         match self {
             Self::Any | Self::Part(Type::Tuple(_)) => Some(quote!(, __Context: #every)),
@@ -59,7 +58,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The run with the part of the context that the function takes, if it takes a part.
+    /// Binds the run with a part of the context, if the function takes a part.
     pub(super) fn run(&self) -> Option<TokenStream> {
         match self {
             Self::Part(Type::Tuple(_)) => Some(quote!(let __run = __hier::narrowed(__task.run(), |_| ());)),

@@ -1,4 +1,4 @@
-//! The code of a tool: the function, a type of its name, and what makes that type a tool.
+//! The code of a tool: the function, a type of the same name, and the implementation of `Tool`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -7,19 +7,19 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::context::Context;
-use super::model::{Argument, Need, Role, Tool};
+use super::model::{Argument, Need, ParamRole, ToolModel};
 use super::parse;
 use crate::diag::local;
 
-/// The code. What is not sound has the type and its traits, and never does anything.
-pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStream {
-    let Tool { function, .. } = tool;
+/// A tool with an error has the type and its traits, which do nothing.
+pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> TokenStream {
+    let ToolModel { function, .. } = tool;
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let name = tool.name();
     let implementation = if sound { implementation(tool) } else { nothing(ident) };
     quote! {
-        // A tool is asynchronous by contract, and what it takes is not its choice alone.
+        // A tool is always asynchronous, and the model determines its arguments.
         #[allow(clippy::unused_async, clippy::too_many_arguments)]
         #function
 
@@ -42,7 +42,7 @@ pub(super) fn expand(tool: &Tool, hier: &TokenStream, sound: bool) -> TokenStrea
     }
 }
 
-/// `impl Tool` of a tool with an error in it.
+/// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {
     quote! {
         #[automatically_derived]
@@ -76,9 +76,9 @@ fn nothing(ident: &Ident) -> TokenStream {
     }
 }
 
-/// `impl Tool`, for every state and context that the function's parameters and result allow. `call` is written as
-/// `async_trait` writes it, by hand: its attribute would move the compiler's messages from the function to the macro.
-fn implementation(tool: &Tool) -> TokenStream {
+/// `impl Tool`, for every state and context that the parameters and the result allow. `call` is written out, because
+/// the `async_trait` attribute would move compiler messages from the function to the macro.
+fn implementation(tool: &ToolModel) -> TokenStream {
     let ident = &tool.function.sig.ident;
     let given = Context::of(tool);
     let (context, context_parameter) = (given.ty(), given.parameter(tool));
@@ -135,18 +135,17 @@ fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The text by which the model chooses the tool.
-fn description(tool: &Tool) -> TokenStream {
+fn description(tool: &ToolModel) -> TokenStream {
     tool.options.description.as_ref().map_or_else(|| tool.docs.to_token_stream(), ToTokens::to_token_stream)
 }
 
-/// What must hold of the state and the context.
-fn conditions(tool: &Tool, context: &TokenStream) -> Vec<TokenStream> {
+/// The bounds on the state and the context.
+fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
     let mut conditions = Vec::new();
     for param in &tool.params {
         match &param.role {
-            Role::State(part) => conditions.push(quote_spanned!(part.span()=> __State: __hier::Contains<#part>)),
-            Role::Inject(ty) => {
+            ParamRole::State(part) => conditions.push(quote_spanned!(part.span()=> __State: __hier::Contains<#part>)),
+            ParamRole::Inject(ty) => {
                 let mut ty = ty.clone();
                 Elided.visit_type_mut(&mut ty);
                 conditions.push(quote_spanned!(ty.span()=>
@@ -163,7 +162,7 @@ fn conditions(tool: &Tool, context: &TokenStream) -> Vec<TokenStream> {
     conditions
 }
 
-/// Gives a name to the lifetimes that were left out.
+/// Names elided lifetimes.
 struct Elided;
 
 impl VisitMut for Elided {
@@ -180,8 +179,7 @@ impl VisitMut for Elided {
     }
 }
 
-/// The schema of the arguments.
-fn schema(tool: &Tool) -> TokenStream {
+fn schema(tool: &ToolModel) -> TokenStream {
     if let Some(ty) = whole(tool) {
         return quote_spanned!(ty.span()=> __hier::args_schema::<#ty>());
     }
@@ -197,7 +195,7 @@ fn schema(tool: &Tool) -> TokenStream {
             }
             Need::Default(default) => {
                 let ty = &argument.ty;
-                let default = default.as_ref().and_then(told).map_or_else(
+                let default = default.as_ref().and_then(literal_default).map_or_else(
                     || quote!(::core::option::Option::None),
                     |value| quote!(::core::option::Option::Some(__hier::Value::from(#value))),
                 );
@@ -208,16 +206,15 @@ fn schema(tool: &Tool) -> TokenStream {
     quote!(<__hier::ToolSchema as ::core::default::Default>::default() #(#arguments)* .finish())
 }
 
-/// The struct of all arguments.
-fn whole(tool: &Tool) -> Option<&Type> {
+fn whole(tool: &ToolModel) -> Option<&Type> {
     tool.params.iter().find_map(|param| match &param.role {
-        Role::Whole(ty) => Some(ty),
+        ParamRole::Whole(ty) => Some(ty),
         _ => None,
     })
 }
 
-/// A default that the model can be told: a literal.
-fn told(default: &Expr) -> Option<TokenStream> {
+/// A literal default, which the schema can contain.
+fn literal_default(default: &Expr) -> Option<TokenStream> {
     match default {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number) => number.base10_parse::<i64>().ok().map(ToTokens::into_token_stream),
@@ -226,13 +223,15 @@ fn told(default: &Expr) -> Option<TokenStream> {
             Lit::Bool(value) => Some(value.to_token_stream()),
             _ => None,
         },
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => told(&unary.expr).map(|value| quote!(-#value)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            literal_default(&unary.expr).map(|value| quote!(-#value))
+        }
         _ => None,
     }
 }
 
 /// Generates the check of the arguments that runs before the call.
-fn mistake(tool: &Tool) -> TokenStream {
+fn mistake(tool: &ToolModel) -> TokenStream {
     let (_, values) = arguments(tool);
     let reader = reader(tool);
     quote! {
@@ -248,8 +247,8 @@ fn mistake(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Reads the arguments, calls the function, and takes what it returns.
-fn call(tool: &Tool, context: &Context<'_>) -> TokenStream {
+/// Reads the arguments, calls the function and converts its result.
+fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
     let function = &tool.function.sig.ident;
     let output = match &tool.function.sig.output {
         ReturnType::Default => function.span(),
@@ -283,7 +282,7 @@ fn call(tool: &Tool, context: &Context<'_>) -> TokenStream {
     };
     let attempt =
         if tool.options.step { quote!(__hier::once(__task, __call, async move { #attempt }).await) } else { attempt };
-    // What makes the future no `Send` is in the function, so that is where the compiler is to point.
+    // The function makes the future not `Send`, so the compiler reports it there.
     quote_spanned!(function.span()=> ::std::boxed::Box::pin(async move { #attempt }))
 }
 
@@ -291,8 +290,7 @@ fn option(value: Option<&impl ToTokens>) -> TokenStream {
     value.map_or_else(|| quote!(::core::option::Option::None), |value| quote!(::core::option::Option::Some(#value)))
 }
 
-/// What reads the arguments.
-fn reader(tool: &Tool) -> TokenStream {
+fn reader(tool: &ToolModel) -> TokenStream {
     if whole(tool).is_some() {
         return quote!(__hier::ToolArguments::of_schema(__call, &__SPEC.parameters));
     }
@@ -300,16 +298,16 @@ fn reader(tool: &Tool) -> TokenStream {
     quote!(__hier::ToolArguments::new(__call, &[#(#names),*]).with_schema(&__SPEC.parameters))
 }
 
-/// The variables of what the model gives, and what reads them.
-fn arguments(tool: &Tool) -> (Vec<Ident>, Vec<TokenStream>) {
+/// The variables of the model's arguments, and the code that reads them.
+fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
     let arguments = tool.params.iter().enumerate().filter_map(|(place, param)| {
         let reader = |ty: &Type| local("__arguments", ty.span());
         let value = match &param.role {
-            Role::Whole(ty) => {
+            ParamRole::Whole(ty) => {
                 let arguments = reader(ty);
                 quote_spanned!(ty.span()=> #arguments.whole::<#ty>())
             }
-            Role::Argument(argument) => {
+            ParamRole::Argument(argument) => {
                 let (ty, name, arguments) = (&argument.ty, argument.name(), reader(&argument.ty));
                 match &argument.need {
                     Need::Required => quote_spanned!(ty.span()=> #arguments.required::<#ty>(#name)),
@@ -327,7 +325,7 @@ fn arguments(tool: &Tool) -> (Vec<Ident>, Vec<TokenStream>) {
     arguments.unzip()
 }
 
-/// A text stands for what can be made of it: a `String` mostly.
+/// A string literal converts into the type of the argument, usually a `String`.
 fn default_value(default: Option<&Expr>) -> TokenStream {
     match default {
         None => quote!(::core::default::Default::default()),
@@ -340,27 +338,27 @@ fn variable(place: usize) -> Ident {
     format_ident!("__argument_{place}", span = Span::mixed_site())
 }
 
-/// What the function is called with.
-fn given(tool: &Tool, context: &Context<'_>) -> Vec<TokenStream> {
+/// The arguments of the function.
+fn given(tool: &ToolModel, context: &Context<'_>) -> Vec<TokenStream> {
     let task = |here: Span| local("__task", here);
     let given = tool.params.iter().enumerate().map(|(place, param)| match &param.role {
-        Role::Argument(_) | Role::Whole(_) => variable(place).to_token_stream(),
-        Role::Run(_) if matches!(context, Context::Part(_)) => quote!(&__run),
-        Role::Run(_) => {
+        ParamRole::Argument(_) | ParamRole::Whole(_) => variable(place).to_token_stream(),
+        ParamRole::Run(_) if matches!(context, Context::Part(_)) => quote!(&__run),
+        ParamRole::Run(_) => {
             let task = task(param.span);
             quote_spanned!(param.span=> #task.run())
         }
-        Role::State(part) => {
+        ParamRole::State(part) => {
             let task = task(part.span());
             quote_spanned!(part.span()=> <__State as __hier::Contains<#part>>::part(#task.state()))
         }
-        Role::Call => quote!(__call),
-        Role::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
-        Role::Inject(ty) => {
+        ParamRole::Call => quote!(__call),
+        ParamRole::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
+        ParamRole::Inject(ty) => {
             let task = task(ty.span());
             quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(#task)?)
         }
-        Role::Wrong => TokenStream::new(),
+        ParamRole::Wrong => TokenStream::new(),
     });
     given.collect()
 }

@@ -1,7 +1,7 @@
 //! `#[tool]`: parse → check → expand.
 //!
-//! The function stays what it is. Beside it comes a type of its name, which is the tool; what was understood is
-//! generated even where something is wrong, so that the type is there and no errors follow elsewhere.
+//! The function stays as it is. The macro adds a type of the same name, which is the tool. The type exists even after a
+//! mistake, so that no errors follow elsewhere.
 
 mod check;
 mod context;
@@ -15,7 +15,6 @@ use quote::quote;
 use crate::crate_path::Hier;
 use crate::diag::Errors;
 
-/// Expands `#[tool(options)] item`.
 pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
@@ -26,7 +25,7 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
     let hier = hier.with_agents(options.home.as_ref(), &mut errors).unwrap_or_else(|| {
         let fix = "add `hier` or `hier-agents` to its dependencies";
         errors
-            .at(Span::call_site(), format!("tools are for agents, and this crate depends on `hier-core` alone: {fix}"));
+            .at(Span::call_site(), format!("tools are for agents, but this crate depends only on `hier-core`: {fix}"));
         hier.path(options.home.as_ref(), &mut errors)
     });
     let tool = parse::tool(function, options, &mut errors);

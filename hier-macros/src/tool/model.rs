@@ -6,54 +6,50 @@ use syn::{Expr, Ident, ItemFn, LitStr, Path, Type};
 use crate::docs::Docs;
 use crate::graph::Length;
 
-/// A tool.
-pub(super) struct Tool {
-    /// The function, without what only this macro understands.
+pub(super) struct ToolModel {
+    /// The function, without the attributes of this macro.
     pub(super) function: ItemFn,
-    /// Its doc comment.
     pub(super) docs: Docs,
-    pub(super) options: Options,
-    /// What its parameters are, in order.
+    pub(super) options: ToolOptions,
     pub(super) params: Vec<Param>,
 }
 
-/// What stands in `#[tool(…)]`.
+/// The options in `#[tool(…)]`.
 #[derive(Default)]
-pub(super) struct Options {
+pub(super) struct ToolOptions {
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
     pub(super) needs_approval: bool,
     pub(super) step: bool,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,
-    /// The path of the crate, if it is given.
+    /// The value of `crate = path`.
     pub(super) home: Option<Path>,
 }
 
-/// A parameter of the function.
 pub(super) struct Param {
-    /// The parameter as a whole, for errors.
+    /// The whole parameter, for errors.
     pub(super) span: Span,
-    pub(super) role: Role,
+    pub(super) role: ParamRole,
 }
 
-/// Who gives a parameter its value, and which.
-pub(super) enum Role {
+/// The source of a parameter's value.
+pub(super) enum ParamRole {
     /// The model.
     Argument(Box<Argument>),
-    /// The model gives all arguments as one struct: `#[args]`.
+    /// The model, which gives all arguments as one struct: `#[args]`.
     Whole(Type),
-    /// The run: `&Run<C>`, of this context.
+    /// The run, `&Run<C>`, with this context.
     Run(Type),
-    /// The state, or a part of it: `&S`.
+    /// The state or a part of it, `&S`.
     State(Type),
     /// `&ToolCall`
     Call,
     /// `ToolCallId`
     CallId,
-    /// Whatever a node could take: `#[inject]`.
+    /// An extractor, as in a node: `#[inject]`.
     Inject(Type),
-    /// Something was wrong with it, which is reported.
+    /// Invalid, which has been reported.
     Wrong,
 }
 
@@ -65,13 +61,11 @@ pub(super) struct Argument {
     pub(super) need: Need,
 }
 
-/// Whether an argument must be given.
 pub(super) enum Need {
-    /// It must.
     Required,
-    /// It is an `Option` of this type.
+    /// An `Option` of this type.
     Optional(Type),
-    /// It has this default; `#[default]` alone is `Default::default()`.
+    /// With this default; `#[default]` alone is `Default::default()`.
     Default(Option<Expr>),
 }
 
@@ -83,8 +77,8 @@ impl Argument {
     }
 }
 
-impl Tool {
-    /// The name by which models call it, with its place.
+impl ToolModel {
+    /// The name by which models call it, with its location.
     pub(super) fn name(&self) -> LitStr {
         self.options.name.clone().unwrap_or_else(|| {
             let ident = &self.function.sig.ident;
@@ -93,10 +87,10 @@ impl Tool {
         })
     }
 
-    /// The context of the run that it takes, if it takes one.
+    /// The context of its run, if it takes one.
     pub(super) fn context(&self) -> Option<&Type> {
         self.params.iter().find_map(|param| match &param.role {
-            Role::Run(context) => Some(context),
+            ParamRole::Run(context) => Some(context),
             _ => None,
         })
     }
@@ -104,7 +98,7 @@ impl Tool {
     /// The arguments that the model gives one by one.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.params.iter().filter_map(|param| match &param.role {
-            Role::Argument(argument) => Some(&**argument),
+            ParamRole::Argument(argument) => Some(&**argument),
             _ => None,
         })
     }

@@ -1,4 +1,4 @@
-//! Reads the options and the function, and sorts its parameters by who gives them.
+//! Reads the options and the function, and sorts its parameters by the source of their values.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -9,15 +9,15 @@ use syn::{
     Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, Meta, Pat, Path, PathArguments, Token, Type,
 };
 
-use super::model::{Argument, Need, Options, Param, Role, Tool};
+use super::model::{Argument, Need, Param, ParamRole, ToolModel, ToolOptions};
 use crate::diag::{Errors, unknown};
 use crate::docs::Docs;
 use crate::graph;
 use crate::symbol;
 
 /// `name = "…", needs_approval, timeout = 5s, retry = 3`
-pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
-    let mut options = Options::default();
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
+    let mut options = ToolOptions::default();
     let parser = |input: ParseStream<'_>| {
         let mut given: Vec<Ident> = Vec::new();
         while !input.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
     options
 }
 
-fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
+fn option(word: &Ident, input: ParseStream<'_>, options: &mut ToolOptions) -> syn::Result<()> {
     let text = word.to_string();
     match text.as_str() {
         symbol::NEEDS_APPROVAL => options.needs_approval = alone(word, input)?,
@@ -60,7 +60,7 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut Options) -> syn::R
     Ok(())
 }
 
-/// That an option that is a word has no value behind it.
+/// Returns true if an option has no value.
 fn alone(word: &Ident, input: ParseStream<'_>) -> syn::Result<bool> {
     if input.is_empty() || input.peek(Token![,]) {
         return Ok(true);
@@ -73,29 +73,27 @@ fn value<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<T> {
     input.parse()
 }
 
-/// The function; nothing if there is none.
 pub(super) fn function(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn> {
     let function = syn::parse2::<ItemFn>(item.clone());
-    function.map_err(|_| errors.push(item, "`#[tool]` stands above an `async fn` with a body")).ok()
+    function.map_err(|_| errors.push(item, "`#[tool]` needs an `async fn` with a body")).ok()
 }
 
-/// The tool that a function declares.
-pub(super) fn tool(mut function: ItemFn, options: Options, errors: &mut Errors) -> Tool {
+pub(super) fn tool(mut function: ItemFn, options: ToolOptions, errors: &mut Errors) -> ToolModel {
     let docs = Docs::read(&function.attrs);
     let params = function.sig.inputs.iter_mut().map(|input| param(input, errors)).collect();
-    Tool { function, docs, options, params }
+    ToolModel { function, docs, options, params }
 }
 
-/// What a parameter is. Its attributes, which only this macro understands, are taken off.
+/// Reads a parameter and removes the attributes of this macro.
 fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
     let span = input.span();
     let role = match input {
         FnArg::Receiver(receiver) => {
             errors.push(
                 receiver,
-                "a tool is a free function: it has no `self`; what it needs comes from `&Run<…>` or the state",
+                "a tool is a free function without `self`: take what it needs from `&Run<…>` or the state",
             );
-            Role::Wrong
+            ParamRole::Wrong
         }
         FnArg::Typed(typed) => {
             let attributes = std::mem::take(&mut typed.attrs);
@@ -107,7 +105,7 @@ fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
     Param { span, role }
 }
 
-/// Whether this macro is to take the attribute off; that of the compiler stays.
+/// Returns true for attributes of this macro, false for those of the compiler.
 fn is_ours(attribute: &Attribute, errors: &mut Errors) -> bool {
     let Some(word) = attribute.path().get_ident() else { return false };
     let word = word.to_string();
@@ -120,7 +118,7 @@ fn is_ours(attribute: &Attribute, errors: &mut Errors) -> bool {
     true
 }
 
-fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors) -> Role {
+fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors) -> ParamRole {
     let find = |word: &str| attributes.iter().find(|attribute| attribute.path().is_ident(word));
     let marks: Vec<_> = [symbol::INJECT, symbol::ARGS, symbol::DEFAULT].into_iter().filter_map(find).collect();
     if let [_, others @ ..] = marks.as_slice()
@@ -129,74 +127,72 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
         for mark in &marks {
             errors.push(
                 mark,
-                "an argument is `#[inject]`, `#[args]` or has a `#[default]`, and only one of these: remove the others",
+                "an argument has at most one of `#[inject]`, `#[args]` and `#[default]`: remove the others",
             );
         }
-        return Role::Wrong;
+        return ParamRole::Wrong;
     }
     if let Some(mark) = find(symbol::INJECT) {
-        return if bare(mark, errors) { Role::Inject(ty.clone()) } else { Role::Wrong };
+        return if bare(mark, errors) { ParamRole::Inject(ty.clone()) } else { ParamRole::Wrong };
     }
     if let Some(mark) = find(symbol::ARGS) {
-        return if bare(mark, errors) { Role::Whole(ty.clone()) } else { Role::Wrong };
+        return if bare(mark, errors) { ParamRole::Whole(ty.clone()) } else { ParamRole::Wrong };
     }
     let role = match ty {
         Type::Reference(reference) => borrowed(reference, errors),
-        Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL_ID => Role::CallId,
+        Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL_ID => ParamRole::CallId,
         _ => return argument(attributes, pattern, ty, find(symbol::DEFAULT), errors),
     };
     if let Some(mark) = find(symbol::DEFAULT) {
-        errors.push(mark, "only an argument that the model gives has a default: remove this");
+        errors.push(mark, "only an argument from the model has a default: remove this");
     }
     role
 }
 
-/// `#[inject]` and `#[args]` take nothing.
+/// `#[inject]` and `#[args]` take no value.
 fn bare(mark: &Attribute, errors: &mut Errors) -> bool {
     errors.keep(mark.meta.require_path_only()).is_some()
 }
 
-/// A reference is to what the tool is given, not to what the model gives.
-fn borrowed(reference: &syn::TypeReference, errors: &mut Errors) -> Role {
+/// A reference borrows from the task; the model gives owned values.
+fn borrowed(reference: &syn::TypeReference, errors: &mut Errors) -> ParamRole {
     if let Some(word) = &reference.mutability {
         errors.push(word, "a tool cannot change the state in place: take `&` and return a `Command` with an update");
-        return Role::Wrong;
+        return ParamRole::Wrong;
     }
     match &*reference.elem {
         Type::Path(path) => {
             let segments = &path.path.segments;
             match last(segments).as_str() {
-                symbol::RUN => Role::Run(context(segments)),
-                symbol::TOOL_CALL => Role::Call,
+                symbol::RUN => ParamRole::Run(context(segments)),
+                symbol::TOOL_CALL => ParamRole::Call,
                 "str" => {
-                    errors.push(reference, "an argument that the model gives is owned: write `String`");
-                    Role::Wrong
+                    errors.push(reference, "an argument from the model is owned: write `String`");
+                    ParamRole::Wrong
                 }
-                _ => Role::State((*reference.elem).clone()),
+                _ => ParamRole::State((*reference.elem).clone()),
             }
         }
         other => {
             errors.push(
                 other,
-                "a tool borrows its state (`&Filing`), `&Run<…>` or `&ToolCall`; an argument that the model gives is owned",
+                "a tool borrows its state (`&Filing`), `&Run<…>` or `&ToolCall`: make an argument from the model owned",
             );
-            Role::Wrong
+            ParamRole::Wrong
         }
     }
 }
 
-/// The last segment of a path.
 fn last(segments: &syn::punctuated::Punctuated<syn::PathSegment, Token![::]>) -> String {
     segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
 }
 
-/// The context of `Run<C>`; that of `Run` is `()`.
+/// The context of `Run<C>`. `Run` has the context `()`.
 fn context(segments: &syn::punctuated::Punctuated<syn::PathSegment, Token![::]>) -> Type {
     let given = segments.last().and_then(|segment| only_type(&segment.arguments));
     given.unwrap_or_else(|| syn::parse_quote!(()))
 }
 
-/// The type in `<…>`, where there is one.
 fn only_type(arguments: &PathArguments) -> Option<Type> {
     let PathArguments::AngleBracketed(arguments) = arguments else { return None };
     arguments.args.iter().find_map(|argument| match argument {
@@ -211,15 +207,17 @@ fn argument(
     ty: &Type,
     default: Option<&Attribute>,
     errors: &mut Errors,
-) -> Role {
+) -> ParamRole {
     let Pat::Ident(name) = pattern else {
-        errors
-            .push(pattern, "the model gives an argument by its name: write `name: Type` here and take it apart inside");
-        return Role::Wrong;
+        errors.push(
+            pattern,
+            "the model passes an argument by name: write `name: Type` here and destructure it in the body",
+        );
+        return ParamRole::Wrong;
     };
     if let Type::ImplTrait(ty) = ty {
-        errors.push(ty, "the schema of an argument needs its type: name one");
-        return Role::Wrong;
+        errors.push(ty, "`impl Trait` has no schema: write a concrete type");
+        return ParamRole::Wrong;
     }
     let option = match ty {
         Type::Path(path) => path.path.segments.last().filter(|last| last.ident == symbol::OPTION),
@@ -228,18 +226,18 @@ fn argument(
     let inner = option.and_then(|option| only_type(&option.arguments));
     let need = match (default, inner) {
         (Some(default), Some(_)) => {
-            errors.push(default, "an `Option` has its default, which is `None`: remove this, or the `Option`");
-            return Role::Wrong;
+            errors.push(default, "an `Option` already defaults to `None`: remove this, or the `Option`");
+            return ParamRole::Wrong;
         }
         (Some(default), None) => match errors.keep(default_of(default)) {
             Some(default) => Need::Default(default),
-            None => return Role::Wrong,
+            None => return ParamRole::Wrong,
         },
         (None, Some(inner)) => Need::Optional(inner),
         (None, None) => Need::Required,
     };
     let (ident, ty, description) = (name.ident.clone(), ty.clone(), Docs::read(attributes));
-    Role::Argument(Box::new(Argument { ident, ty, description, need }))
+    ParamRole::Argument(Box::new(Argument { ident, ty, description, need }))
 }
 
 /// `#[default]` or `#[default = 10]`
@@ -251,7 +249,7 @@ fn default_of(attribute: &Attribute) -> syn::Result<Option<Expr>> {
     }
 }
 
-/// Whether the function returns something over a state of its own: that state.
+/// The states in the result type of a function.
 pub(super) fn returned_states(ty: &Type) -> Vec<Type> {
     let Type::Path(path) = ty else { return Vec::new() };
     let Some(last) = path.path.segments.last() else { return Vec::new() };
@@ -266,7 +264,7 @@ pub(super) fn returned_states(ty: &Type) -> Vec<Type> {
     types.flat_map(returned_states).collect()
 }
 
-/// A type's text, for errors.
+/// The text of a type, for errors.
 pub(super) fn text(tokens: &impl ToTokens) -> String {
     tokens.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::")
 }

@@ -1,4 +1,4 @@
-//! What is reported for a tool, and that its function and its type are there whatever is wrong.
+//! The errors of a tool. Its function and its type exist after every mistake.
 
 use proc_macro2::TokenStream;
 
@@ -10,7 +10,7 @@ fn errors(options: &str, function: &str) -> Vec<String> {
     undocumented(options, &format!("/// Looks.\n{function}"))
 }
 
-/// Returns the same for a function without a doc comment.
+/// Like [`errors`], for a function without a doc comment.
 fn undocumented(options: &str, function: &str) -> Vec<String> {
     let output = super::expand(options.parse().unwrap(), &function.parse().unwrap(), &Hier::known("hier"));
     let text = output.to_string();
@@ -18,7 +18,6 @@ fn undocumented(options: &str, function: &str) -> Vec<String> {
     messages(output)
 }
 
-/// A tool with these parameters.
 fn params(params: &str) -> Vec<String> {
     errors("", &format!("async fn look({params}) -> String {{ todo!() }}"))
 }
@@ -50,38 +49,41 @@ fn everything_of_the_design_is_understood() {
 
 #[test]
 fn a_parameter_that_nobody_can_give_is_refused() {
-    expect(&params("self"), &["a free function: it has no `self`"]);
-    expect(&params("(a, b): (u8, u8)"), &["the model gives an argument by its name"]);
-    expect(&params("_: u8"), &["the model gives an argument by its name"]);
+    expect(&params("self"), &["a tool is a free function without `self`"]);
+    expect(&params("(a, b): (u8, u8)"), &["the model passes an argument by name"]);
+    expect(&params("_: u8"), &["the model passes an argument by name"]);
     expect(&params("text: &str"), &["write `String`"]);
     expect(&params("list: &[u8]"), &["a tool borrows its state"]);
     expect(&params("state: &mut Filing"), &["cannot change the state in place"]);
-    expect(&params("any: impl Into<String>"), &["needs its type: name one"]);
+    expect(&params("any: impl Into<String>"), &["write a concrete type"]);
 }
 
 #[test]
 fn the_marks_of_parameters_are_checked() {
     expect(&params("#[injekt] view: V<'_>"), &["unknown attribute of an argument `injekt`; did you mean `inject`?"]);
     expect(&params("#[inject(x)] view: V<'_>"), &["unexpected token in attribute"]);
-    expect(&params("#[inject] #[default] view: V"), &["and only one of these"; 2]);
-    expect(&params("#[default = 1] run: &Run"), &["only an argument that the model gives has a default"]);
-    expect(&params("#[default = None] x: Option<u8>"), &["which is `None`: remove this, or the `Option`"]);
+    expect(
+        &params("#[inject] #[default] view: V"),
+        &["an argument has at most one of `#[inject]`, `#[args]` and `#[default]`"; 2],
+    );
+    expect(&params("#[default = 1] run: &Run"), &["only an argument from the model has a default"]);
+    expect(&params("#[default = None] x: Option<u8>"), &["already defaults to `None`: remove this, or the `Option`"]);
     expect(&params("#[default(1)] x: u8"), &["write `#[default = …]`"]);
-    expect(&params("#[args] a: A, #[args] b: B"), &["there cannot be two"]);
-    expect(&params("#[args] a: desk::A, b: u8"), &["make `b` one of `desk::A`"]);
+    expect(&params("#[args] a: A, #[args] b: B"), &["a tool takes one `#[args]` struct"]);
+    expect(&params("#[args] a: desk::A, b: u8"), &["make `b` a field of `desk::A`"]);
 }
 
 #[test]
 fn the_function_is_checked() {
     expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
-    expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool has no parameters of types or lifetimes"]);
+    expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool cannot be generic, except over the context of its run"]);
     let output = super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier")).to_string();
-    assert!(output.contains("`#[tool]` stands above an `async fn` with a body"), "{output}");
+    assert!(output.contains("`#[tool]` needs an `async fn` with a body"), "{output}");
 }
 
 #[test]
 fn a_tool_has_a_description() {
-    let missing = ["the tool `look` has no description, by which models choose it: write a doc comment above it"];
+    let missing = ["the tool `look` has no description, which models need to choose it: write a doc comment above it"];
     for (options, function) in [
         ("", "async fn look() {}"),
         ("", "/// \nasync fn look() {}"),
@@ -104,24 +106,30 @@ fn the_options_are_checked() {
     let options = |options| errors(options, "async fn look() {}");
     expect(&options("needs_aproval"), &["unknown option of `#[tool]` `needs_aproval`; did you mean `needs_approval`?"]);
     expect(&options("name = \"a\", name = \"b\""), &["`name` is given twice"]);
-    expect(&options("name = \"look up\""), &["models cannot call a tool by the name `look up`"]);
+    expect(&options("name = \"look up\""), &["models cannot call the tool `look up`"]);
     expect(&options("name = look"), &["expected string literal"]);
     expect(&options("timeout = 5"), &["a duration needs its unit: `5s`"]);
-    expect(&options("retry = 0"), &["a tool is tried at least once"]);
-    expect(&errors("", "async fn lookü() {}"), &["give one with `#[tool(name = \"…\")]`"]);
+    expect(&options("retry = 0"), &["a tool has at least one attempt"]);
+    expect(&errors("", "async fn lookü() {}"), &["set another with `#[tool(name = \"…\")]`"]);
 }
 
 #[test]
 fn several_mistakes_are_reported_at_once() {
     let messages = errors("retry = 0, nme = \"x\"", "fn look(a: &str, (b, c): (u8, u8)) {}");
-    let pieces = ["unknown option", "write `String`", "by its name", "write `async fn look`", "at least once"];
+    let pieces = [
+        "unknown option",
+        "write `String`",
+        "the model passes an argument by name",
+        "write `async fn look`",
+        "a tool has at least one attempt",
+    ];
     expect(&messages, &pieces);
 }
 
 #[test]
 fn a_tool_needs_more_than_the_core() {
     let item = "/// Looks.\nasync fn look() {}".parse().unwrap();
-    let told = messages(super::expand(TokenStream::new(), &item, &Hier::core()));
-    let text = "tools are for agents, and this crate depends on `hier-core` alone: add `hier` or `hier-agents` to its dependencies";
-    assert_eq!(told, [text]);
+    let found = messages(super::expand(TokenStream::new(), &item, &Hier::core()));
+    let text = "tools are for agents, but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";
+    assert_eq!(found, [text]);
 }

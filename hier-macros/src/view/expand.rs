@@ -7,7 +7,6 @@ use syn::{Generics, Type, parse_quote};
 
 use super::parse::View;
 
-/// A node's view, or one of a graph's input and output.
 pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     let code = match &view.lifetime {
         Some(_) => borrowed(view),
@@ -22,7 +21,7 @@ pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     }
 }
 
-/// The view's generics with a state that contains the viewed one, and more.
+/// The view's generics, with a state that contains the viewed one, and more parameters.
 fn over(view: &View, more: &[&str]) -> Generics {
     let of = &view.of;
     let mut generics = view.generics.clone();
@@ -34,7 +33,7 @@ fn over(view: &View, more: &[&str]) -> Generics {
     generics
 }
 
-/// `impl Extract`: each field is borrowed from the state.
+/// `impl Extract`, which borrows each field from the state.
 fn borrowed(view: &View) -> TokenStream {
     let View { ident, of, lifetime, .. } = view;
     let generics = over(view, &["__Context"]);
@@ -45,7 +44,7 @@ fn borrowed(view: &View) -> TokenStream {
         let value = quote_spanned!(ty.span()=> #keys.#field.get(#state));
         quote!(#field: { #bind #value },)
     });
-    // Written as in `body`: what is wrong with a field is the same here and there, and is said once.
+    // Written as in `body`, so that the compiler reports an error of a field once.
     let names = view.fields.iter().map(|(field, _)| quote!(__keys.#field.input_name()));
     let reads = view.sound.then(|| {
         quote! {
@@ -72,14 +71,14 @@ fn borrowed(view: &View) -> TokenStream {
     }
 }
 
-/// `impl GraphInput`: each field is written; `impl GraphOutput`: each field is copied.
+/// `impl GraphInput`, which writes each field, and `impl GraphOutput`, which copies each field.
 fn owned(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let generics = over(view, &[]);
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
     let writes = view.fields.iter().filter(|_| view.sound).map(|(field, ty)| {
-        // Everything but the key carries the span of the type, so that a mistake is reported there and once.
+        // Everything except the key has the span of the type, so that a mistake is reported there and once.
         let [writes, key, value] = ["__writes", "__key", "__value"].map(|name| Ident::new(name, ty.span()));
         let write = quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(#writes, #key, #value));
         quote!({
@@ -113,15 +112,15 @@ fn owned(view: &View) -> TokenStream {
     }
 }
 
-/// The keys and the state by names of the type's, which need not be those of the code around: in a `macro_rules!` the
-/// type comes from its caller. So all that is wrong with a field is shown at its type.
+/// The keys and the state, with the span of the type. In a `macro_rules!`, the type comes from the caller, so its names
+/// may differ from those of the surrounding code.
 fn bound(ty: &Type) -> (Ident, Ident, TokenStream) {
     let [keys, state] = ["__keys", "__state"].map(|name| Ident::new(name, ty.span()));
     let bind = quote!(let (#keys, #state) = (__keys, __state););
     (keys, state, bind)
 }
 
-/// The view as an expression. One with an error in it is never made.
+/// The view as an expression. A view with an error is never constructed.
 fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStream {
     if !view.sound {
         return quote!({

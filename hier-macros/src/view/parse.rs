@@ -1,9 +1,9 @@
-//! Reads a view, and checks its rules:
+//! Reads a view and checks its rules:
 //!
 //! 1. [`viewed`]: `#[view(of = State)]` names the state, once.
 //! 2. [`named_fields`]: a view is a struct with named fields.
 //! 3. [`lifetime`]: it has one lifetime or none.
-//! 4. [`borrows`]: with a lifetime all fields borrow for it, without one none does.
+//! 4. [`borrows`]: with a lifetime, all fields borrow for it; without one, none does.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -13,22 +13,21 @@ use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Path, Token, Typ
 use crate::diag::{Errors, unknown};
 use crate::symbol;
 
-/// A view.
 pub(super) struct View {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// The state that is viewed.
+    /// The viewed state.
     pub(super) of: Type,
-    /// The path of the crate, if it is given.
+    /// The value of `crate = path`.
     pub(super) home: Option<Path>,
-    /// The lifetime for which all fields borrow; none if they own.
+    /// The lifetime of all fields. `None` if they own.
     pub(super) lifetime: Option<Lifetime>,
     pub(super) fields: Vec<(Ident, Type)>,
-    /// Whether the fields are as they should be. If not, the view exists without them.
+    /// False after an error in a field; the view then exists without fields.
     pub(super) sound: bool,
 }
 
-/// Reads the view; nothing if it is not known of what.
+/// Returns `None` if the state is unknown.
 pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
     let before = errors.len();
     let lifetime = lifetime(&input.generics, errors);
@@ -42,15 +41,14 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
     Some(View { ident: input.ident, generics: input.generics, of, home, lifetime, fields, sound })
 }
 
-/// The state stands in `#[view(of = State)]`.
 fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path>)> {
     let mut attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::VIEW));
     let Some(attribute) = attributes.next() else {
-        errors.push(&input.ident, format!("of which state is `{}` a view? add `#[view(of = State)]`", input.ident));
+        errors.push(&input.ident, format!("the view `{}` names no state: add `#[view(of = State)]`", input.ident));
         return None;
     };
     for again in attributes {
-        errors.push(again, "a view is of one state: remove one `#[view(…)]`");
+        errors.push(again, "a view has one state: remove one `#[view(…)]`");
     }
     errors.keep(attribute.parse_args_with(|input: ParseStream<'_>| {
         let (mut of, mut home) = (None, None);
@@ -70,11 +68,10 @@ fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path
                 input.parse::<Token![,]>()?;
             }
         }
-        Ok((of.ok_or_else(|| input.error("of which state? write `of = State`"))?, home))
+        Ok((of.ok_or_else(|| input.error("the view names no state: write `of = State`"))?, home))
     }))
 }
 
-/// A view has the fields of a state, so they have names.
 fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, Type)> {
     if let Data::Struct(data) = data
         && let Fields::Named(fields) = data.fields
@@ -90,30 +87,30 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, T
     Vec::new()
 }
 
-/// What a view borrows it borrows from one task, so one lifetime is enough.
+/// A view borrows from one task, so one lifetime is enough.
 fn lifetime(generics: &Generics, errors: &mut Errors) -> Option<Lifetime> {
     let mut lifetimes = generics.lifetimes();
     let first = lifetimes.next()?;
     for more in lifetimes {
-        errors.push(more, format!("a view borrows from one state: use `{}` for every field", first.lifetime));
+        errors.push(more, format!("a view has one lifetime: use `{}` for every field", first.lifetime));
     }
     Some(first.lifetime.clone())
 }
 
-/// A view for a node borrows, one for `input:` or `output:` owns; a mixture could be neither.
+/// A view of a node borrows, a view for `input:` or `output:` owns; a mixture fits neither.
 fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut Errors) {
     let text = || ty.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::");
     match (lifetime, ty) {
         (Some(wanted), Type::Reference(TypeReference { lifetime: Some(found), mutability: None, .. })) => {
             if found != wanted {
-                errors.push(found, format!("a view borrows all its fields for the same lifetime: write `&{wanted} …`"));
+                errors.push(found, format!("all fields of a view have the same lifetime: write `&{wanted} …`"));
             }
         }
         (Some(wanted), Type::Reference(TypeReference { mutability: Some(word), .. })) => {
             errors.push(word, format!("a node cannot change the state in place: write `&{wanted} …` and return an update"));
         }
         (Some(wanted), Type::Reference(_)) => {
-            errors.push(ty, format!("a view borrows all its fields for the same lifetime: write `&{wanted} …`"));
+            errors.push(ty, format!("all fields of a view have the same lifetime: write `&{wanted} …`"));
         }
         (Some(wanted), _) => errors.push(
             ty,
@@ -130,7 +127,7 @@ fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut E
                  borrowed: own it, or give the view a lifetime and borrow every field for it"
             ),
         ),
-        // A reference without a lifetime is the compiler's own error.
+        // The compiler reports a reference without a lifetime.
         (None, _) => {}
     }
 }

@@ -1,6 +1,7 @@
-//! A thread: a virtual object. One handler at a time changes it, each in one piece that is recorded before its changes are stored.
+//! A thread as a virtual object. One handler at a time changes it, in work that is recorded before its changes are
+//! stored.
 
-mod later;
+mod schedule;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,40 +13,40 @@ use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
 use uuid::Uuid;
 
-use crate::error::Failure;
-use crate::host::{Host, Kept};
-use crate::slice::{Progress, RemoteTasks};
-use crate::stored::{META, Meta, Running, load};
+use crate::error::RunFailure;
+use crate::host::{CacheUpdate, Host};
+use crate::slice::{RemoteTasks, SliceProgress};
+use crate::stored::{ActiveRun, META, ThreadMeta, load};
 use crate::wire::{
-    At, Begin, Ended, Entries, Entry, Packed, Piece, Post, Source, TaskCall, TaskDone, TaskEnd, UpdateState,
-    task_service,
+    Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, Post, SliceContext, TaskCall, TaskDone, TaskEnd,
+    ThreadVersion, UpdateState, task_service,
 };
-use crate::work::{Answer, Done, Due, End, Work};
+use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
 
-/// The most turns that one invocation does.
+/// The maximum number of supersteps in one invocation.
 const TURNS: u32 = 32;
-/// How long an invocation begins further turns, in milliseconds.
+/// The time for which an invocation begins further supersteps, in milliseconds.
 const LASTS: u64 = 20;
 
 /// The thread of a handler that may change it.
-pub(crate) struct Thread<'a, 'ctx> {
+pub(crate) struct ThreadObject<'a, 'ctx> {
     ctx: &'a ObjectContext<'ctx>,
-    /// Reads keys that are made while the handler runs.
+    /// Reads keys that were created while the handler runs.
     state: &'a ContextInternal,
     host: Arc<Host>,
-    meta: Meta,
+    meta: ThreadMeta,
 }
 
-impl<'a, 'ctx> Thread<'a, 'ctx> {
+impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     pub(crate) async fn open(
         ctx: &'a ObjectContext<'ctx>,
         state: &'a ContextInternal,
         host: Arc<Host>,
     ) -> Result<Self, TerminalError> {
-        let meta = match ctx.get::<Packed<Meta>>(META).await? {
+        let meta = match ctx.get::<Packed<ThreadMeta>>(META).await? {
             Some(Packed(meta)) => meta,
-            None => Meta {
-                // The same if the handler is run again.
+            None => ThreadMeta {
+                // The same value in each attempt of the handler.
                 epoch: Uuid::from_u64_pair(ctx.random_seed(), 0),
                 version: 0,
                 head: (0, 0),
@@ -61,8 +62,8 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         Ok(Self { ctx, state, host, meta })
     }
 
-    fn at(&self) -> At {
-        At { thread: self.ctx.key().to_owned(), epoch: self.meta.epoch, version: self.meta.version }
+    fn at(&self) -> ThreadVersion {
+        ThreadVersion { thread: self.ctx.key().to_owned(), epoch: self.meta.epoch, version: self.meta.version }
     }
 
     fn store(&self) {
@@ -73,27 +74,29 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         RequestTarget::object(&self.host.name, self.ctx.key(), handler)
     }
 
-    /// Does a piece of work, and adds to the log what came of it.
-    async fn work(&mut self, work: Work) -> Result<Done, TerminalError> {
+    /// Executes work and appends its entries to the log.
+    async fn work(&mut self, work: ThreadWork) -> Result<WorkResult, TerminalError> {
         let whole = work.needs_history();
         let mut source = None;
         loop {
-            let kept = Arc::new(Mutex::new(Kept::default()));
+            let kept = Arc::new(Mutex::new(CacheUpdate::default()));
             let (host, at, work, slot, since) =
                 (self.host.clone(), self.at(), work.clone(), kept.clone(), (self.meta.since, self.meta.head.1));
-            let loaded: Option<Source> = source.take();
+            let loaded: Option<LogSource> = source.take();
             let was_loaded = loaded.is_some();
             let piece = || async move {
-                let mut left = Kept::default();
+                let mut left = CacheUpdate::default();
                 let answer = host.work(&at, loaded, since, work, &mut left).await?;
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = left;
                 Ok(Packed(answer))
             };
             let Packed(answer) = self.ctx.run(piece).name("superstep").await?;
             match answer {
-                Answer::Missing if was_loaded => return Err(TerminalError::new("a thread that was loaded is missing")),
-                Answer::Missing => source = Some(load(self.state, &self.meta, whole).await?),
-                Answer::Done(done) => {
+                WorkerAnswer::Missing if was_loaded => {
+                    return Err(TerminalError::new("the worker requested a thread that it received"));
+                }
+                WorkerAnswer::Missing => source = Some(load(self.state, &self.meta, whole).await?),
+                WorkerAnswer::Done(done) => {
                     self.log(&done.entries, done.head.as_deref());
                     let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
                     self.host.keep(self.at(), kept);
@@ -103,8 +106,8 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }
     }
 
-    /// Adds to the log.
-    fn log(&mut self, entries: &Entries, head: Option<&[u8]>) {
+    /// Appends entries to the log.
+    fn log(&mut self, entries: &EncodedEntries, head: Option<&[u8]>) {
         if entries.is_empty() {
             return;
         }
@@ -121,11 +124,11 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         self.meta.head = (self.meta.version, head.len() as u64);
         self.meta.since = 0;
         self.ctx.set(&self.meta.head_key(), head.to_vec());
-        // Who reads beside this handler finds the new head by it, before another one takes the place of the old.
+        // Concurrent readers find the new head through it, before the next head replaces the previous one.
         self.store();
     }
 
-    /// Begins a run, and does its first slice.
+    /// Begins a run with its first slice.
     pub(crate) async fn begin(mut self, begin: Begin) -> Result<(), TerminalError> {
         let Begin { run, asked, input, settings, awakeable, listener } = begin;
         let unless_said =
@@ -133,69 +136,81 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         if let Some(going) = self.meta.run.take() {
             if settings.when_running.unwrap_or(unless_said) == WhenRunning::TakeOver {
                 let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
-                self.tell(&going, Err(Failure::new("Superseded", reason)));
+                self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
             } else {
                 self.meta.run = Some(going);
                 self.store();
                 let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
-                let refused = Running {
+                let refused = ActiveRun {
                     id: run,
                     awakeable,
                     settings,
-                    progress: Progress::default(),
+                    progress: SliceProgress::default(),
                     slice: 0,
                     clock: asked,
                     listener,
                 };
-                self.tell(&refused, Err(Failure::new("Busy", reason)));
+                self.resolve(&refused, Err(RunFailure::new("Busy", reason)));
                 return Ok(());
             }
         }
-        let going =
-            Running { id: run, awakeable, settings, progress: Progress::default(), slice: 0, clock: asked, listener };
-        let work = Work::Slice(input, going.piece(), None);
+        let going = ActiveRun {
+            id: run,
+            awakeable,
+            settings,
+            progress: SliceProgress::default(),
+            slice: 0,
+            clock: asked,
+            listener,
+        };
+        let work = ThreadWork::Slice(input, going.piece(), None);
         self.meta.last = Some(going.settings.clone());
         self.meta.run = Some(going);
         self.slice(work).await
     }
 
-    /// Does the next slice of a run, if it is still going.
-    pub(crate) async fn go_on(mut self, run: Uuid) -> Result<(), TerminalError> {
+    /// Executes the next slice of a run, if it is active.
+    pub(crate) async fn continue_run(mut self, run: Uuid) -> Result<(), TerminalError> {
         let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
-        let work = Work::Slice(DynInput::Continue, going.piece(), None);
+        let work = ThreadWork::Slice(DynInput::Continue, going.piece(), None);
         self.slice(work).await
     }
 
-    /// Does turns: supersteps, each with what of it is done elsewhere. Short ones follow each other in one invocation; then it sends
-    /// itself the next, so that the journal stays short, other handlers get the thread, and another version of the program can go on.
-    async fn slice(&mut self, mut work: Work) -> Result<(), TerminalError> {
+    /// Executes supersteps, and the tasks of each that run elsewhere.
+    ///
+    /// Short supersteps share an invocation, which then sends the next one. This keeps the journal short, lets other
+    /// handlers use the thread, and lets another version of the program continue.
+    async fn slice(&mut self, mut work: ThreadWork) -> Result<(), TerminalError> {
         let (mut begun, mut turns) = (None, 0);
         loop {
             let done = self.work(work).await?;
-            // Read from the journal: the same if the handler is run again.
+            // From the journal, so that it is the same in each attempt of the handler.
             let lasted = done.now.saturating_sub(*begun.get_or_insert(done.now));
             turns += 1;
             let Some(going) = &mut self.meta.run else { return Ok(()) };
             going.progress = done.progress;
             going.clock = done.now;
             match done.end {
-                End::Stored if turns < TURNS && lasted < LASTS => {
+                WorkEnd::Stored if turns < TURNS && lasted < LASTS => {
                     going.slice += 1;
-                    work = Work::Slice(DynInput::Continue, going.piece(), None);
+                    work = ThreadWork::Slice(DynInput::Continue, going.piece(), None);
                 }
-                End::Stored => {
+                WorkEnd::Stored => {
                     self.next_turn();
                     return Ok(());
                 }
-                End::Remote(base, remote) => {
-                    // What is told of one step is told from that of the next by the slice.
+                WorkEnd::Remote(base, remote) => {
+                    // The slice number separates the events of one step from those of the next.
                     going.slice += 1;
                     let piece = going.piece();
                     match self.run_remote(&remote, base, &piece).await? {
                         Ok(stopped) => {
                             let namespace = remote.namespace;
-                            work =
-                                Work::Slice(DynInput::Continue, piece, Some(PartialStep::Rest { namespace, stopped }));
+                            work = ThreadWork::Slice(
+                                DynInput::Continue,
+                                piece,
+                                Some(PartialStep::Rest { namespace, stopped }),
+                            );
                         }
                         Err(failure) => {
                             self.end(Err(failure), done.due, done.now);
@@ -203,12 +218,12 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
                         }
                     }
                 }
-                End::Run(ended) => {
+                WorkEnd::Run(ended) => {
                     self.end(ended, done.due, done.now);
                     return Ok(());
                 }
                 other => {
-                    let failure = Failure::new("RunError", format!("a slice ended as none does: {other:?}"));
+                    let failure = RunFailure::new("RunError", format!("unexpected end of a slice: {other:?}"));
                     self.end(Err(failure), done.due, done.now);
                     return Ok(());
                 }
@@ -216,15 +231,15 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         }
     }
 
-    /// Has tasks done by workers, and stores what they did. Which of them stopped at a breakpoint inside; or why the first in order
-    /// failed.
+    /// Executes tasks on workers and stores their entries. Returns the tasks that stopped at a breakpoint inside, or
+    /// the failure of the first task in order.
     async fn run_remote(
         &mut self,
         remote: &RemoteTasks,
         base: Option<Vec<u8>>,
-        piece: &Piece,
-    ) -> Result<Result<Vec<String>, Failure>, TerminalError> {
-        // Workers that are not given the thread read it: as it is now.
+        piece: &SliceContext,
+    ) -> Result<Result<Vec<String>, RunFailure>, TerminalError> {
+        // Workers that do not receive the thread read its current state.
         self.store();
         let at = self.at();
         let limit = piece.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
@@ -252,7 +267,9 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         let mut entries = Vec::new();
         for (place, done) in ended {
             for piece in &done.entries {
-                let read = piece.read().map_err(|error| TerminalError::new(format!("what a task did: {error}")))?;
+                let read = piece
+                    .read()
+                    .map_err(|error| TerminalError::new(format!("cannot read the entries of a task: {error}")))?;
                 entries.extend(read);
             }
             match done.end {
@@ -267,36 +284,36 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         Ok(failed.map_or(Ok(stopped), Err))
     }
 
-    /// Adds to the log what was done elsewhere.
-    async fn absorb(&mut self, entries: Vec<Entry>) -> Result<(), TerminalError> {
+    /// Appends entries of other workers to the log.
+    async fn absorb(&mut self, entries: Vec<LogEntry>) -> Result<(), TerminalError> {
         if entries.is_empty() {
             return Ok(());
         }
         let before = self.at();
-        let stored = Entries::of(&entries).map_err(|error| TerminalError::new(format!("what tasks did: {error}")))?;
+        let stored = EncodedEntries::encode(&entries)
+            .map_err(|error| TerminalError::new(format!("cannot encode the entries of tasks: {error}")))?;
         self.log(&stored, None);
         self.host.absorb(&before, self.at(), entries).await;
         Ok(())
     }
 
-    /// Ends the run.
-    fn end(&mut self, ended: Ended, due: Due, now: u64) {
+    fn end(&mut self, ended: Ended, due: DueTime, now: u64) {
         if let Some(going) = self.meta.run.take() {
-            self.tell(&going, ended);
+            self.resolve(&going, ended);
         }
-        self.look_later(due, now);
-        self.live_on();
+        self.schedule_wake(due, now);
+        self.schedule_expiry();
         self.store();
     }
 
-    /// Tells who waits for a run.
-    fn tell(&self, run: &Running, ended: Ended) {
+    /// Sends the result to the caller that waits for the run.
+    fn resolve(&self, run: &ActiveRun, ended: Ended) {
         if let Some(awakeable) = &run.awakeable {
             self.ctx.resolve_awakeable(awakeable, Packed(ended));
         }
     }
 
-    /// Sends itself the next slice of the run.
+    /// Sends the next slice of the run to this object.
     fn next_turn(&mut self) {
         let Some(going) = &mut self.meta.run else { return };
         going.slice += 1;
@@ -309,54 +326,53 @@ impl<'a, 'ctx> Thread<'a, 'ctx> {
         if let Some(going) = self.meta.run.take() {
             if update.settings.when_running != Some(WhenRunning::TakeOver) {
                 let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
-                return Ok(Packed(Err(Failure::new("Busy", reason))));
+                return Ok(Packed(Err(RunFailure::new("Busy", reason))));
             }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
-            self.tell(&going, Err(Failure::new("Superseded", reason)));
+            self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
         }
-        let done = self.work(Work::Update(update)).await?;
-        self.look_later(done.due, done.now);
+        let done = self.work(ThreadWork::Update(update)).await?;
+        self.schedule_wake(done.due, done.now);
         self.store();
         Ok(Packed(match done.end {
-            End::Updated(updated) => updated,
-            End::Run(Err(failure)) => Err(failure),
-            other => Err(Failure::new("RunError", format!("an update ended as none does: {other:?}"))),
+            WorkEnd::Updated(updated) => updated,
+            WorkEnd::Run(Err(failure)) => Err(failure),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of an update: {other:?}"))),
         }))
     }
 
-    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, Failure>>, TerminalError> {
-        let done = self.work(Work::Post(post.letter)).await?;
-        self.look_later(done.due, done.now);
+    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, RunFailure>>, TerminalError> {
+        let done = self.work(ThreadWork::Post(post.letter)).await?;
+        self.schedule_wake(done.due, done.now);
         self.store();
         Ok(Packed(match done.end {
-            End::Posted(posted) => posted,
-            End::Run(Err(failure)) => Err(failure),
-            other => Err(Failure::new("RunError", format!("a letter ended as none does: {other:?}"))),
+            WorkEnd::Posted(posted) => posted,
+            WorkEnd::Run(Err(failure)) => Err(failure),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of a message: {other:?}"))),
         }))
     }
 
     /// Ends the current run after its superstep, or only this run if given. Returns true if there was one.
     pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
-        let is_meant = |going: &mut Running| run.is_none_or(|run| run == going.id);
+        let is_meant = |going: &mut ActiveRun| run.is_none_or(|run| run == going.id);
         let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
         let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
         // Work that became due meanwhile was deferred to the end of the run.
-        let done = self.work(Work::Look).await?;
+        let done = self.work(ThreadWork::Look).await?;
         self.meta.run = Some(going);
-        self.end(Err(Failure::new("Cancelled", reason)), done.due, done.now);
+        self.end(Err(RunFailure::new("Cancelled", reason)), done.due, done.now);
         Ok(Packed(true))
     }
 
-    /// Forgets the thread.
     pub(crate) fn delete(self) {
         if let Some(going) = &self.meta.run {
             let reason = format!("thread `{}` was deleted", self.ctx.key());
-            self.tell(going, Err(Failure::new("Superseded", reason)));
+            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
         }
         self.host.threads.forget(&self.host.name, self.ctx.key());
         self.ctx.clear_all();
     }
 }
 
-/// The namespace and the id of the checkpoint that an update made.
-pub(crate) type Updated = Result<(String, Option<Uuid>), Failure>;
+/// The namespace and the id of the checkpoint of an update.
+pub(crate) type Updated = Result<(String, Option<Uuid>), RunFailure>;

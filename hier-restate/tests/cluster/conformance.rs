@@ -9,7 +9,7 @@ use hier_core::checkpoint::ListQuery;
 use hier_core::graph::{DynGraph, DynInput, DynUpdates};
 use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome, async_trait};
-use hier_restate::{Error, Failure, FanOut, Hub, RemoteGraph, Snapshot, Told};
+use hier_restate::{Error, FanOut, Hub, RemoteGraph, RunFailure, Snapshot, StreamItem};
 
 use serde_json::Value;
 
@@ -27,7 +27,9 @@ struct Cluster {
 
 fn error(error: Error) -> ElsewhereError {
     match error {
-        Error::Run(Failure { kind, message, cause, details, .. }) => ElsewhereError { kind, message, cause, details },
+        Error::Run(RunFailure { kind, message, cause, details, .. }) => {
+            ElsewhereError { kind, message, cause, details }
+        }
         other => ElsewhereError {
             kind: "Cluster".to_owned(),
             message: other.to_string(),
@@ -69,7 +71,7 @@ impl Elsewhere for Cluster {
         let mut events = Vec::new();
         while let Some(told) = stream.next().await {
             match told {
-                Told::Event(event) => events.push(event),
+                StreamItem::Event(event) => events.push(event),
                 told => panic!("nothing dies here, and yet: {told:?}"),
             }
         }

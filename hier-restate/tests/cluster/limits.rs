@@ -5,7 +5,7 @@ use std::time::Duration;
 use hier_core::Result;
 use hier_core::graph::DynInput;
 use hier_core::prelude::*;
-use hier_restate::{Error, Failure, RemoteGraph};
+use hier_restate::{Error, RemoteGraph, RunFailure};
 use serde_json::json;
 
 use crate::support::serve;
@@ -67,7 +67,7 @@ fn is_over(state: &Desk) -> bool {
     state.steps >= 50
 }
 
-fn failure(error: Error) -> Failure {
+fn failure(error: Error) -> RunFailure {
     let Error::Run(failure) = error else { panic!("{error:?}") };
     failure
 }

@@ -7,7 +7,7 @@ use hier_core::CancellationToken;
 use hier_core::graph::Runner as _;
 use hier_core::prelude::*;
 use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, RunClaim, RunStatus, RunStore};
-use hier_restate::{Client, Hub, Runner};
+use hier_restate::{Client, ClusterRunner, Hub};
 use hier_worker::Worker;
 use serde_json::json;
 
@@ -36,7 +36,7 @@ async fn rollback_of_a_run_on_a_cluster_is_refused_and_the_run_is_interrupted() 
     // Nothing listens there.
     let client = Client::new("http://127.0.0.1:1").patience(Duration::from_millis(100));
     let hub = Hub::listen("127.0.0.1:0").await.expect("a free port");
-    let graph = Runner::new(client, hub).graph("review", Arc::new(Review::compile().erase(|_| Ok(()))));
+    let graph = ClusterRunner::new(client, hub).graph("review", Arc::new(Review::compile().erase(|_| Ok(()))));
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).shared_graph("review", graph).poll(Duration::from_millis(20));
     let working = tokio::spawn(worker.run_until(stop.clone()));

@@ -9,7 +9,7 @@ use hier_core::graph::{CompiledGraph, DynGraph, RunContext};
 use hier_core::prelude::*;
 use hier_core::runs::{MemoryRuns, RunStore};
 use hier_core::store::{MemoryStore, Store, StoreOptions};
-use hier_restate::{Client, Hub, RemoteGraph, Runner};
+use hier_restate::{Client, ClusterRunner, Hub, RemoteGraph};
 use hier_server::{Running, Server};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -134,7 +134,7 @@ impl Desk {
         let server = Server::new()
             .dyn_graph(&self.name, self.graph.clone())
             .storage(self.storage.0.clone(), self.storage.1.clone())
-            .runner(Runner::new(Client::new(ingress), hub));
+            .runner(ClusterRunner::new(Client::new(ingress), hub));
         server.start("127.0.0.1:0").await.expect("the server starts")
     }
 

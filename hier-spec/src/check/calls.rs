@@ -1,6 +1,6 @@
-//! Calls of a graph that would run side by side over one state.
+//! Parallel calls of a graph with one state.
 
-use super::{Findings, Rule, Site};
+use super::{Findings, ShapeRule, SpecSite};
 use crate::{ArmTarget, EdgeSpec, GraphSpec, NodeSpec};
 
 pub(super) fn shared(spec: &GraphSpec, findings: &mut Findings) {
@@ -11,11 +11,11 @@ pub(super) fn shared(spec: &GraphSpec, findings: &mut Findings) {
                 let ArmTarget::Send(node) = *to else { continue };
                 let NodeSpec { name, per_thread: true, .. } = &spec.nodes[node] else { continue };
                 let message = format!(
-                    "the items run side by side, and all of them would share the one state that `{name}` keeps for the \
-                     whole thread: let it have `checkpoints: per_call`, or lead an edge to it instead"
+                    "the items run in parallel and would share the state that `{name}` keeps for the whole thread: write \
+                     `checkpoints: per_call`, or a plain edge"
                 );
-                let sites = [Site::ArmTarget(index, number, position), Site::Node(node)];
-                findings.push(Rule::SharedCalls, sites, message);
+                let sites = [SpecSite::ArmTarget(index, number, position), SpecSite::Node(node)];
+                findings.push(ShapeRule::SharedCalls, sites, message);
             }
         }
     }

@@ -1,42 +1,40 @@
-//! Duplicates, and routes that choose nothing.
+//! Duplicate edges, and routes whose arms are equal.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-use super::declared::again;
-use super::{Findings, Rule, Site, plain};
+use super::declared::first_equal;
+use super::{Findings, ShapeRule, SpecSite, macro_name};
 use crate::{EdgeSpec, Goto, GraphSpec, Target};
 
-/// Edges, joins in whatever order of their sources, and the items of lists.
+/// Compares edges, joins regardless of the order of their sources, and the items of lists.
 pub(super) fn doubled(spec: &GraphSpec, findings: &mut Findings) {
     let (mut plains, mut joins) = (HashMap::new(), HashMap::new());
     for (index, edge) in spec.edges.iter().enumerate() {
         match edge {
             EdgeSpec::Plain { from, to } => {
-                if let Some(first) = again(&mut plains, (*from, *to), index) {
+                if let Some(first) = first_equal(&mut plains, (*from, *to), index) {
                     let (from, to) = (spec.source_name(*from), spec.target_name(*to));
                     let message = format!("the edge from `{from}` to `{to}` is given twice: remove one");
-                    findings.push(Rule::DoubledEdge, [Site::Edge(index), Site::Edge(first)], message);
+                    findings.push(ShapeRule::DoubledEdge, [SpecSite::Edge(index), SpecSite::Edge(first)], message);
                 }
             }
             EdgeSpec::Join { from, to } => {
-                let place = |position| Site::JoinSource(index, position);
-                list(from, place, |node| format!("`{}` stands twice in this join", spec.nodes[*node].name), findings);
+                let place = |position| SpecSite::JoinSource(index, position);
+                list(from, place, |node| format!("`{}` is given twice in this join", spec.nodes[*node].name), findings);
                 let sources: BTreeSet<usize> = from.iter().copied().collect();
-                if let Some(first) = again(&mut joins, (sources, *to), index).filter(|_| !from.is_empty()) {
+                if let Some(first) = first_equal(&mut joins, (sources, *to), index).filter(|_| !from.is_empty()) {
                     let names: Vec<&str> = from.iter().map(|node| &*spec.nodes[*node].name).collect();
                     let (from, to) = (names.join(", "), spec.target_name(*to));
-                    let message = format!(
-                        "the join of `[{from}]` into `{to}` is given twice, and both fire together: remove one"
-                    );
-                    findings.push(Rule::DoubledEdge, [Site::Edge(index), Site::Edge(first)], message);
+                    let message = format!("the join of `[{from}]` into `{to}` is given twice: remove one");
+                    findings.push(ShapeRule::DoubledEdge, [SpecSite::Edge(index), SpecSite::Edge(first)], message);
                 }
             }
             EdgeSpec::Route { arms, .. } => {
                 for (number, arm) in arms.iter().enumerate() {
-                    let place = |position| Site::ArmTarget(index, number, position);
+                    let place = |position| SpecSite::ArmTarget(index, number, position);
                     let what = |to: &crate::ArmTarget| {
-                        format!("`{}` stands twice in this arm", plain(spec.target_name(to.target())))
+                        format!("`{}` is given twice in this arm", macro_name(spec.target_name(to.target())))
                     };
                     list(&arm.to, place, what, findings);
                 }
@@ -46,36 +44,45 @@ pub(super) fn doubled(spec: &GraphSpec, findings: &mut Findings) {
     lists(spec, findings);
 }
 
-/// The lists that belong to no edge.
+/// The lists outside of edges.
 fn lists(spec: &GraphSpec, findings: &mut Findings) {
     for (index, node) in spec.nodes.iter().enumerate() {
         if let Goto::Only(targets) = &node.goto {
             let what = |to: &Target| {
-                format!("the target `{}` is given twice in the `goto` of `{}`", plain(spec.target_name(*to)), node.name)
+                format!(
+                    "the target `{}` is given twice in the `goto` of `{}`",
+                    macro_name(spec.target_name(*to)),
+                    node.name
+                )
             };
-            list(targets, |position| Site::Goto(index, position), what, findings);
+            list(targets, |position| SpecSite::Goto(index, position), what, findings);
         }
-        let what = |channel: &crate::Text| format!("the write `{channel}` is given twice by `{}`", node.name);
-        list(&node.writes, |position| Site::Write(index, position), what, findings);
+        let what = |channel: &crate::Text| {
+            format!("the channel `{channel}` is given twice in the `writes` of `{}`", node.name)
+        };
+        list(&node.writes, |position| SpecSite::Write(index, position), what, findings);
     }
     let name = |node: &usize| &spec.nodes[*node].name;
     let before = |node: &usize| format!("the node `{}` is given twice in `interrupt_before`", name(node));
-    list(&spec.interrupt_before, Site::Before, before, findings);
+    list(&spec.interrupt_before, SpecSite::Before, before, findings);
     let after = |node: &usize| format!("the node `{}` is given twice in `interrupt_after`", name(node));
-    list(&spec.interrupt_after, Site::After, after, findings);
+    list(&spec.interrupt_after, SpecSite::After, after, findings);
 }
 
-/// One list.
 fn list<T: Eq + Hash>(
     items: &[T],
-    place: impl Fn(usize) -> Site,
+    place: impl Fn(usize) -> SpecSite,
     what: impl Fn(&T) -> String,
     findings: &mut Findings,
 ) {
     let mut seen = HashMap::new();
     for (position, item) in items.iter().enumerate() {
-        if let Some(first) = again(&mut seen, item, position) {
-            findings.push(Rule::DoubledEdge, [place(position), place(first)], format!("{}: remove one", what(item)));
+        if let Some(first) = first_equal(&mut seen, item, position) {
+            findings.push(
+                ShapeRule::DoubledEdge,
+                [place(position), place(first)],
+                format!("{}: remove one", what(item)),
+            );
         }
     }
 }
@@ -85,15 +92,14 @@ pub(super) fn same_arms(spec: &GraphSpec, findings: &mut Findings) {
         let EdgeSpec::Route { from, label, arms } = edge else { continue };
         let targets: BTreeSet<BTreeSet<_>> = arms.iter().map(|arm| arm.to.iter().copied().collect()).collect();
         if arms.len() > 1 && targets.len() == 1 {
-            let to: Vec<_> = arms[0].to.iter().map(|to| plain(spec.target_name(to.target()))).collect();
+            let to: Vec<_> = arms[0].to.iter().map(|to| macro_name(spec.target_name(to.target()))).collect();
             let to = match to.as_slice() {
                 [one] => (*one).to_owned(),
                 several => format!("[{}]", several.join(", ")),
             };
-            let from = plain(spec.source_name(*from));
-            let message =
-                format!("all arms of `{label}` lead to the same place, so it chooses nothing: write `{from} >> {to}`");
-            findings.push(Rule::SameArms, [Site::Edge(index)], message);
+            let from = macro_name(spec.source_name(*from));
+            let message = format!("all arms of `{label}` lead to the same place: write `{from} >> {to}`");
+            findings.push(ShapeRule::SameArms, [SpecSite::Edge(index)], message);
         }
     }
 }

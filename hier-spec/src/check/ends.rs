@@ -1,12 +1,12 @@
-//! Where runs begin, what they never come to, and whether they end.
+//! The rules about START, END, unreachable nodes and endless loops.
 
 use std::collections::BTreeSet;
 
-use super::{Findings, Rule, Site};
-use crate::reach::Ways;
+use super::{Findings, ShapeRule, SpecSite};
+use crate::reach::Reachability;
 use crate::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 
-/// Whether an edge leaves START.
+/// Returns true if an edge leaves START.
 pub(super) fn no_entry(spec: &GraphSpec, findings: &mut Findings) -> bool {
     let leaves = spec.edges.iter().any(|edge| match edge {
         EdgeSpec::Plain { from, .. } | EdgeSpec::Route { from, .. } => *from == Source::Start,
@@ -14,8 +14,8 @@ pub(super) fn no_entry(spec: &GraphSpec, findings: &mut Findings) -> bool {
     });
     if !leaves {
         let first = spec.nodes.first().map_or("a_node", |node| &node.name);
-        let message = format!("nothing leaves START: a run would have nowhere to begin; add `START >> {first}`");
-        findings.push(Rule::NoEntry, [Site::Graph], message);
+        let message = format!("no edge leaves START: add `START >> {first}`");
+        findings.push(ShapeRule::NoEntry, [SpecSite::Graph], message);
     }
     leaves
 }
@@ -25,48 +25,47 @@ pub(super) fn unreachable(spec: &GraphSpec, reached: &[bool], dead: &BTreeSet<us
         if !reached[index] && !dead.contains(&index) {
             let name = &node.name;
             let message = format!(
-                "`{name}` can never run: no way leads from START to it; add an edge to `{name}`, name it in the `goto` of \
-                 a node, or remove it"
+                "`{name}` can never run, because no path leads to it from START: add an edge to `{name}`, add it to the `goto` \
+                 of a node, or remove it"
             );
-            findings.push(Rule::Unreachable, [Site::Node(index)], message);
+            findings.push(ShapeRule::Unreachable, [SpecSite::Node(index)], message);
         }
     }
 }
 
-pub(super) fn no_end(spec: &GraphSpec, ways: &Ways, reached: &[bool], findings: &mut Findings) {
-    let ends = ways.ending();
+pub(super) fn no_end(spec: &GraphSpec, reach: &Reachability, reached: &[bool], findings: &mut Findings) {
+    let ends = reach.ending();
     for (index, node) in spec.nodes.iter().enumerate() {
         if reached[index] && !ends[index] {
             let name = &node.name;
-            let message =
-                format!("END cannot be reached from `{name}`: add `{name} >> END`, or a way that leads there");
-            findings.push(Rule::NoEnd, [Site::Node(index)], message);
+            let message = format!("END cannot be reached from `{name}`: add `{name} >> END`, or another path to END");
+            findings.push(ShapeRule::NoEnd, [SpecSite::Node(index)], message);
         }
     }
 }
 
-/// Edges that are followed whatever is chosen, and lead round: plain edges, and routes of which each arm goes on within.
+/// Finds loops that a run never leaves: plain edges, and routes of which each arm continues in the loop.
 ///
-/// The restless nodes are the greatest set of which each has a plain edge into the set, or a route all of whose arms have
-/// a target in it. Once one of them has run, another runs after it, for ever. What is sent does not count (there may be
-/// no item), nor what a join sets off (it may wait for more), nor a deferred node's waiting (it runs when nothing else
-/// does). A failure that is handled by going elsewhere does not make a run that succeeds end.
-pub(super) fn no_rest(spec: &GraphSpec, ways: &Ways, reached: &[bool], findings: &mut Findings) {
-    let ends = ways.ending();
+/// The restless nodes are the largest set in which each node has a plain edge into the set, or a route all of whose
+/// arms have a target in it. After one of them has run, another one runs. Three things do not count: a Send, because
+/// there may be no item; a join, because it may wait for more sources; and a deferred node's waiting. A handled failure
+/// does not make a successful run end.
+pub(super) fn no_rest(spec: &GraphSpec, reach: &Reachability, reached: &[bool], findings: &mut Findings) {
+    let ends = reach.ending();
     let restless = restless(spec);
-    let mut told = vec![false; spec.nodes.len()];
+    let mut visited = vec![false; spec.nodes.len()];
     for first in (0..spec.nodes.len()).filter(|node| restless[*node] && reached[*node]) {
-        let Some(circle) = circle(spec, &restless, first, &mut told) else { continue };
-        // Where END cannot be reached at all, that is said.
-        if circle.iter().any(|(node, _)| !ends[*node]) {
+        let Some(cycle) = cycle(spec, &restless, first, &mut visited) else { continue };
+        // Another rule reports nodes that do not reach END.
+        if cycle.iter().any(|(node, _)| !ends[*node]) {
             continue;
         }
-        let (from, edge) = closing(spec, &circle);
-        findings.push(Rule::NoRest, [Site::Edge(edge)], message(spec, from, edge, &restless));
+        let (from, edge) = closing(spec, &cycle);
+        findings.push(ShapeRule::NoRest, [SpecSite::Edge(edge)], message(spec, from, edge, &restless));
     }
 }
 
-/// The greatest set of nodes that each lead on to one of them for certain.
+/// Computes the restless nodes.
 fn restless(spec: &GraphSpec) -> Vec<bool> {
     let mut restless = vec![true; spec.nodes.len()];
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); spec.nodes.len()];
@@ -96,8 +95,8 @@ fn restless(spec: &GraphSpec) -> Vec<bool> {
     restless
 }
 
-/// The node within to which the edge leads for certain: that of a plain edge, or of the first arm of a route all of whose
-/// arms lead to one.
+/// Returns the restless target of an edge: that of a plain edge, or the one of the first arm of a route all of whose
+/// arms have one.
 fn leads_on(edge: &EdgeSpec, within: &[bool]) -> Option<usize> {
     let go = |arm: &ArmSpec| {
         arm.to.iter().find_map(|to| match to {
@@ -112,15 +111,16 @@ fn leads_on(edge: &EdgeSpec, within: &[bool]) -> Option<usize> {
     }
 }
 
-/// The circle that is come to from a restless node: each node with the edge that leads on. None if it was come to before.
-fn circle(spec: &GraphSpec, restless: &[bool], first: usize, told: &mut [bool]) -> Option<Vec<(usize, usize)>> {
+/// Follows a restless node into its loop. Returns each node of the loop with its edge, or `None` if the node was
+/// visited before.
+fn cycle(spec: &GraphSpec, restless: &[bool], first: usize, visited: &mut [bool]) -> Option<Vec<(usize, usize)>> {
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut node = first;
     loop {
         if let Some(begin) = path.iter().position(|(other, _)| *other == node) {
             return Some(path.split_off(begin));
         }
-        if std::mem::replace(&mut told[node], true) {
+        if std::mem::replace(&mut visited[node], true) {
             return None;
         }
         let leaving = spec.edges.iter().enumerate().filter(|(_, edge)| match edge {
@@ -134,17 +134,16 @@ fn circle(spec: &GraphSpec, restless: &[bool], first: usize, told: &mut [bool]) 
     }
 }
 
-/// The edge that closes the circle: a plain one if there is one, and of these one beside a route, which may be what was
-/// meant instead; else the last.
-fn closing(spec: &GraphSpec, circle: &[(usize, usize)]) -> (usize, usize) {
-    let plain = |(_, edge): &&(usize, usize)| matches!(spec.edges[*edge], EdgeSpec::Plain { .. });
+/// Selects the edge to report: a plain edge next to a route, which may have been meant instead; otherwise a plain edge;
+/// otherwise the last edge.
+fn closing(spec: &GraphSpec, cycle: &[(usize, usize)]) -> (usize, usize) {
+    let is_plain = |(_, edge): &&(usize, usize)| matches!(spec.edges[*edge], EdgeSpec::Plain { .. });
     let routed = |(node, _): &&(usize, usize)| route_of(spec, *node).is_some();
-    let beside = circle.iter().rev().filter(plain).find(routed);
-    let last = circle.iter().rev().find(plain).or(circle.last());
+    let beside = cycle.iter().rev().filter(is_plain).find(routed);
+    let last = cycle.iter().rev().find(is_plain).or(cycle.last());
     beside.or(last).copied().unwrap_or_default()
 }
 
-/// The name of a node's first route.
 fn route_of(spec: &GraphSpec, node: usize) -> Option<&str> {
     spec.edges.iter().find_map(|edge| match edge {
         EdgeSpec::Route { from, label, .. } if *from == Source::Node(node) => Some(&**label),
@@ -156,16 +155,16 @@ fn message(spec: &GraphSpec, from: usize, edge: usize, restless: &[bool]) -> Str
     let name = &spec.nodes[from].name;
     match &spec.edges[edge] {
         EdgeSpec::Route { label, .. } => format!(
-            "each arm of `{label}` goes on in a circle, so a run that comes to `{name}` never ends: let an arm lead to END \
-             alone, or out of the circle"
+            "each arm of `{label}` continues a loop, so a run that reaches `{name}` never ends: lead an arm to END alone, or \
+             out of the loop"
         ),
         edge => {
             let to = leads_on(edge, restless).map_or("", |to| &spec.nodes[to].name);
-            let mend = match route_of(spec, from) {
+            let fix = match route_of(spec, from) {
                 Some(route) => format!("remove it, or make it an arm of `{route}`"),
-                None => format!("remove it, or let a route choose it: `{name} >> if again {{ {to} }} else {{ END }}`"),
+                None => format!("remove it, or select it with a route, `{name} >> if again {{ {to} }} else {{ END }}`"),
             };
-            format!("`{name} >> {to}` is always followed, so a run that comes to `{name}` never ends: {mend}")
+            format!("`{name} >> {to}` is always followed, so a run that reaches `{name}` never ends: {fix}")
         }
     }
 }

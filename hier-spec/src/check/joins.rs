@@ -2,16 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Findings, Rule, Site};
-use crate::reach::{Way, Ways};
+use super::{Findings, ShapeRule, SpecSite};
+use crate::reach::{Reachability, Transition};
 use crate::{EdgeSpec, GraphSpec, List, Source, Target};
 
-/// A join into a node: its edge, its sources, its target.
+/// The edge, the sources and the target of a join.
 type Join<'a> = (usize, &'a List<usize>, usize);
 
-/// Returns the targets of joins that were reported, which need no second report as unreachable.
-pub(super) fn dead(spec: &GraphSpec, ways: &Ways, reached: &[bool], findings: &mut Findings) -> BTreeSet<usize> {
-    // A join into END runs nothing, so it cannot fail to.
+/// Returns the targets of the joins that were reported, which must not be reported again as unreachable.
+pub(super) fn dead(
+    spec: &GraphSpec,
+    reach: &Reachability,
+    reached: &[bool],
+    findings: &mut Findings,
+) -> BTreeSet<usize> {
+    // A join into END runs no node.
     let joins = spec.edges.iter().enumerate().filter_map(|(index, edge)| match edge {
         EdgeSpec::Join { from, to: Target::Node(to) } => Some((index, from, *to)),
         _ => None,
@@ -21,15 +26,15 @@ pub(super) fn dead(spec: &GraphSpec, ways: &Ways, reached: &[bool], findings: &m
     for join in &lost {
         lost_sources(spec, join, reached, findings);
     }
-    // What a dead join leads to cannot make another join fire: so go on without it until no more are found.
+    // A dead join makes no other join fire, so the search is repeated without it.
     let mut dead: Vec<Join<'_>> = lost;
-    let routes = Routes::new(spec, ways);
+    let routes = Routes::new(spec, reach);
     while !alive.is_empty() {
         let without: BTreeSet<usize> = dead.iter().map(|(edge, ..)| *edge).collect();
-        let arms = routes.arms(ways, &without);
+        let arms = routes.arms(reach, &without);
         let before = dead.len();
         alive.retain(|join| {
-            let Some((route, second, first)) = routes.excluded(ways, join, &arms, &without) else { return true };
+            let Some((route, second, first)) = routes.excluded(reach, join, &arms, &without) else { return true };
             excluding_sources(spec, join.0, route, [(second, join.1[second]), (first, join.1[first])], findings);
             dead.push(*join);
             false
@@ -45,10 +50,10 @@ fn lost_sources(spec: &GraphSpec, (join, from, _): &Join<'_>, reached: &[bool], 
     for (position, node) in from.iter().enumerate().filter(|(_, node)| !reached[**node]) {
         let name = &spec.nodes[*node].name;
         let message = format!(
-            "this join can never fire: its source `{name}` can never run; lead an edge to `{name}` or take it out of \
-             the join"
+            "this join can never fire, because its source `{name}` can never run: add an edge to `{name}`, or remove it \
+             from the join"
         );
-        findings.push(Rule::DeadJoin, [Site::JoinSource(*join, position), Site::Node(*node)], message);
+        findings.push(ShapeRule::DeadJoin, [SpecSite::JoinSource(*join, position), SpecSite::Node(*node)], message);
     }
 }
 
@@ -62,22 +67,22 @@ fn excluding_sources(
     let EdgeSpec::Route { label, .. } = &spec.edges[route] else { return };
     let (a, b) = (&spec.nodes[a].name, &spec.nodes[b].name);
     let message = format!(
-        "this join can never fire in one run: `{a}` and `{b}` lie behind different arms of `{label}`, of which a run takes \
-         one; give each its own edge to the target instead of a join"
+        "this join can never fire, because `{a}` and `{b}` follow different arms of `{label}`, of which a run takes one: \
+         write an edge from each to the target instead of a join"
     );
-    let sites = [Site::JoinSource(join, second), Site::JoinSource(join, first), Site::Edge(route)];
-    findings.push(Rule::DeadJoin, sites, message);
+    let sites = [SpecSite::JoinSource(join, second), SpecSite::JoinSource(join, first), SpecSite::Edge(route)];
+    findings.push(ShapeRule::DeadJoin, sites, message);
 }
 
-/// The routes that a run passes once at most, so that it takes one of their arms: edge, number of arms.
+/// The edges and numbers of arms of the routes that a run evaluates at most once, and therefore takes one arm.
 struct Routes(Vec<(usize, usize)>);
 
-/// For each route and each node: the arm without which the node cannot run.
+/// For each route and each node, the arm that the node needs.
 type Arms = Vec<Vec<Option<usize>>>;
 
 impl Routes {
-    fn new(spec: &GraphSpec, ways: &Ways) -> Self {
-        let once = ways.passed_once();
+    fn new(spec: &GraphSpec, reach: &Reachability) -> Self {
+        let once = reach.passed_once();
         let routes = spec.edges.iter().enumerate().filter_map(|(index, edge)| match edge {
             EdgeSpec::Route { from, arms, .. } => {
                 let passed_once = match from {
@@ -91,14 +96,14 @@ impl Routes {
         Self(routes.collect())
     }
 
-    /// The arms, with these edges left out. The work is done once a route, not once a pair of nodes.
-    fn arms(&self, ways: &Ways, without: &BTreeSet<usize>) -> Arms {
-        let kept = |way: &Way| way.edge.is_none_or(|edge| !without.contains(&edge));
-        let reached = ways.reachable(kept);
+    /// Computes the arms without these edges, with one search per arm.
+    fn arms(&self, reach: &Reachability, without: &BTreeSet<usize>) -> Arms {
+        let kept = |way: &Transition| way.edge.is_none_or(|edge| !without.contains(&edge));
+        let reached = reach.reachable(kept);
         let arms = self.0.iter().map(|(route, arms)| {
             let mut only = vec![None; reached.len()];
             for arm in 0..*arms {
-                let still = ways.reachable(|way| kept(way) && way.choice() != Some((*route, arm)));
+                let still = reach.reachable(|way| kept(way) && way.choice() != Some((*route, arm)));
                 for node in (0..reached.len()).filter(|node| reached[*node] && !still[*node]) {
                     only[node].get_or_insert(arm);
                 }
@@ -108,20 +113,20 @@ impl Routes {
         arms.collect()
     }
 
-    /// The route whose arms exclude two of the join's sources, and the positions of these, the second first.
+    /// Returns a route whose arms exclude two sources of the join, and the positions of the second and the first.
     fn excluded(
         &self,
-        ways: &Ways,
+        reach: &Reachability,
         (edge, from, to): &Join<'_>,
         arms: &Arms,
         without: &BTreeSet<usize>,
     ) -> Option<(usize, usize, usize)> {
-        let after = ways.after(*to);
-        // What leads from the join back to its sources cannot make it fire for the first time.
+        let after = reach.after(*to);
+        // A path from the join back to its sources cannot make it fire for the first time.
         let own = (from.iter().any(|node| *node == *to || after[*node])).then(|| {
             let mut without = without.clone();
             without.insert(*edge);
-            self.arms(ways, &without)
+            self.arms(reach, &without)
         });
         let arms = own.as_ref().unwrap_or(arms);
         let pair = |only: &Vec<Option<usize>>| {

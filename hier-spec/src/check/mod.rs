@@ -1,23 +1,22 @@
-//! The rules of a graph's shape: one list, for the macro and for the builder. In the order in which they are checked:
+//! The rules of a graph's shape, for the macro and for the builder, in the order in which they are checked:
 //!
-//! 1. [`Rule::ReservedName`]: no name is one of the engine's own.
-//! 2. [`Rule::DoubledNode`]: no two nodes have the same name.
-//! 3. [`Rule::DoubledRoute`]: no two routes of one source have the same name, and no two arms of one route.
+//! 1. [`Rule::ReservedName`]: a name is not reserved for the engine.
+//! 2. [`Rule::DoubledNode`]: two nodes have different names.
+//! 3. [`Rule::DoubledRoute`]: two routes of one source have different names, and so do two arms of one route.
 //! 4. [`Rule::EmptyJoin`]: a join has sources.
-//! 5. [`Rule::DoubledEdge`]: no edge is given twice, and no list names a node twice.
+//! 5. [`Rule::DoubledEdge`]: an edge is given once, and a list contains a node once.
 //! 6. [`Rule::NoEntry`]: an edge leaves START.
-//! 7. [`Rule::SameArms`]: a route has arms that differ.
+//! 7. [`Rule::SameArms`]: the arms of a route differ.
 //! 8. [`Rule::DeadJoin`]: a join can fire: all its sources can run, and no two of them exclude each other.
 //! 9. [`Rule::Unreachable`]: every node can run.
 //! 10. [`Rule::NoEnd`]: END can be reached from every node.
-//! 11. [`Rule::NoRest`]: no circle of edges is followed whatever the routes choose.
-//! 12. [`Rule::TwoWriters`]: nodes that always run together do not declare writes of one channel. Whether that channel
-//!     has a reducer, and so may have two writers, only the caller knows.
-//! 13. [`Rule::SharedCalls`]: no `for` sends to a node whose graph keeps its state for the whole thread: its calls would
-//!     run side by side over one state.
+//! 11. [`Rule::NoRest`]: the routes can end every loop.
+//! 12. [`Rule::TwoWriters`]: nodes that always run together do not write one channel. Only the caller knows whether the
+//!    channel has a reducer, which allows it.
+//! 13. [`Rule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
+//!    its calls would share one state.
 //!
-//! What breaks an essential rule ([`Rule::is_essential`]) is no graph; the rest is shape, which a lenient caller may let
-//! pass.
+//! A graph that violates an essential rule ([`Rule::is_essential`]) cannot run. A caller may ignore the other rules.
 
 mod calls;
 mod declared;
@@ -27,12 +26,12 @@ mod joins;
 mod writers;
 
 use crate::GraphSpec;
-use crate::reach::Ways;
+use crate::reach::Reachability;
 
-/// The rule that a finding is about.
+/// The rule of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// A name is one of the engine's own.
+pub enum ShapeRule {
+    /// A name is reserved for the engine.
     ReservedName,
     /// Two nodes have the same name.
     DoubledNode,
@@ -40,11 +39,11 @@ pub enum Rule {
     DoubledRoute,
     /// A join has no sources.
     EmptyJoin,
-    /// Nothing leaves START.
+    /// No edge leaves START.
     NoEntry,
     /// An edge or a target is given twice.
     DoubledEdge,
-    /// All arms of a route lead to the same place.
+    /// All arms of a route lead to the same target.
     SameArms,
     /// A join can never fire.
     DeadJoin,
@@ -52,22 +51,22 @@ pub enum Rule {
     Unreachable,
     /// END cannot be reached from a node.
     NoEnd,
-    /// A run that comes to this circle never ends, whatever the routes choose.
+    /// A run never leaves a loop, whatever the routes choose.
     NoRest,
     /// Two nodes that always run together write one channel.
     TwoWriters,
-    /// Items are sent to a node whose graph keeps its state for the whole thread.
+    /// Items are sent to a graph that keeps its state for the whole thread.
     SharedCalls,
 }
 
-impl Rule {
-    /// Whether what breaks the rule cannot be run at all.
+impl ShapeRule {
+    /// Returns true if a graph that violates the rule cannot run.
     pub const fn is_essential(self) -> bool {
         matches!(self, Self::ReservedName | Self::DoubledNode | Self::DoubledRoute | Self::EmptyJoin | Self::NoEntry)
     }
 
-    /// Whether the rule is about the ways through the graph, so that a missing edge breaks it, too.
-    pub const fn is_about_ways(self) -> bool {
+    /// Returns true if the rule concerns paths through the graph. A missing edge can violate it, too.
+    pub const fn is_about_paths(self) -> bool {
         !matches!(
             self,
             Self::ReservedName | Self::DoubledNode | Self::DoubledRoute | Self::EmptyJoin | Self::DoubledEdge
@@ -75,16 +74,16 @@ impl Rule {
     }
 }
 
-/// The place in the user's text that a finding is about.
+/// A location in the user's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Site {
-    /// The graph as a whole.
+pub enum SpecSite {
+    /// The whole graph.
     Graph,
     /// The graph's name.
     Name,
-    /// A node, where it is declared.
+    /// The declaration of a node.
     Node(usize),
-    /// An edge as a whole: its target, or the function of a route.
+    /// An edge, by its target or the function of its route.
     Edge(usize),
     /// A source of a join.
     JoinSource(usize, usize),
@@ -102,27 +101,26 @@ pub enum Site {
     After(usize),
 }
 
-/// One breach of a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule.
-    pub rule: Rule,
-    /// Every place that takes part, the one to mend first.
-    pub sites: Vec<Site>,
-    /// The mistake, and how to mend it.
+    /// The violated rule.
+    pub rule: ShapeRule,
+    /// The locations of the violation. The first one is where to fix it.
+    pub sites: Vec<SpecSite>,
+    /// The mistake and its fix.
     pub message: String,
 }
 
-/// The findings so far.
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn push(&mut self, rule: Rule, sites: impl Into<Vec<Site>>, message: impl Into<String>) {
+    fn push(&mut self, rule: ShapeRule, sites: impl Into<Vec<SpecSite>>, message: impl Into<String>) {
         self.0.push(Finding { rule, sites: sites.into(), message: message.into() });
     }
 }
 
-/// Everything that is wrong with the shape of a graph.
+/// Returns all violations of the rules.
 pub fn check(spec: &GraphSpec) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     declared::reserved_names(spec, &mut findings);
@@ -134,19 +132,19 @@ pub fn check(spec: &GraphSpec) -> Vec<Finding> {
         return findings.0; // everything else would be unreachable
     }
     edges::same_arms(spec, &mut findings);
-    let ways = Ways::new(spec);
-    let reached = ways.reachable(|_| true);
-    let dead = joins::dead(spec, &ways, &reached, &mut findings);
+    let reach = Reachability::new(spec);
+    let reached = reach.reachable(|_| true);
+    let dead = joins::dead(spec, &reach, &reached, &mut findings);
     ends::unreachable(spec, &reached, &dead, &mut findings);
-    ends::no_end(spec, &ways, &reached, &mut findings);
-    ends::no_rest(spec, &ways, &reached, &mut findings);
-    writers::two(spec, &ways, &mut findings);
+    ends::no_end(spec, &reach, &reached, &mut findings);
+    ends::no_rest(spec, &reach, &reached, &mut findings);
+    writers::two(spec, &reach, &mut findings);
     calls::shared(spec, &mut findings);
     findings.0
 }
 
-/// The name as it is written in the macro.
-fn plain(name: &str) -> &str {
+/// The name in the syntax of the macro.
+fn macro_name(name: &str) -> &str {
     match name {
         crate::START => "START",
         crate::END => "END",

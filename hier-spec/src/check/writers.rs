@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Findings, Rule, Site};
-use crate::reach::Ways;
+use super::{Findings, ShapeRule, SpecSite};
+use crate::reach::Reachability;
 use crate::{GraphSpec, together};
 
-pub(super) fn two(spec: &GraphSpec, ways: &Ways, findings: &mut Findings) {
-    // For each channel who says that it writes it: most graphs declare nothing, and no channel has two.
+pub(super) fn two(spec: &GraphSpec, reach: &Reachability, findings: &mut Findings) {
+    // Most graphs declare no writes, or no channel twice.
     let mut writers: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
     for (index, node) in spec.nodes.iter().enumerate() {
         for (position, channel) in node.writes.iter().enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn two(spec: &GraphSpec, ways: &Ways, findings: &mut Findings) {
     if writers.is_empty() {
         return;
     }
-    let class = together::classes(spec, ways);
+    let class = together::classes(spec, reach);
     for (channel, nodes) in writers {
         for (place, (second, position)) in nodes.iter().enumerate() {
             let Some((first, other)) = nodes[..place].iter().find(|(first, _)| class[*first] == class[*second]) else {
@@ -29,10 +29,14 @@ pub(super) fn two(spec: &GraphSpec, ways: &Ways, findings: &mut Findings) {
             };
             let (a, b) = (&spec.nodes[*first].name, &spec.nodes[*second].name);
             let message = format!(
-                "`{a}` and `{b}` always run in the same step and both write `{channel}`, which has no reducer: give \
-                 `{channel}` a reducer, or let one of them run after the other"
+                "`{a}` and `{b}` always run in the same step and both write `{channel}`, which has no reducer: add a reducer \
+                 to `{channel}`, or run one node after the other"
             );
-            findings.push(Rule::TwoWriters, [Site::Write(*second, *position), Site::Write(*first, *other)], message);
+            findings.push(
+                ShapeRule::TwoWriters,
+                [SpecSite::Write(*second, *position), SpecSite::Write(*first, *other)],
+                message,
+            );
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hier_spec::{
-    ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, Rule, Site, Source, Target, Text, check,
+    ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, check,
 };
 
 /// Numbers that look random (splitmix64).
@@ -157,9 +157,9 @@ impl Seen {
     /// What a finding says is so. Returns whether it was judged.
     fn bears_out(&self, spec: &GraphSpec, finding: &Finding, rests: &[bool]) -> bool {
         let so = match (finding.rule, finding.sites.as_slice()) {
-            (Rule::Unreachable, [Site::Node(node), ..]) => self.running(*node).next().is_none(),
-            (Rule::DeadJoin, [Site::JoinSource(join, _), ..]) => !self.fired.contains(join),
-            (Rule::NoRest, [Site::Edge(edge), ..]) => {
+            (ShapeRule::Unreachable, [SpecSite::Node(node), ..]) => self.running(*node).next().is_none(),
+            (ShapeRule::DeadJoin, [SpecSite::JoinSource(join, _), ..]) => !self.fired.contains(join),
+            (ShapeRule::NoRest, [SpecSite::Edge(edge), ..]) => {
                 let (EdgeSpec::Plain { from: Source::Node(node), .. }
                 | EdgeSpec::Route { from: Source::Node(node), .. }) = &spec.edges[*edge]
                 else {
@@ -167,7 +167,7 @@ impl Seen {
                 };
                 self.running(*node).all(|place| !rests[place])
             }
-            (Rule::TwoWriters, [Site::Write(b, _), Site::Write(a, _)]) => {
+            (ShapeRule::TwoWriters, [SpecSite::Write(b, _), SpecSite::Write(a, _)]) => {
                 self.places.iter().all(|(nodes, _)| (nodes & bit(*a) != 0) == (nodes & bit(*b) != 0))
             }
             _ => return false,
@@ -198,7 +198,7 @@ pub(crate) fn hold(graphs: u64, explore: impl Fn(&GraphSpec) -> Option<Seen>) {
         }
         // Nothing else is missed of graphs without joins: each node can run, and a run can come to rest from wherever it is.
         let joins = spec.edges.iter().any(|edge| matches!(edge, EdgeSpec::Join { .. }));
-        if findings.iter().all(|finding| finding.rule == Rule::TwoWriters) {
+        if findings.iter().all(|finding| finding.rule == ShapeRule::TwoWriters) {
             accepted += 1;
             if !joins {
                 ending += 1;

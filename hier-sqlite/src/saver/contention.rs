@@ -1,25 +1,18 @@
-//! Where many write: the first in the queue writes for all.
-//!
-//! It lets the others go first as long as more of them come, each time to the end of what can be done now, and waits for the connection if
-//! somebody has it. The others wait for their answers only. Whether many write is told by the last transactions.
+//! Detects contention: several callers that write at the same time.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::writing::{MOST_FOR_OTHERS, Shared};
+/// The number of transactions with a single job after which contention has ended.
+const DURATION: u8 = 8;
 
-/// After how many transactions of one call contention has ended.
-const LASTS: u8 = 8;
-/// How often others are let go first.
-const ROUNDS: usize = 8;
-
-/// Whether many write, and who waits for the connection.
+/// The level of contention, and the caller that waits for the connection.
 #[derive(Default)]
 pub(super) struct Contention {
-    /// For how many more transactions of one call it is taken to be there.
+    /// The number of further single-job transactions for which contention is assumed.
     level: AtomicU8,
-    /// The connection was given back.
+    /// Signals that the connection is available.
     free: Notify,
 }
 
@@ -28,73 +21,34 @@ impl Contention {
         self.level.load(Ordering::Relaxed) > 0
     }
 
-    /// Nobody has written for a while.
+    /// Ends contention after a period without writes.
     pub(super) fn clear(&self) {
         self.level.store(0, Ordering::Relaxed);
     }
-}
 
-impl Shared {
-    /// Completes what is queued. That of others is for whoever queued the first of it.
-    pub(super) async fn complete<T>(&self, is_first: bool, answered: &oneshot::Receiver<T>) {
-        if self.contention.is_present() {
-            if !is_first {
-                return;
-            }
-            self.let_others_queue(answered).await;
+    /// Records the number of jobs of a transaction. Returns true if contention begins.
+    pub(super) fn record(&self, jobs: usize) -> bool {
+        if jobs > 1 {
+            return self.begin();
         }
-        while answered.is_empty() {
-            if self.write_now() {
-                if answered.is_empty() {
-                    // What waits before it is not short, or another process is writing.
-                    self.wake();
-                }
-                return;
-            }
-            self.note_contention();
-            if !is_first {
-                return;
-            }
-            self.contention.free.notified().await;
+        let level = self.level.load(Ordering::Relaxed);
+        if level > 0 {
+            self.level.store(level - 1, Ordering::Relaxed);
         }
-        // It may have been told in the place of the next one.
-        self.notify_free();
+        false
     }
 
-    /// Lets others queue what they have.
-    async fn let_others_queue<T>(&self, answered: &oneshot::Receiver<T>) {
-        let mut seen = 0;
-        for _ in 0..ROUNDS {
-            let queued = self.queue().len();
-            if queued <= seen || queued >= MOST_FOR_OTHERS || !answered.is_empty() {
-                return;
-            }
-            seen = queued;
-            tokio::task::yield_now().await;
-        }
+    /// Raises the level. Returns true if it was zero.
+    pub(super) fn begin(&self) -> bool {
+        self.level.swap(DURATION, Ordering::Relaxed) == 0
     }
 
-    /// The connection was given back: whoever waits for it goes on. If nobody does, whoever is next to wait looks once more in vain.
+    /// Wakes the caller that waits for the connection. If none waits, the next one checks once in vain.
     pub(super) fn notify_free(&self) {
-        self.contention.free.notify_one();
+        self.free.notify_one();
     }
 
-    /// A transaction has done so many calls.
-    pub(super) fn counts(&self, calls: usize) {
-        let level = self.contention.level.load(Ordering::Relaxed);
-        if calls > 1 {
-            self.note_contention();
-        } else if level > 0 {
-            self.contention.level.store(level - 1, Ordering::Relaxed);
-        }
-    }
-
-    /// Many write: the thread looks after those who write for them.
-    fn note_contention(&self) {
-        if self.contention.level.swap(LASTS, Ordering::Relaxed) == 0 {
-            // Not between its look at the level and its sleep.
-            drop(self.queue());
-            self.awake.notify_one();
-        }
+    pub(super) async fn wait_until_free(&self) {
+        self.free.notified().await;
     }
 }

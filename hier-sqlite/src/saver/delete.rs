@@ -1,4 +1,4 @@
-//! Deleting and copying.
+//! Deletes and copies threads.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
+use super::inbox;
 use super::lease::now;
-use super::mail;
-use super::read::{Space, optional_uuid_at, uuid_at};
+use super::read::{NamespaceReader, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
 use hier_checkpoint::backend::retention::{PieceKey, unneeded};
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
 use hier_checkpoint::backend::vault::Vault;
 
-/// Checkpoints with their namespaces; those of each newest first.
+/// Checkpoints with their namespaces, the newest of each first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
-/// All checkpoints of a thread.
+/// Returns all checkpoints of a thread.
 pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> Result<History, Fault> {
     let mut all = Vec::new();
-    for space in Space::all(connection, vault, thread)? {
+    for space in NamespaceReader::all(connection, vault, thread)? {
         let checkpoints = space.checkpoints()?;
         all.extend(checkpoints.into_iter().map(|checkpoint| (space.namespace.clone(), checkpoint)));
     }
     Ok(all)
 }
 
-/// Deletes of a thread what the plan says, and returns how many checkpoints that were.
+/// Deletes the planned parts of a thread. Returns the number of deleted checkpoints.
 pub(super) fn delete_some(
     connection: &Connection,
     vault: &Vault,
@@ -40,7 +40,7 @@ pub(super) fn delete_some(
     if deletion.is_empty() {
         return Ok(0);
     }
-    for space in Space::all(connection, vault, thread)? {
+    for space in NamespaceReader::all(connection, vault, thread)? {
         let own = history.iter().filter(|(namespace, _)| *namespace == space.namespace).map(|(_, it)| it);
         delete_in(&space, own, &deletion)?;
     }
@@ -52,7 +52,7 @@ pub(super) fn delete_some(
 }
 
 fn delete_in<'a>(
-    space: &Space<'_>,
+    space: &NamespaceReader<'_>,
     checkpoints: impl Iterator<Item = &'a Checkpoint>,
     deletion: &Deletion,
 ) -> Result<(), Fault> {
@@ -85,7 +85,7 @@ fn delete_in<'a>(
 }
 
 /// Stores a checkpoint again, without its parent.
-fn cut_off(space: &Space<'_>, checkpoint: &Checkpoint) -> Result<(), Fault> {
+fn cut_off(space: &NamespaceReader<'_>, checkpoint: &Checkpoint) -> Result<(), Fault> {
     let mut checkpoint = checkpoint.clone();
     checkpoint.parent = None;
     let body = seal_body(space.vault, space.thread, &space.namespace, &checkpoint)?;
@@ -93,7 +93,7 @@ fn cut_off(space: &Space<'_>, checkpoint: &Checkpoint) -> Result<(), Fault> {
     store_checkpoint(space.connection, space.key, &row)
 }
 
-fn piece_keys(space: &Space<'_>) -> Result<Vec<PieceKey>, Fault> {
+fn piece_keys(space: &NamespaceReader<'_>) -> Result<Vec<PieceKey>, Fault> {
     let mut statement = space.connection.prepare_cached("select channel, version, base from pieces where space = ?")?;
     let rows =
         statement.query_map([space.key], |row| Ok((row.get(0)?, uuid_at(row, 1)?, optional_uuid_at(row, 2)?)))?;
@@ -113,9 +113,9 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes a thread with everything, and whoever holds it is superseded.
+/// Deletes a thread with everything. Its holder is superseded.
 pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
-    mail::delete(connection, thread)?;
+    inbox::delete(connection, thread)?;
     let sql = "select key from threads where name = ?";
     let Some(key) = connection.prepare_cached(sql)?.query_row([thread], |row| row.get::<_, i64>(0)).optional()? else {
         return Ok(());
@@ -131,7 +131,7 @@ pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(),
     Ok(())
 }
 
-/// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
+/// Deletes expired threads and returns their number. Also removes threads without data.
 pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     let expired = {
         let sql = "select name from threads where expires <= ?1 and (holder is null or leased_until <= ?1)";
@@ -147,10 +147,11 @@ pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     Ok(expired.len() as u64)
 }
 
-/// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
+/// Copies a thread's history to another thread and replaces that one's history. Values are bound to their thread, so
+/// they are sealed again.
 pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to: &str) -> Result<(), Fault> {
     delete_thread(connection, to)?;
-    let spaces = Space::all(connection, vault, from)?;
+    let spaces = NamespaceReader::all(connection, vault, from)?;
     if spaces.is_empty() {
         return Ok(());
     }
@@ -160,11 +161,11 @@ pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to
     for space in spaces {
         store(connection, key, &sealed(&space, to)?)?;
     }
-    mail::copy(connection, from, to)
+    inbox::copy(connection, from, to)
 }
 
-/// All that a namespace has, sealed for another thread.
-fn sealed(space: &Space<'_>, to: &str) -> Result<Batch, Fault> {
+/// Seals all records of a namespace for another thread.
+fn sealed(space: &NamespaceReader<'_>, to: &str) -> Result<Batch, Fault> {
     let mut batch = Batch::default();
     for checkpoint in space.checkpoints()? {
         let body = seal_body(space.vault, to, &space.namespace, &checkpoint)?;
@@ -179,12 +180,12 @@ fn sealed(space: &Space<'_>, to: &str) -> Result<Batch, Fault> {
     Ok(batch)
 }
 
-/// Stores a thread anew, encrypted with the present key.
+/// Encrypts a thread with the current key.
 #[cfg(feature = "encryption")]
 pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
-    for space in Space::all(connection, vault, thread)? {
+    for space in NamespaceReader::all(connection, vault, thread)? {
         let batch = sealed(&space, thread)?;
-        // Those that are there would stay as they are.
+        // Existing rows would remain unchanged.
         connection.prepare_cached("delete from writes where space = ?")?.execute([space.key])?;
         let key = connection
             .prepare_cached("select thread from spaces where key = ?")?
@@ -192,24 +193,23 @@ pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) ->
         store(connection, key, &batch)?;
         super::undo::reencrypt(connection, vault, &space)?;
     }
-    mail::reencrypt(connection, vault, thread)
+    inbox::reencrypt(connection, vault, thread)
 }
 
-/// The names of all threads.
 pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut statement = connection
         .prepare_cached("select name from threads union select thread from mail where taken = 0 or run is not null")?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// The ids and channels of nothing: only what a full check reads.
+/// Checks the integrity of the file and opens every value.
 pub(super) fn check(connection: &Connection, vault: &Vault) -> Result<Option<String>, Fault> {
     let report: String = connection.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
     if report != "ok" {
         return Ok(Some(report));
     }
     for thread in names(connection)? {
-        for space in Space::all(connection, vault, &thread)? {
+        for space in NamespaceReader::all(connection, vault, &thread)? {
             let ids: Vec<Uuid> = space.checkpoints()?.iter().map(|checkpoint| checkpoint.id).collect();
             for id in ids {
                 let Some(saved) = space.saved(Some(id), &[])? else { continue };

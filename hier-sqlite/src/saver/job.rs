@@ -1,4 +1,4 @@
-//! What is queued for the connection that writes, and what becomes of it.
+//! Jobs for the connection that writes.
 
 use std::panic::AssertUnwindSafe;
 
@@ -8,20 +8,20 @@ use tokio::sync::oneshot;
 
 use super::fault::Fault;
 
-/// How a queued job may be scheduled.
+/// The scheduling of a queued job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// With others in one transaction, by whoever comes first.
+pub(super) enum JobClass {
+    /// Shares a transaction with other jobs. Any caller may execute it.
     Short,
-    /// As a short one, and the last of its transaction: those after it see what has become of it.
+    /// Like a short job, but ends its transaction, so that later jobs see its effect.
     Last,
-    /// With others in one transaction, by the thread.
+    /// Shares a transaction with other jobs. Only the thread executes it.
     Long,
-    /// In a transaction of its own, by the thread.
+    /// Has a transaction of its own. Only the thread executes it.
     Alone,
 }
 
-impl Work {
+impl JobClass {
     pub(super) const fn is_short(self) -> bool {
         matches!(self, Self::Short | Self::Last)
     }
@@ -31,47 +31,46 @@ impl Work {
     }
 }
 
-/// Something to be done in a transaction.
-pub(super) struct Job {
-    pub(super) work: Work,
-    pub(super) run: Box<Run>,
+pub(super) struct WriteJob {
+    pub(super) work: JobClass,
+    pub(super) run: Box<JobBody>,
 }
 
 /// Receives `Err` if no transaction could be started.
-pub(super) type Run = dyn FnOnce(Result<&Connection, SaverError>) -> Ran + Send;
+pub(super) type JobBody = dyn FnOnce(Result<&Connection, SaverError>) -> Executed + Send;
 
-/// Reports the result of the job to the caller, once the transaction has been committed or not.
+/// Reports the result to the caller, once the transaction has been committed or rolled back.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
 
-/// What was done and not yet committed.
-pub(super) struct Ran {
-    /// Why it must not be committed.
+/// The uncommitted result of a job.
+pub(super) struct Executed {
+    /// The error because of which the job must be rolled back.
     pub(super) failed: Option<SaverError>,
     pub(super) reply: Reply,
 }
 
-impl Job {
-    /// A job, and what it will answer.
+impl WriteJob {
+    /// Creates a job and the receiver of its result.
     pub(super) fn new<T: Send + 'static>(
         place: String,
-        work: Work,
+        work: JobClass,
         run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> (Self, oneshot::Receiver<Result<T, SaverError>>) {
         let (answer, answered) = oneshot::channel();
         let run = move |connection: Result<&Connection, SaverError>| {
-            let result = connection.map_err(Fault::Saver).and_then(run).map_err(|fault| fault.tell(&place));
+            let result = connection.map_err(Fault::Saver).and_then(run).map_err(|fault| fault.into_saver_error(&place));
             let failed = result.as_ref().err().cloned();
-            // A call that was dropped waits for no answer.
+            // A caller that was dropped receives no result.
             let reply = move |committed: Result<(), SaverError>| {
                 let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
             };
-            Ran { failed, reply: Box::new(reply) }
+            Executed { failed, reply: Box::new(reply) }
         };
         (Self { work, run: Box::new(run) }, answered)
     }
 
-    /// Does it; nothing comes of it if it panics.
-    pub(super) fn run(self, connection: Result<&Connection, SaverError>) -> Option<Ran> {
+    /// Executes the job. Returns `None` if it panics.
+    pub(super) fn execute(self, connection: Result<&Connection, SaverError>) -> Option<Executed> {
         std::panic::catch_unwind(AssertUnwindSafe(|| (self.run)(connection))).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Claims, and the check that each commit begins with.
+//! Claims, and the check at the start of each commit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,12 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::mail;
+use super::inbox;
 
-/// A thread that is held by the one who asks.
-pub(super) struct Held {
+/// A thread whose lease the caller holds.
+pub(super) struct HeldThread {
     pub(super) key: i64,
-    /// In milliseconds.
     time_to_live: Option<i64>,
 }
 
@@ -25,7 +24,7 @@ pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How long a lease is for: what is added to the time must not run over.
+/// The duration of a lease in milliseconds, limited so that adding it to a time does not overflow.
 fn lasts(duration: Duration) -> i64 {
     millis(duration).min(i64::MAX / 4)
 }
@@ -34,22 +33,22 @@ pub(super) fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// The present holder, unless the clock has been set back since.
+/// Returns the current holder. A lease with a clock that was set back since does not count.
 pub(super) fn holder(connection: &Connection, thread: &str) -> Result<Option<String>, Fault> {
     let sql = "select holder from threads where name = ?1 and holder is not null and leased_until > ?2
         and leased_until <= ?2 + coalesce(lasts, leased_until)";
     Ok(connection.prepare_cached(sql)?.query_row(params![thread, now()], |row| row.get(0)).optional()?)
 }
 
-/// A lease that runs for longer than it was for was taken before the clock was set back: from now on it runs as long as it was
-/// for. A holder who lives renews it, and one who died holds the thread no longer than that.
+/// Limits a lease that was taken before the clock was set back to its duration from now. A holder that is alive renews
+/// it; one that died holds the thread no longer than that.
 fn bound(connection: &Connection, thread: &str) -> Result<(), Fault> {
     let sql = "update threads set leased_until = ?2 + lasts where name = ?1 and leased_until > ?2 + lasts";
     connection.prepare_cached(sql)?.execute(params![thread, now()])?;
     Ok(())
 }
 
-/// What a claim has come to. A refusal is no fault: what it has changed is kept.
+/// The result of a claim. A refusal is not a fault: its changes are kept.
 pub(super) type Claimed = Result<Lease, SaverError>;
 
 pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Result<Claimed, Fault> {
@@ -62,7 +61,7 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
     let token = next_token(connection)?;
     let until = now().saturating_add(lasts(claim.lasts));
     let lives = claim.time_to_live.map(millis);
-    // A thread has no time to expire at before its first commit.
+    // A thread does not expire before its first commit.
     connection
         .prepare_cached(
             "insert into threads (name, token, holder, leased_until, time_to_live, lasts) values (?1, ?2, ?3, ?4, ?5, ?7)
@@ -79,35 +78,35 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
             lasts(claim.lasts)
         ])?;
     let token = u64::try_from(token).unwrap_or_default();
-    let driven = mail::is_driven(connection, thread)?;
+    let driven = inbox::is_driven(connection, thread)?;
     Ok(Ok(Lease::new(thread, token, claim.lasts).driven(driven)))
 }
 
-/// Of all threads, so that tokens grow also where a thread was deleted in between.
+/// The counter covers all threads, so that tokens also grow if a thread is deleted in between.
 fn next_token(connection: &Connection) -> Result<i64, Fault> {
     let sql = "update tokens set last = last + 1 returning last";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// The thread, if nobody else has claimed it since.
-fn held(connection: &Connection, thread: &str, token: u64) -> Result<Held, Fault> {
+/// Returns the thread if this token is still current.
+fn held(connection: &Connection, thread: &str, token: u64) -> Result<HeldThread, Fault> {
     let sql = "select key, time_to_live from threads where name = ? and token = ?";
     let token = i64::try_from(token).unwrap_or(-1);
-    let read = |row: &rusqlite::Row<'_>| Ok(Held { key: row.get(0)?, time_to_live: row.get(1)? });
+    let read = |row: &rusqlite::Row<'_>| Ok(HeldThread { key: row.get(0)?, time_to_live: row.get(1)? });
     let held = connection.prepare_cached(sql)?.query_row(params![thread, token], read).optional()?;
     held.ok_or_else(|| superseded(thread))
 }
 
-/// A thread that is held, with one of its namespaces.
+/// A held thread with one of its namespaces.
 pub(super) struct HeldSpace {
-    pub(super) held: Held,
-    /// The key of the namespace, if it is there.
+    pub(super) held: HeldThread,
+    /// The key of the namespace, if it exists.
     pub(super) space: Option<i64>,
-    /// Whether it has the checkpoint that was asked for.
+    /// True if the requested checkpoint exists.
     pub(super) has_checkpoint: bool,
 }
 
-/// As [`held`], and looks with the same statement for a namespace and a checkpoint of it: each commit begins with that.
+/// Like [`held`], but the same statement looks up a namespace and one of its checkpoints. Each commit begins with it.
 pub(super) fn held_space(
     connection: &Connection,
     (thread, token): (&str, u64),
@@ -120,7 +119,7 @@ pub(super) fn held_space(
     let token = i64::try_from(token).unwrap_or(-1);
     let checkpoint = checkpoint.as_ref().map(Uuid::as_bytes);
     let read = |row: &rusqlite::Row<'_>| {
-        let held = Held { key: row.get(0)?, time_to_live: row.get(1)? };
+        let held = HeldThread { key: row.get(0)?, time_to_live: row.get(1)? };
         Ok(HeldSpace { held, space: row.get(2)?, has_checkpoint: row.get(3)? })
     };
     let asked = params![thread, token, namespace, checkpoint];
@@ -132,8 +131,8 @@ fn superseded(thread: &str) -> Fault {
     SaverError::Superseded { thread: thread.to_owned() }.into()
 }
 
-impl Held {
-    /// Something was committed: the thread's time to live begins anew.
+impl HeldThread {
+    /// Restarts the thread's time to live after a commit.
     pub(super) fn touch(&self, connection: &Connection) -> Result<(), Fault> {
         if let Some(lives) = self.time_to_live {
             let expires = now().saturating_add(lives);

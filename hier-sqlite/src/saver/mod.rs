@@ -3,10 +3,10 @@
 mod contention;
 mod delete;
 pub(crate) mod fault;
+mod inbox;
 mod job;
 mod lease;
 mod log;
-mod mail;
 mod options;
 mod read;
 mod readers;
@@ -15,8 +15,8 @@ pub(crate) mod schema;
 mod store;
 mod sync;
 mod undo;
+mod write_queue;
 mod writer;
-mod writing;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -42,67 +42,72 @@ use hier_checkpoint::backend::retention::UnreadRows;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::vault::Vault;
-use log::Log;
+use log::WriteAheadLog;
 pub use options::{SqliteOptions, Survives};
 use readers::Readers;
 #[cfg(feature = "encryption")]
-use runs::reencrypt::Mark;
-use writer::{Manner, Work, Writer};
+use runs::reencrypt::ReencryptCursor;
+use writer::{JobClass, SqliteWriter, WriterConfig};
 
-/// What a caller stores itself at most, rather than leave it to the thread.
+/// The limits up to which a caller commits itself rather than leave it to the thread.
 const SHORT_ROWS: usize = 16;
 const SHORT_BYTES: usize = 64 << 10;
-/// How often to look whether another process has released a thread.
+/// The interval at which a waiting claim checks whether another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Keeps checkpoints in a SQLite file. A clone shares the connections.
+/// A checkpoint saver, run store and inbox in a SQLite file. Clones share the connections.
 ///
-/// Concurrent commits share one transaction. The calling task makes small commits itself, which blocks its thread for some tens of
-/// microseconds. A dedicated thread of the saver makes all others. Several processes on one machine may use the file. A commit survives a
-/// kill of the process at any instant; see [`Survives`] for power cuts. A commit takes its place in the queue when it is called, even if
-/// its future is dropped.
+/// Concurrent commits share one transaction. The calling task executes small commits itself, which blocks its thread for
+/// some tens of microseconds; a dedicated thread executes all others. Several processes on one machine may use the file.
+/// A commit survives a kill of the process at any instant; see [`Survives`] for power cuts.
 ///
-/// When the last clone is dropped, committed data is written back into the file, and the files `-wal` and `-shm` next to it are removed,
-/// unless another process has the file open. The drop waits for that; [`close`](Self::close) does it without blocking the thread.
+/// Commits are cancel safe: a commit is queued when it is called, and completes even if its future is dropped.
+///
+/// Dropping the last clone writes committed data back into the file and removes the files `-wal` and `-shm` next to it,
+/// unless another process has the file open. The drop waits for that; [`close`](Self::close) does it without blocking the
+/// thread.
 ///
 /// Needs a tokio runtime.
 #[derive(Clone)]
-pub struct Sqlite(Arc<Inner>);
+pub struct Sqlite(Arc<SqliteInner>);
 
-struct Inner {
-    /// The file, as errors name it.
+struct SqliteInner {
+    /// The name of the file in errors.
     place: String,
     vault: Vault,
-    /// None for an in-memory database, which only the writer sees. Closed before the writer: the last connection to close writes the log
-    /// back.
+    /// `None` for a database in memory, which only the writer sees. It is closed before the writer, because the last
+    /// connection writes the log back.
     readers: Option<Readers>,
-    writer: Writer,
-    /// Wakes those of this process that wait for a thread.
+    writer: SqliteWriter,
+    /// Wakes tasks of this process that wait for a thread.
     released: Notify,
-    /// Wakes those of this process that wait for runs and events.
+    /// Wakes tasks of this process that wait for runs and events.
     bell: Bell,
-    /// Rows of runs that are passed over.
+    /// Unreadable rows of runs, which are skipped.
     unreadable: Arc<Unreadable>,
-    /// When runs of lost workers are looked for.
+    /// The times of the last searches for runs of lost workers.
     recovery: runs::Recovery,
     latest: Latest,
     conversations: Conversations,
 }
 
 impl Sqlite {
-    /// Opens the file, which is made if it is not there. [`Sqlite::options`] has more.
+    /// Opens the file, and creates it if it does not exist. See [`Sqlite::options`] for more.
     ///
-    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    /// # Errors
+    ///
+    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
+    /// newer version.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SaverError> {
         Self::options().open(path).await
     }
 
-    /// A database in memory, gone with its last clone.
+    /// Opens a database in memory. Dropping the last clone discards it.
     pub async fn in_memory() -> Result<Self, SaverError> {
         Self::options().in_memory().await
     }
 
-    /// How a store is opened: what it survives, compression, encryption.
+    /// Returns the options of a store: durability, compression, encryption.
     pub fn options() -> SqliteOptions {
         SqliteOptions::default()
     }
@@ -112,24 +117,24 @@ impl Sqlite {
             path.as_ref().map_or_else(|| "a database in memory".to_owned(), |path| format!("`{}`", path.display()));
         let (vault, busy_timeout) = (options.vault.of_a_database(), options.busy_timeout);
         let conversations = Conversations::new(options.conversations);
-        let manner = Manner { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
-        let (log, own_path) = (Log::of(path.as_deref()), path.clone());
+        let config = WriterConfig { busy_timeout, waits_for_disk: options.survives == Survives::PowerLoss };
+        let (log, own_path) = (WriteAheadLog::new(path.as_deref()), path.clone());
         let writer =
-            Writer::start(place.clone(), manner, log, move || schema::open_writer(own_path.as_deref(), &options))
+            SqliteWriter::start(place.clone(), config, log, move || schema::open_writer(own_path.as_deref(), &options))
                 .await?;
-        vault.set_database(writer.submit(Work::Short, schema::identity).await?);
+        vault.set_database(writer.submit(JobClass::Short, schema::identity).await?);
         let readers = path.map(|path| Readers::new(path, busy_timeout));
         let (released, bell, unreadable, recovery) =
             (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
         let inner =
-            Inner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
+            SqliteInner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Waits until all that was committed is done and, if this is the last clone, until the file is closed.
+    /// Waits until all commits are complete and, for the last clone, until the file is closed.
     pub async fn close(self) -> Result<(), SaverError> {
-        self.0.writer.submit(Work::Short, |_| Ok(())).await?;
+        self.0.writer.submit(JobClass::Short, |_| Ok(())).await?;
         if let Some(inner) = Arc::into_inner(self.0) {
             drop(inner.readers);
             // Closing may write the log back into the file.
@@ -139,8 +144,11 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Reads everything, and fails with [`SaverError::Unusable`] or [`SaverError::Damaged`] if something is damaged. Takes
-    /// as long as the file is large.
+    /// Reads and checks the whole file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaverError::Unusable`] or [`SaverError::Damaged`] if a part is damaged.
     pub async fn check(&self) -> Result<(), SaverError> {
         let vault = self.0.vault.clone();
         match self.read(move |connection| delete::check(connection, &vault)).await? {
@@ -151,18 +159,18 @@ impl Sqlite {
         }
     }
 
-    /// If the call is dropped, the lease is released before anybody else's call is served.
+    /// If the call is dropped, the lease is released before any other call is served.
     async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
-        let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.head());
+        let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.front());
         let work = move |connection: &Connection| {
             let release = move |lease: Lease| undo.submit(move |connection| lease::release(connection, &lease));
             Ok(lease::claim(connection, &name, &claim)?.map(|lease| Claimed::new(lease, release)))
         };
-        let claimed = self.0.writer.submit(Work::Last, work).await??;
+        let claimed = self.0.writer.submit(JobClass::Last, work).await??;
         claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
     }
 
-    /// Looked at first without a transaction, so that those who wait do not keep those who write.
+    /// Checks without a transaction first, so that waiting callers do not delay writers.
     async fn look_and_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let own = thread.to_owned();
         match self.read(move |connection| lease::holder(connection, &own)).await? {
@@ -175,8 +183,8 @@ impl Sqlite {
         self.read(delete::names).await
     }
 
-    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
-    /// looked at first beside those who write: most have nothing to be deleted.
+    /// Deletes the planned parts of these threads, even if some threads cannot be read, which is reported at the end.
+    /// Each thread is read first, because most have nothing to delete.
     async fn delete_of(
         &self,
         threads: Vec<String>,
@@ -194,28 +202,30 @@ impl Sqlite {
         unread.report().map(|()| deleted)
     }
 
-    /// Stores everything anew, encrypted with the key of [`SqliteOptions::encrypt`], and returns how many threads that were. Those
-    /// that cannot be read are passed over, as rows of the runs, and named at the end. Can be done while the file is in use, and again.
+    /// Encrypts everything with the key of [`SqliteOptions::encrypt`]. Returns the number of threads.
+    ///
+    /// Skips threads and rows that cannot be read, and reports them at the end. It can run while the file is in use,
+    /// and repeatedly.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());
         for thread in self.names().await? {
             let vault = self.0.vault.clone();
             let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
-            done += unread.pass(self.0.writer.submit(Work::Alone, work).await)?;
+            done += unread.pass(self.0.writer.submit(JobClass::Alone, work).await)?;
         }
-        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        let (mut rows, mut next) = (UnreadRows::default(), Some(ReencryptCursor::start()));
         while let Some(mark) = next {
             let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
             let work = move |connection: &Connection| runs::reencrypt::reencrypt(connection, &vault, &unreadable, mark);
-            let (unread, after) = self.0.writer.submit(Work::Alone, work).await?;
+            let (unread, after) = self.0.writer.submit(JobClass::Alone, work).await?;
             rows.add(unread);
             next = after;
         }
         rows.report(unread).map(|()| done)
     }
 
-    /// In a transaction for each thread, so that those who write do not wait long.
+    /// Uses one transaction per thread, so that writers do not wait long.
     async fn delete_some(
         &self,
         thread: String,
@@ -223,13 +233,13 @@ impl Sqlite {
     ) -> Result<u64, SaverError> {
         let (vault, name) = (self.0.vault.clone(), thread.clone());
         let work = move |connection: &Connection| delete::delete_some(connection, &vault, &name, plan);
-        let deleted = self.0.writer.submit(Work::Alone, work).await;
+        let deleted = self.0.writer.submit(JobClass::Alone, work).await;
         self.0.conversations.forget(&thread);
         self.0.released.notify_waiters();
         deleted
     }
 
-    /// Stores records, and does something in the same transaction.
+    /// Stores records and runs `then` in the same transaction.
     async fn commit_and(
         &self,
         lease: &Lease,
@@ -240,7 +250,7 @@ impl Sqlite {
         records.iter().try_for_each(check)?;
         let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
         let (rows, bytes) = batch.size();
-        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { Work::Short } else { Work::Long };
+        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { JobClass::Short } else { JobClass::Long };
         let lease = lease.clone();
         let commit = move |connection: &Connection| {
             store::commit(connection, &lease.thread, lease.token, &batch, &also)?;
@@ -249,7 +259,7 @@ impl Sqlite {
         self.0.writer.submit(work, commit).await
     }
 
-    /// A lease was released: whoever waits for the thread is told.
+    /// Wakes tasks that wait for the thread or for runs.
     fn notify_released(&self) {
         self.0.released.notify_waiters();
         self.0.recovery.is_soon();
@@ -277,12 +287,12 @@ impl Checkpointer for Sqlite {
 
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
         let lease = lease.clone();
-        self.0.writer.submit(Work::Short, move |connection| lease::renew(connection, &lease)).await
+        self.0.writer.submit(JobClass::Short, move |connection| lease::renew(connection, &lease)).await
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
         let lease = lease.clone();
-        let releasing = self.0.writer.submit(Work::Short, move |connection| lease::release(connection, &lease));
+        let releasing = self.0.writer.submit(JobClass::Short, move |connection| lease::release(connection, &lease));
         let released = releasing.await;
         self.notify_released();
         released
@@ -308,11 +318,11 @@ impl Checkpointer for Sqlite {
 
     async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
         let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
-        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+        self.read(move |connection| inbox::pending(connection, &vault, &thread)).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.read(move |connection| mail::due(connection, &query)).await
+        self.read(move |connection| inbox::due(connection, &query)).await
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
@@ -329,7 +339,7 @@ impl Checkpointer for Sqlite {
         let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
         let known = known.to_vec();
         let find = move |connection: &Connection, bytes| {
-            let space = read::Space::find(connection, &vault, &name, &place)?;
+            let space = read::NamespaceReader::find(connection, &vault, &name, &place)?;
             space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
         };
         let first = find.clone();
@@ -356,7 +366,7 @@ impl Checkpointer for Sqlite {
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         let name = thread.to_owned();
         let deleted =
-            self.0.writer.submit(Work::Alone, move |connection| delete::delete_thread(connection, &name)).await;
+            self.0.writer.submit(JobClass::Alone, move |connection| delete::delete_thread(connection, &name)).await;
         self.0.conversations.forget(thread);
         self.0.released.notify_waiters();
         deleted
@@ -369,7 +379,7 @@ impl Checkpointer for Sqlite {
         }
         let (vault, from, target) = (self.0.vault.clone(), from.to_owned(), to.to_owned());
         let work = move |connection: &Connection| delete::copy_thread(connection, &vault, &from, &target);
-        let copied = self.0.writer.submit(Work::Alone, work).await;
+        let copied = self.0.writer.submit(JobClass::Alone, work).await;
         self.0.conversations.forget(to);
         self.0.released.notify_waiters();
         copied
@@ -397,7 +407,7 @@ impl Checkpointer for Sqlite {
 
     async fn sweep(&self) -> Result<u64, SaverError> {
         let work = |connection: &Connection| Ok(runs::tables::sweep(connection)? + delete::sweep(connection)?);
-        let swept = self.0.writer.submit(Work::Alone, work).await?;
+        let swept = self.0.writer.submit(JobClass::Alone, work).await?;
         if swept > 0 {
             self.0.conversations.forget_all();
         }

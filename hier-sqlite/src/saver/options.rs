@@ -1,4 +1,4 @@
-//! How a SQLite store is opened.
+//! The options of a SQLite store.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use hier_checkpoint::checkpoint::{Conversations, SaverError};
 use super::Sqlite;
 use hier_checkpoint::backend::vault::Vault;
 
-/// What a commit survives.
+/// The failures that a commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survives {
-    /// The process being killed at any instant. After a power cut or a crash of the system the last commits may be missing;
-    /// what is there is whole.
+    /// A kill of the process at any instant. After a power cut or a crash of the system, the last commits may be
+    /// missing, but the rest is intact.
     #[default]
     Crash,
-    /// Power cuts, too. Each commit waits for the disk, which takes several times as long.
+    /// Also power cuts. Each commit waits for the disk, which makes it several times slower.
     PowerLoss,
 }
 
-/// What SQLite can count, in milliseconds: 24 days.
+/// The maximum that SQLite accepts: 24 days.
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How a SQLite store is opened, see [`Sqlite::options`].
@@ -56,59 +56,67 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// What a commit survives; a crash of the process by default.
+    /// Sets the failures that a commit survives. Defaults to [`Survives::Crash`].
     pub fn survives(mut self, survives: Survives) -> Self {
         self.survives = survives;
         self
     }
 
-    /// How long to wait for another process that is writing to the same file; 10 seconds by default.
+    /// Sets the time to wait for another process that is writing to the file. Defaults to 10 seconds.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
-    /// How many bytes of conversations are kept in memory between the runs of a thread, about; 32 MiB by default, and none with 0. See
-    /// [`Conversations`].
+    /// Sets the approximate number of bytes of conversations that are cached between the runs of a thread. Defaults to
+    /// 32 MiB; 0 disables the cache. See [`Conversations`].
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.
+    /// Compresses new values if that saves space. Existing values stay readable.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key, or was moved here from another
-    /// place or database. The names of threads, namespaces, channels and holders stay readable, and so do the ids; an earlier
-    /// version of a row in its own place, or a row that is missing, is not noticed.
+    /// Encrypts checkpoints, values and writes. Values that are not encrypted with this key, or were moved here from
+    /// another place or database, are refused.
     ///
-    /// A key is replaced in three steps: all processes get the new one by [`decrypt_with`](Self::decrypt_with), then `encrypt`
-    /// with the new one and `decrypt_with` the old one, then [`Sqlite::reencrypt`] stores everything anew, and the old one can go.
+    /// The names of threads, namespaces, channels and holders stay readable, and so do ids. An earlier version of a row
+    /// in its own place and a missing row are not detected.
+    ///
+    /// To replace a key:
+    ///
+    /// 1. Give the new key to all processes with [`decrypt_with`](Self::decrypt_with).
+    /// 2. Use `encrypt` with the new key and `decrypt_with` with the old key.
+    /// 3. Call [`Sqlite::reencrypt`], and remove the old key.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Also reads what was encrypted with this key, beside the one of [`encrypt`](Self::encrypt).
+    /// Also reads values that were encrypted with this key, in addition to that of [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.decrypt_with(key);
         self
     }
 
-    /// Opens the file, which is made if it is not there.
+    /// Opens the file, and creates it if it does not exist.
     ///
-    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    /// # Errors
+    ///
+    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
+    /// newer version.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, SaverError> {
         Sqlite::start(Some(path.as_ref().to_owned()), self).await
     }
 
-    /// A database in memory, gone with its last clone.
+    /// Opens a database in memory. Dropping the last clone discards it.
     pub async fn in_memory(self) -> Result<Sqlite, SaverError> {
         Sqlite::start(None, self).await
     }

@@ -1,4 +1,4 @@
-//! Reading checkpoints, lists of them, and threads.
+//! Reads checkpoints, lists of checkpoints, and threads.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::lease::{now, time};
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 use hier_checkpoint::backend::vault::Vault;
 
-/// What is read beside every row, in bytes: a row without a value costs as well.
+/// The cost of a row in addition to its value, in bytes.
 const ROW: i64 = 256;
 
-/// How many bytes may still be read.
-pub(super) struct Budget(Cell<i64>);
+/// The remaining number of bytes of a limited read.
+pub(super) struct ReadBudget(Cell<i64>);
 
-impl Budget {
+impl ReadBudget {
     const NONE: i64 = i64::MAX;
 
-    /// Reads a column whose value the statement replaces by null if it has more bytes than are [`left`](Self::left).
-    fn get(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+    /// Reads a column. The statement replaces a value that exceeds [`left`](Self::left) by null.
+    fn read_column(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
         if self.left() == Self::NONE { row.get(column).map(Some) } else { row.get(column) }
     }
 
@@ -31,8 +31,8 @@ impl Budget {
         self.0.get()
     }
 
-    /// Charges a value that was read; [`Fault::Long`] if it was too long to be read.
-    fn take(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
+    /// Charges a value that was read. Returns [`Fault::Long`] if it exceeded the limit.
+    fn charge(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         let value = value.ok_or(Fault::Long)?;
         if self.left() != Self::NONE {
             let left = self.left() - ROW - i64::try_from(value.len()).unwrap_or(Self::NONE);
@@ -46,16 +46,16 @@ impl Budget {
 }
 
 /// A namespace of a thread.
-pub(super) struct Space<'a> {
+pub(super) struct NamespaceReader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a Vault,
     pub(super) thread: &'a str,
     pub(super) namespace: Arc<str>,
     pub(super) key: i64,
-    budget: Budget,
+    budget: ReadBudget,
 }
 
-impl<'a> Space<'a> {
+impl<'a> NamespaceReader<'a> {
     pub(super) fn find(
         connection: &'a Connection,
         vault: &'a Vault,
@@ -69,16 +69,16 @@ impl<'a> Space<'a> {
     }
 
     fn new(connection: &'a Connection, vault: &'a Vault, thread: &'a str, namespace: Arc<str>, key: i64) -> Self {
-        Self { connection, vault, thread, namespace, key, budget: Budget(Cell::new(Budget::NONE)) }
+        Self { connection, vault, thread, namespace, key, budget: ReadBudget(Cell::new(ReadBudget::NONE)) }
     }
 
-    /// Limits how many bytes of a checkpoint and its values are read, as they are stored; [`Fault::Long`] where there are more.
+    /// Limits the stored bytes of a checkpoint and its values. Larger data returns [`Fault::Long`].
     pub(super) fn within(self, bytes: usize) -> Self {
-        self.budget.0.set(i64::try_from(bytes).unwrap_or(Budget::NONE));
+        self.budget.0.set(i64::try_from(bytes).unwrap_or(ReadBudget::NONE));
         self
     }
 
-    /// All namespaces of a thread.
+    /// Returns all namespaces of a thread.
     pub(super) fn all(connection: &'a Connection, vault: &'a Vault, thread: &'a str) -> Result<Vec<Self>, Fault> {
         let sql = "select spaces.name, spaces.key from threads join spaces on spaces.thread = threads.key
             where threads.name = ? order by spaces.name";
@@ -90,7 +90,7 @@ impl<'a> Space<'a> {
     }
 
     pub(super) fn checkpoint(&self, id: Option<Uuid>) -> Result<Option<Checkpoint>, Fault> {
-        let read = |row: &rusqlite::Row<'_>| Ok((uuid_at(row, 0)?, self.budget.get(row, 1)?));
+        let read = |row: &rusqlite::Row<'_>| Ok((uuid_at(row, 0)?, self.budget.read_column(row, 1)?));
         let one = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 and id = ?3";
         let newest = "select id, case when length(body) <= ?2 then body end from checkpoints where space = ?1 order by id desc limit 1";
         let left = self.budget.left();
@@ -99,10 +99,10 @@ impl<'a> Space<'a> {
             None => self.connection.prepare_cached(newest)?.query_row(params![self.key, left], read),
         };
         let Some((id, body)) = found.optional()? else { return Ok(None) };
-        Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, self.budget.take(body)?)?))
+        Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, self.budget.charge(body)?)?))
     }
 
-    /// Newest first.
+    /// Returns the checkpoints, newest first.
     pub(super) fn checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
         let sql = "select id, body from checkpoints where space = ? order by id desc";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -114,7 +114,7 @@ impl<'a> Space<'a> {
         .collect()
     }
 
-    /// A checkpoint with everything but the values that are known in its version.
+    /// Returns a checkpoint without the values whose version is known.
     pub(super) fn saved(&self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
         let Some(checkpoint) = self.checkpoint(id)? else { return Ok(None) };
         let mut values = Vec::new();
@@ -127,13 +127,13 @@ impl<'a> Space<'a> {
         Ok(Some(Saved::new(checkpoint, values, writes)))
     }
 
-    /// A channel's value as this version.
+    /// Returns this version of a channel's value.
     fn chain(&self, channel: &Arc<str>, version: Uuid) -> Result<Chain, Fault> {
         let mut chain = Chain::default();
         let mut next = Some(version);
         while let Some(version) = next {
             let Some(piece) = self.piece(channel, version)? else { break };
-            // Chains lead backwards; one that does not was not written by us.
+            // Bases precede their deltas; anything else was not written by hier.
             next = piece.base.filter(|base| *base < version);
             if piece.base.is_some() {
                 chain.deltas.push(piece.value);
@@ -148,15 +148,15 @@ impl<'a> Space<'a> {
     fn piece(&self, channel: &Arc<str>, version: Uuid) -> Result<Option<PieceRow>, Fault> {
         let sql = "select base, case when length(value) <= ?4 then value end from pieces
             where space = ?1 and channel = ?2 and version = ?3";
-        let read = |row: &rusqlite::Row<'_>| Ok((optional_uuid_at(row, 0)?, self.budget.get(row, 1)?));
+        let read = |row: &rusqlite::Row<'_>| Ok((optional_uuid_at(row, 0)?, self.budget.read_column(row, 1)?));
         let mut statement = self.connection.prepare_cached(sql)?;
         let key = params![self.key, &**channel, version.as_bytes(), self.budget.left()];
         let Some((base, value)) = statement.query_row(key, read).optional()? else { return Ok(None) };
-        let (namespace, channel, value) = (self.namespace.clone(), channel.clone(), self.budget.take(value)?);
+        let (namespace, channel, value) = (self.namespace.clone(), channel.clone(), self.budget.charge(value)?);
         Ok(Some(PieceRow { namespace, channel, version, base, value }.open(self.vault, self.thread)?))
     }
 
-    /// Opened, of one checkpoint or of all.
+    /// Returns the opened writes of one checkpoint or of all.
     pub(super) fn writes(&self, checkpoint: Option<Uuid>) -> Result<Vec<WriteRow>, Fault> {
         let sql =
             "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
@@ -179,14 +179,14 @@ impl<'a> Space<'a> {
                 slot: row.get(2)?,
                 path: row.get(3)?,
                 channel: row.get(4)?,
-                value: self.budget.take(self.budget.get(row, 5)?)?,
+                value: self.budget.charge(self.budget.read_column(row, 5)?)?,
             };
             writes.push(write.open(self.vault, self.thread)?);
         }
         Ok(writes)
     }
 
-    /// All values, opened.
+    /// Returns all values, opened.
     pub(super) fn pieces(&self) -> Result<Vec<PieceRow>, Fault> {
         let sql = "select channel, version, base, value from pieces where space = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -198,7 +198,6 @@ impl<'a> Space<'a> {
     }
 }
 
-/// A column of 16 bytes.
 pub(super) fn uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result<Uuid, rusqlite::Error> {
     row.get(column).map(Uuid::from_bytes)
 }
@@ -207,7 +206,7 @@ pub(super) fn optional_uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result
     row.get::<_, Option<[u8; 16]>>(column).map(|bytes| bytes.map(Uuid::from_bytes))
 }
 
-/// Newest first. First only the ids, so that no more bodies are read than are wanted.
+/// Lists checkpoints, newest first. Selects only ids, so that it reads no more bodies than requested.
 pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
     let mut sql = "select threads.name, spaces.name, spaces.key, checkpoints.id from threads
         join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key where true"
@@ -230,7 +229,7 @@ pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) ->
     while found.len() < query.limit.unwrap_or(usize::MAX) {
         let Some(row) = rows.next()? else { break };
         let (thread, namespace, key): (Arc<str>, Arc<str>, _) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let space = Space::new(connection, vault, &thread, namespace, key);
+        let space = NamespaceReader::new(connection, vault, &thread, namespace, key);
         if let Some(checkpoint) = space.checkpoint(Some(uuid_at(row, 3)?))?
             && query.wants(&checkpoint)
         {
@@ -258,9 +257,9 @@ pub(super) fn threads(connection: &Connection, vault: &Vault, limit: Option<usiz
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     for info in &mut found {
-        if let Some(root) = Space::find(connection, vault, &info.thread, "")? {
+        if let Some(root) = NamespaceReader::find(connection, vault, &info.thread, "")? {
             info.latest = match root.checkpoint(None) {
-                // It is listed all the same, as what is done to it goes by its name.
+                // The thread is still listed, because other calls use only its name.
                 Err(Fault::Saver(SaverError::Damaged { .. })) => None,
                 latest => latest?,
             };

@@ -1,4 +1,4 @@
-//! Connections that only read.
+//! Connections for reading.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::Connection;
 
 use super::fault::Fault;
-use super::writer::Work;
+use super::writer::JobClass;
 use super::{Sqlite, schema};
 
-/// How many are kept for the next time. Opening one takes longer than most reads.
+/// The number of idle connections. Opening one takes longer than most reads.
 const READERS: usize = 16;
 
 pub(super) struct Readers {
@@ -27,15 +27,15 @@ impl Sqlite {
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, SaverError> {
         if self.0.readers.is_none() {
-            return self.0.writer.submit(Work::Alone, work).await;
+            return self.0.writer.submit(JobClass::Alone, work).await;
         }
         let this = self.clone();
         let reading = tokio::task::spawn_blocking(move || this.read_blocking(work));
         reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
     }
 
-    /// Reads what is short at once: with the connection that writes if nobody is writing, else with one that reads. That takes less than
-    /// waking a thread. None if it is long, or cannot be read without waiting: who waits for it reads it elsewhere.
+    /// Reads a small value at once: with the writer's connection if it is idle, otherwise with an idle reader. This
+    /// takes less time than waking a thread. Returns `None` for a large value, or if the read would have to wait.
     pub(super) fn read_short<T>(
         &self,
         work: impl Fn(&Connection) -> Result<T, Fault>,
@@ -51,7 +51,7 @@ impl Sqlite {
         }
     }
 
-    /// Reads with a connection that is open and only reads. None if there is none.
+    /// Reads with an idle connection. Returns `None` if there is none.
     fn read_beside<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
         let readers = self.0.readers.as_ref()?;
         let connection = readers.idle().pop()?;
@@ -67,7 +67,9 @@ impl Sqlite {
     }
 
     fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, SaverError> {
-        let Some(readers) = &self.0.readers else { return Err(SaverError::Invalid("there is no file".to_owned())) };
+        let Some(readers) = &self.0.readers else {
+            return Err(SaverError::Invalid("a database in memory has no readers".to_owned()));
+        };
         let run = || {
             let connection = match readers.idle().pop() {
                 Some(connection) => connection,
@@ -80,7 +82,7 @@ impl Sqlite {
             readers.keep(connection);
             Ok::<_, Fault>(result)
         };
-        run().map_err(|fault| fault.tell(&self.0.place))
+        run().map_err(|fault| fault.into_saver_error(&self.0.place))
     }
 }
 
@@ -89,7 +91,7 @@ impl Readers {
         Self { path, busy_timeout, idle: Mutex::default() }
     }
 
-    /// Keeps a connection for the next time, if there are few.
+    /// Returns a connection to the pool.
     fn keep(&self, connection: Connection) {
         let mut idle = self.idle();
         if idle.len() < READERS {

@@ -1,4 +1,4 @@
-//! The tables, and how a file is opened.
+//! The tables, and the way a file is opened.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,10 +14,10 @@ use super::fault::Fault;
 use super::options::{SqliteOptions, Survives};
 use super::read::uuid_at;
 
-/// Says that a file is ours: `hier`.
+/// The application id in the file: `hier`.
 pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
 
-/// The tables of each version. A file stores the number of versions that it has.
+/// The tables of each version. A file stores the number of its versions.
 const VERSIONS: &[&str] = &["
     -- The id of this database. Encryption binds values to it, so that a row moved to another database is refused.
     create table identity (id blob not null) strict;
@@ -153,24 +153,24 @@ const VERSIONS: &[&str] = &["
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
 
-/// How long the log may stay once it has been written back, in bytes.
+/// The size to which the log file is truncated after it was written back, in bytes.
 const LOG: i64 = 64 << 20;
-/// How much of the file the writer keeps in memory, in KB.
+/// The page cache of the writer, in KB.
 const CACHE: i32 = 16 << 10;
 
 const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
 
-/// The connection that writes, with all tables at the present version.
+/// Opens the connection that writes and creates missing tables.
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let mut connection = open_ours(path, options)?;
     migrate(&mut connection, path)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
-    // Each call but the first of a transaction has a savepoint, whose pages would go by way of a temporary file.
+    // Each job but the first of a transaction has a savepoint, whose pages would go through a temporary file.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
 }
 
-/// A connection to a file that is new or ours, whatever tables it has.
+/// Opens a new file or a file of hier, with any tables.
 pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let connection = match path {
         None => Connection::open_in_memory()?,
@@ -179,45 +179,45 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     };
     connection.busy_timeout(options.busy_timeout)?;
     keep_statements(&connection, 64)?;
-    // Before anything is changed: it may be somebody else's.
+    // Checked before any change, because the file may belong to another program.
     let inspected = connection.unchecked_transaction().map_err(Fault::from).and_then(|look| inspect(&look, path));
     inspected.map_err(|fault| {
         if is_locked_in(&fault, path) { unusable(path.unwrap_or(Path::new("")), LOCKED_IN) } else { fault }
     })?;
     if let Some(path) = path {
-        // Of effect in a new file only. In small pages a value of a few KB wastes half of the space.
+        // Only affects new files. Small pages waste half of the space for values of a few KB.
         connection.pragma_update(None, "page_size", PAGE)?;
         if use_log(&connection, options.busy_timeout)? != "wal" {
-            return Err(unusable(path, "its file system allows no write-ahead log: use a local disk"));
+            return Err(unusable(path, "its file system does not support a write-ahead log: use a local disk"));
         }
     }
     let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    // A log that was shortened would have to grow again.
+    // A truncated log would have to grow again.
     connection.pragma_update(None, "journal_size_limit", LOG)?;
     Ok(connection)
 }
 
-/// Why a file with a log cannot be read.
-const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written: SQLite reads such a file only where it can create \
-                         `-wal` and `-shm` files next to it; copy the file, and its `-wal` if there is one, to a folder that can be written";
+/// The reason if a file with a log cannot be read.
+const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written, but SQLite needs to create `-wal` and `-shm` files there: \
+                         copy the file, and its `-wal` if it exists, to a folder that can be written";
 
 /// Returns true if a file that exists and has a log cannot be read because the files of the log cannot be created.
 fn is_locked_in(fault: &Fault, path: Option<&Path>) -> bool {
     let (Fault::Sql(error), Some(path)) = (fault, path) else { return false };
     let mut header = [0; 20];
     let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut header)).is_ok();
-    // The versions of the formats that it is written and read in: 2 is that of a log.
+    // The versions of the formats for writing and reading: 2 is that of a log.
     is_read && header[18..] == [2, 2] && error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
-/// Has the file written by way of a log. Returns the mode that it is in then.
+/// Switches the file to a write-ahead log. Returns the resulting mode.
 fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, rusqlite::Error> {
-    // What cannot be counted is for ever.
+    // A time that overflows never ends.
     let end = Instant::now().checked_add(busy_timeout);
     loop {
         match connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
-            // If two open a new file at once, SQLite lets one of them fail without a wait.
+            // If two processes open a new file at once, SQLite lets one of them fail immediately.
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && end.is_none_or(|end| Instant::now() < end) =>
@@ -229,7 +229,7 @@ fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, ru
     }
 }
 
-/// A connection that reads a file which the writer has opened.
+/// Opens a connection for reading a file that the writer has opened.
 pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags())?;
     connection.busy_timeout(busy_timeout)?;
@@ -238,19 +238,19 @@ pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connect
     Ok(connection)
 }
 
-/// Keeps so many prepared statements, whatever is bound to them: SQLite would prepare most of them again for each use, in case the
-/// values ask for another plan, and ours never do.
+/// Caches prepared statements regardless of the bound values. By default, SQLite prepares most of them again, in case
+/// new values need another plan, which ours never do.
 fn keep_statements(connection: &Connection, most: usize) -> Result<(), rusqlite::Error> {
     connection.set_prepared_statement_cache_capacity(most);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// No URIs: a path is a path, whatever it is made of.
+/// Excludes URIs: a path may contain any character.
 fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// Returns the version of a file; an error if it is not ours.
+/// Returns the version of a file, or an error if it belongs to another program.
 fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault> {
     let application: i32 = connection.query_row("pragma application_id", [], |row| row.get(0))?;
     let version: i64 = connection.query_row("pragma user_version", [], |row| row.get(0))?;
@@ -273,7 +273,7 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
 }
 
 fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
-    // As it is at one instant: another process may be making the tables.
+    // A consistent state, because another process may be creating the tables.
     if inspect(&*connection.unchecked_transaction()?, path)? == VERSIONS.len() {
         return Ok(());
     }
@@ -289,7 +289,7 @@ fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault
     Ok(())
 }
 
-/// Which database this is.
+/// Returns the id of the database.
 pub(super) fn identity(connection: &Connection) -> Result<Uuid, Fault> {
     Ok(connection.query_row("select id from identity", [], |row| uuid_at(row, 0))?)
 }

@@ -1,4 +1,4 @@
-//! Storing rows.
+//! Stores rows.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::lease::{HeldSpace, held_space};
-use super::{mail, undo};
+use super::{inbox, undo};
 use hier_checkpoint::backend::rows::{Base, Bases, Batch, CheckpointRow, PieceRow, WriteRow};
 
-/// Stores a batch for whoever has this token.
+/// Stores a batch under the lease with this token.
 pub(super) fn commit(
     connection: &Connection,
     thread: &str,
@@ -22,7 +22,7 @@ pub(super) fn commit(
     let asked = (namespace.map(|name| &**name), parent);
     let HeldSpace { held, space, has_checkpoint: has_parent } = held_space(connection, (thread, token), asked)?;
     let last = namespace.cloned().zip(space);
-    let mut spaces = Spaces { connection, thread: held.key, last };
+    let mut spaces = NamespaceKeys { connection, thread: held.key, last };
     for (place, bases) in batch.bases.iter().enumerate() {
         if place > 0 || !has_parent {
             check_bases(&mut spaces, thread, bases)?;
@@ -34,12 +34,12 @@ pub(super) fn commit(
         }
     }
     store_rows(&mut spaces, batch)?;
-    mail::commit(connection, thread, also)?;
+    inbox::commit(connection, thread, also)?;
     held.touch(connection)
 }
 
-/// Refuses what builds on values that are not there.
-fn check_bases(spaces: &mut Spaces<'_>, thread: &str, bases: &Bases) -> Result<(), Fault> {
+/// Refuses deltas whose base does not exist.
+fn check_bases(spaces: &mut NamespaceKeys<'_>, thread: &str, bases: &Bases) -> Result<(), Fault> {
     let (connection, space) = (spaces.connection, spaces.known(&bases.namespace)?);
     if let (Some(space), Some(parent)) = (space, bases.parent) {
         let mut statement = connection.prepare_cached("select 1 from checkpoints where space = ? and id = ?")?;
@@ -67,10 +67,10 @@ fn check_values(connection: &Connection, space: Option<i64>, thread: &str, value
 
 /// Stores a batch in the thread with this key.
 pub(super) fn store(connection: &Connection, thread: i64, batch: &Batch) -> Result<(), Fault> {
-    store_rows(&mut Spaces { connection, thread, last: None }, batch)
+    store_rows(&mut NamespaceKeys { connection, thread, last: None }, batch)
 }
 
-fn store_rows(spaces: &mut Spaces<'_>, batch: &Batch) -> Result<(), Fault> {
+fn store_rows(spaces: &mut NamespaceKeys<'_>, batch: &Batch) -> Result<(), Fault> {
     let connection = spaces.connection;
     for row in &batch.checkpoints {
         store_checkpoint(connection, spaces.key(&row.namespace)?, row)?;
@@ -102,7 +102,7 @@ fn store_piece(connection: &Connection, space: i64, row: &PieceRow) -> Result<()
 
 fn store_write(connection: &Connection, space: i64, row: &WriteRow) -> Result<(), Fault> {
     let WriteRow { checkpoint, task, slot, path, channel, value, .. } = row;
-    // What is below 0 is overwritten.
+    // Negative slots are overwritten.
     let sql = if *slot < 0 {
         "insert into writes (space, checkpoint, task, slot, path, channel, value) values (?, ?, ?, ?, ?, ?, ?)
         on conflict do update set path = excluded.path, channel = excluded.channel, value = excluded.value"
@@ -115,15 +115,15 @@ fn store_write(connection: &Connection, space: i64, row: &WriteRow) -> Result<()
     Ok(())
 }
 
-/// The keys of a thread's namespaces, made where they are missing.
-struct Spaces<'a> {
+/// The keys of a thread's namespaces, which are created if missing.
+struct NamespaceKeys<'a> {
     connection: &'a Connection,
     thread: i64,
-    /// Most batches have one namespace.
+    /// The last one, because most batches have a single namespace.
     last: Option<(Arc<str>, i64)>,
 }
 
-impl Spaces<'_> {
+impl NamespaceKeys<'_> {
     fn key(&mut self, namespace: &Arc<str>) -> Result<i64, Fault> {
         let key = match self.known(namespace)? {
             Some(key) => key,
@@ -133,7 +133,7 @@ impl Spaces<'_> {
         Ok(key)
     }
 
-    /// Of a namespace that is there.
+    /// Returns the key of an existing namespace.
     fn known(&mut self, namespace: &Arc<str>) -> Result<Option<i64>, Fault> {
         if let Some((name, key)) = &self.last
             && name == namespace

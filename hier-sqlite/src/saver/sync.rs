@@ -1,4 +1,4 @@
-//! What the [writer](super::writer) takes of the standard library's threads.
+//! The synchronization types that the [writer](super::writer) uses.
 
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(super) use std::thread::{Builder, JoinHandle};

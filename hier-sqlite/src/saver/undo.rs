@@ -1,4 +1,4 @@
-//! Undoes runs. The records that a run overwrites and takes are kept until it ends.
+//! Undoes runs. The records that a run overwrites and consumes are kept until it ends.
 
 use rusqlite::{Connection, params};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::fault::Fault;
 use hier_checkpoint::backend::rows::WriteRow;
 #[cfg(feature = "encryption")]
-use {super::read::Space, super::read::uuid_at, hier_checkpoint::backend::vault::Vault};
+use {super::read::NamespaceReader, super::read::uuid_at, hier_checkpoint::backend::vault::Vault};
 
 /// Keeps the write that a run is about to change.
 pub(super) fn keep(connection: &Connection, run: Uuid, space: i64, row: &WriteRow) -> Result<(), Fault> {
@@ -19,7 +19,7 @@ pub(super) fn keep(connection: &Connection, run: Uuid, space: i64, row: &WriteRo
     Ok(())
 }
 
-/// Restores what a run has overwritten, and the letters that it has taken.
+/// Restores the writes that a run has overwritten and the messages that it has consumed.
 pub(super) fn undo(connection: &Connection, thread: &str, run: Uuid) -> Result<(), Fault> {
     for sql in [
         "delete from writes where (space, checkpoint, task, slot) in
@@ -36,7 +36,7 @@ pub(super) fn undo(connection: &Connection, thread: &str, run: Uuid) -> Result<(
     Ok(())
 }
 
-/// Discards what an ended run has overwritten and taken.
+/// Discards the kept records of an ended run.
 pub(super) fn settle(connection: &Connection, run: Uuid) -> Result<(), Fault> {
     for sql in
         ["delete from overwritten where run = ?", "update mail set value = x'', size = 0, run = null where run = ?"]
@@ -48,7 +48,7 @@ pub(super) fn settle(connection: &Connection, run: Uuid) -> Result<(), Fault> {
 
 /// Encrypts the kept records of a namespace with the current key.
 #[cfg(feature = "encryption")]
-pub(super) fn reencrypt(connection: &Connection, vault: &Vault, space: &Space<'_>) -> Result<(), Fault> {
+pub(super) fn reencrypt(connection: &Connection, vault: &Vault, space: &NamespaceReader<'_>) -> Result<(), Fault> {
     let sql = "select run, checkpoint, task, slot, path, channel, value from overwritten
         where space = ? and value is not null";
     let mut statement = connection.prepare_cached(sql)?;

@@ -1,14 +1,15 @@
-//! Who writes: whoever comes first, for all that are waiting; a thread of its own where it may take long.
+//! The connection that writes. Callers use it for short jobs, a dedicated thread for long ones.
 //!
-//! A commit takes tens of microseconds, and waking a thread as long again, twice. So a caller that finds nobody writing does
-//! it itself, together with what others have queued meanwhile. What may take long (deleting, waiting for another process or
-//! for the disk, writing the log back) is left to the thread, since it would keep the caller's other tasks waiting.
+//! A commit takes tens of microseconds, and waking a thread twice takes as long again. Therefore a caller that finds
+//! the connection idle executes its job itself, together with the jobs that others have queued. Long jobs (deleting,
+//! waiting for another process or for the disk, writing the log back) are left to the thread, because they would delay
+//! other tasks of the caller.
 //!
-//! Where many write, most of a transaction's time goes to pages that each of them changes. There the first in the queue lets the others
-//! queue first, as long as more of them come, and then writes for all ([`super::contention`]).
+//! Under contention, most of a transaction's time is spent on pages that every job changes. The first caller in the
+//! queue then lets others queue their jobs and writes for all ([`super::contention`]).
 //!
-//! Locks and threads are named by `super::sync`, so that `tests/interleavings` can run this file under a scheduler that tries
-//! many interleavings.
+//! `super::sync` names locks and threads, so that `tests/interleavings` can run this file under a scheduler that
+//! explores interleavings.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,31 +19,31 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
-use super::job::Job;
-pub(super) use super::job::Work;
-use super::log::Log;
+pub(super) use super::job::JobClass;
+use super::job::WriteJob;
+use super::log::WriteAheadLog;
 use super::sync::{Builder, JoinHandle, MutexGuard};
-pub(super) use super::writing::Manner;
-use super::writing::{Shared, given_up};
+pub(super) use super::write_queue::WriterConfig;
+use super::write_queue::{WriterShared, abandoned};
 
-/// The one connection that writes, and what is queued for it.
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+/// The connection that writes, and its queue.
+pub(super) struct SqliteWriter {
+    shared: Arc<WriterShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Writer {
-    /// Starts the thread, and opens the connection there.
+impl SqliteWriter {
+    /// Starts the thread and opens the connection there.
     pub(super) async fn start(
         place: String,
-        manner: Manner,
-        log: Log,
+        config: WriterConfig,
+        log: WriteAheadLog,
         open: impl FnOnce() -> Result<Connection, Fault> + Send + 'static,
     ) -> Result<Self, SaverError> {
         let (opened, is_open) = oneshot::channel();
-        let shared = Arc::new(Shared::new(place.clone(), manner, log));
+        let shared = Arc::new(WriterShared::new(place.clone(), config, log));
         let own = shared.clone();
-        let open = move |log: &Arc<Log>| {
+        let open = move |log: &Arc<WriteAheadLog>| {
             let mut connection = open()?;
             log.watch(&mut connection)?;
             Ok::<_, Fault>(connection)
@@ -50,101 +51,101 @@ impl Writer {
         let run = move || match open(&own.log) {
             Ok(connection) => {
                 own.has_opened(connection);
-                // Nobody waits for it if the opening was cancelled; then there are no jobs either.
+                // If the opening was cancelled, no caller waits and there are no jobs.
                 let _ = opened.send(Ok(()));
                 own.serve();
             }
-            Err(fault) => drop(opened.send(Err(fault.tell(&own.place)))),
+            Err(fault) => drop(opened.send(Err(fault.into_saver_error(&own.place)))),
         };
         let thread = Builder::new().name("hier-sqlite".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| SaverError::database("the thread that writes cannot start", error))?;
+        let thread = thread.map_err(|error| SaverError::database("the writer thread cannot start", error))?;
         let writer = Self { shared, thread: Some(thread) };
-        is_open.await.map_err(|_| given_up(&place))??;
+        is_open.await.map_err(|_| abandoned(&place))??;
         Ok(writer)
     }
 
-    /// Queues something. It is done in the order of these calls, even if the future is dropped.
+    /// Queues a job. Jobs are executed in the order of these calls, even if the future is dropped.
     pub(super) fn submit<T: Send + 'static>(
         &self,
-        work: Work,
+        work: JobClass,
         run: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> impl Future<Output = Result<T, SaverError>> + Send + 'static {
         let shared = self.shared.clone();
-        let (job, answered) = Job::new(shared.place.clone(), work, run);
+        let (job, answered) = WriteJob::new(shared.place.clone(), work, run);
         let is_first = shared.queue().add(job);
-        let call = Call { shared, is_open: true };
+        let call = PendingCall { shared, is_open: true };
         async move {
-            if work.is_short() && !call.shared.manner.waits_for_disk {
+            if work.is_short() && !call.shared.config.waits_for_disk {
                 call.shared.complete(is_first, &answered).await;
             } else {
                 call.shared.wake();
             }
-            let answer = answered.await.map_err(|_| given_up(&call.shared.place));
+            let answer = answered.await.map_err(|_| abandoned(&call.shared.place));
             call.end();
             answer?
         }
     }
 
-    /// Reads with the connection that writes, if nobody is using it: what is short takes less time than waking a thread that reads. None
-    /// if somebody is, or the file is closed.
+    /// Reads with the connection that writes, if it is idle. A small read takes less time than waking a reader thread.
+    /// Returns `None` if the connection is in use or closed.
     pub(super) fn read_now<T>(&self, read: impl FnOnce(&Connection) -> T) -> Option<T> {
         let connection = self.shared.try_connection()?;
         let reading = Reading { shared: &self.shared, connection: Some(connection) };
         let connection = reading.connection.as_ref().and_then(|connection| connection.as_ref())?;
         if !connection.is_autocommit() {
-            // Somebody panicked in the middle of a transaction, which the next one undoes.
+            // A panic interrupted a transaction, which the next one rolls back.
             return None;
         }
-        // Cannot fail in practice: it only stores the timeout.
+        // It only stores the timeout, so it does not fail in practice.
         let _ = connection.busy_timeout(Duration::ZERO);
         Some(read(connection))
     }
 
-    /// The head of the queue, for what must be undone before anybody else is served.
-    pub(super) fn head(&self) -> Head {
-        Head(Arc::downgrade(&self.shared))
+    /// Returns a handle to the front of the queue, for jobs that must precede all others.
+    pub(super) fn front(&self) -> FrontOfQueue {
+        FrontOfQueue(Arc::downgrade(&self.shared))
     }
 }
 
-impl Drop for Writer {
-    /// Waits for the thread: a program that ends would leave the log behind.
+impl Drop for SqliteWriter {
+    /// Waits for the thread, because a program that ends would leave the log behind.
     fn drop(&mut self) {
         self.shared.close();
         if let Some(thread) = self.thread.take() {
-            // It has ended either way.
+            // The thread has ended in either case.
             let _ = thread.join();
         }
     }
 }
 
-/// The head of the queue.
-pub(super) struct Head(Weak<Shared>);
+/// A handle to the front of the queue.
+pub(super) struct FrontOfQueue(Weak<WriterShared>);
 
-impl Head {
-    /// Queues something before everything that waits; the thread does it.
+impl FrontOfQueue {
+    /// Queues a job before all others. The thread executes it.
     pub(super) fn submit(&self, run: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static) {
-        // Once the file is closed there is nothing to undo it in.
+        // After the file is closed, there is nothing to undo.
         if let Some(shared) = self.0.upgrade() {
-            let (job, _) = Job::new(shared.place.clone(), Work::Short, run);
+            let (job, _) = WriteJob::new(shared.place.clone(), JobClass::Short, run);
             shared.queue().add_before_all(job);
             shared.wake();
         }
     }
 }
 
-/// A call whose future may be dropped before anybody has done what it queued: then the thread does it.
-struct Call {
-    shared: Arc<Shared>,
+/// Wakes the thread if the future is dropped before its job was executed.
+struct PendingCall {
+    shared: Arc<WriterShared>,
     is_open: bool,
 }
 
-impl Call {
+impl PendingCall {
     fn end(mut self) {
         self.is_open = false;
     }
 }
 
-impl Drop for Call {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if self.is_open {
             self.shared.wake();
@@ -152,15 +153,15 @@ impl Drop for Call {
     }
 }
 
-/// The connection, lent for reading.
+/// The connection while it is lent for reading.
 struct Reading<'a> {
-    shared: &'a Shared,
+    shared: &'a WriterShared,
     connection: Option<MutexGuard<'a, Option<Connection>>>,
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.connection = None;
-        self.shared.notify_free();
+        self.shared.contention.notify_free();
     }
 }

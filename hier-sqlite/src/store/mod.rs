@@ -12,19 +12,19 @@ use hier_checkpoint::store::plan::Plan;
 use hier_checkpoint::store::{Op, OpResult, Store, StoreError, StoreOptions};
 use rusqlite::{Connection, TransactionBehavior};
 
-use self::rows::{Touched, identity, migrate, read_all, refresh, sweep, write_all};
+use self::rows::{TouchedItems, identity, migrate, read_all, refresh, sweep, write_all};
 use crate::SqliteOptions;
 use crate::saver::fault::Fault;
 use crate::saver::schema::open_ours;
 use hier_checkpoint::backend::vault::Vault;
 
-/// How many connections are kept for the next time.
+/// The maximum number of idle connections.
 const IDLE: usize = 4;
 
-/// Keeps items in a SQLite file: memory across threads. A clone shares the connections.
+/// A store of items in a SQLite file: memory across threads. Clones share the connections.
 ///
-/// It may be the file in which [`Sqlite`](crate::Sqlite) keeps checkpoints. Several processes may use it, on one machine. A
-/// batch is one transaction. Searches read every item below their prefix, one after the other.
+/// The file may be the one in which [`Sqlite`](crate::Sqlite) keeps checkpoints. Several processes on one machine may
+/// use it. A batch is one transaction. Searches read every item below their prefix.
 ///
 /// Needs a tokio runtime.
 ///
@@ -42,27 +42,30 @@ const IDLE: usize = 4;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct SqliteStore(Arc<Inner>);
+pub struct SqliteStore(Arc<SqliteStoreInner>);
 
-struct Inner {
+struct SqliteStoreInner {
     path: PathBuf,
     sqlite: SqliteOptions,
     options: StoreOptions,
     idle: Mutex<Vec<Connection>>,
-    /// Those of this process that write wait here for each other: fairer than asking the file again and again.
+    /// Serializes the writes of this process, which is fairer than polling the file.
     writing: Mutex<()>,
 }
 
 impl SqliteStore {
-    /// Opens the file, which is made if it is not there.
+    /// Opens the file, and creates it if it does not exist.
     ///
-    /// [`SaverError::Unusable`] if it is no database, or none of ours, or of a newer version.
+    /// # Errors
+    ///
+    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
+    /// newer version.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, SqliteOptions::default(), StoreOptions::default()).await
     }
 
-    /// Opens the file with options: of the database (what it survives, compression, encryption of values and vectors), and of
-    /// the store (index, times to live).
+    /// Like [`open`](Self::open), with options of the database (durability, compression, encryption of values and
+    /// vectors) and of the store (index, times to live).
     pub async fn open_with(
         path: impl AsRef<Path>,
         sqlite: SqliteOptions,
@@ -71,7 +74,13 @@ impl SqliteStore {
         let path = path.as_ref().to_owned();
         let mut sqlite = sqlite;
         sqlite.vault = sqlite.vault.of_a_database();
-        let store = Self(Arc::new(Inner { path, sqlite, options, idle: Mutex::default(), writing: Mutex::default() }));
+        let store = Self(Arc::new(SqliteStoreInner {
+            path,
+            sqlite,
+            options,
+            idle: Mutex::default(),
+            writing: Mutex::default(),
+        }));
         let migrate = |store: &Self| {
             store.with(|connection| {
                 migrate(connection, &store.0.path)?;
@@ -79,21 +88,23 @@ impl SqliteStore {
                 Ok(())
             })
         };
-        store.run(migrate).await?;
+        store.run_blocking(migrate).await?;
         Ok(store)
     }
 
-    /// Does something where it may block.
-    async fn run<T: Send + 'static>(
+    /// Runs `work` on a thread that may block.
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (this, place) = (self.clone(), self.place());
-        let done = tokio::task::spawn_blocking(move || work(&this).map_err(|fault| fault.tell(&this.place()))).await;
+        let done =
+            tokio::task::spawn_blocking(move || work(&this).map_err(|fault| fault.into_saver_error(&this.place())))
+                .await;
         Ok(done.map_err(|error| SaverError::database(place, error))??)
     }
 
-    /// Does something with a connection, which is kept if all goes well.
+    /// Runs `work` with a connection, which returns to the pool unless it fails.
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
         let kept = self.idle().pop();
         let mut connection = match kept {
@@ -108,7 +119,7 @@ impl SqliteStore {
         Ok(done)
     }
 
-    /// Does something in a transaction that writes.
+    /// Runs `work` in a transaction that writes.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
         let _turn = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.with(|connection| {
@@ -120,7 +131,7 @@ impl SqliteStore {
     }
 
     fn apply(&self, plan: &Plan) -> Result<Vec<OpResult>, Fault> {
-        let (vault, mut touched) = (self.vault(), Touched::new());
+        let (vault, mut touched) = (self.vault(), TouchedItems::new());
         if !plan.writes.is_empty() {
             return self.write(|connection| {
                 let results = read_all(connection, vault, plan, &mut touched)?;
@@ -162,10 +173,10 @@ impl fmt::Debug for SqliteStore {
 impl Store for SqliteStore {
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
         let plan = Plan::of(&self.0.options, ops).await?;
-        self.run(move |store| store.apply(&plan)).await
+        self.run_blocking(move |store| store.apply(&plan)).await
     }
 
     async fn sweep(&self) -> Result<u64, StoreError> {
-        self.run(|store| store.write(sweep)).await
+        self.run_blocking(|store| store.write(sweep)).await
     }
 }

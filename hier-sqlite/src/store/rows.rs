@@ -35,10 +35,10 @@ const VERSIONS: &[&str] = &["
     create index store_items_expire on store_items (expires) where expires is not null;
 "];
 
-/// The places of items whose time to live is to start anew.
-pub(super) type Touched = Vec<i64>;
+/// The places of items whose time to live restarts.
+pub(super) type TouchedItems = Vec<i64>;
 
-/// Brings the tables to this version.
+/// Creates missing tables.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
     if version(connection)? == Some(VERSIONS.len()) {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
     Ok(())
 }
 
-/// Which store this is.
+/// Returns the id of the store.
 pub(super) fn identity(connection: &Connection) -> Result<uuid::Uuid, Fault> {
     let bytes = connection.query_row("select id from store_identity", [], |row| row.get(0))?;
     Ok(uuid::Uuid::from_bytes(bytes))
@@ -85,12 +85,12 @@ fn now() -> i64 {
     micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Does the reads of a plan.
+/// Executes the reads of a plan.
 pub(super) fn read_all(
     connection: &Connection,
     vault: &Vault,
     plan: &Plan,
-    touched: &mut Touched,
+    touched: &mut TouchedItems,
 ) -> Result<Vec<OpResult>, Fault> {
     let mut results = plan.results();
     for (number, read) in &plan.reads {
@@ -135,8 +135,13 @@ fn columns(row: &rusqlite::Row<'_>, space: &str) -> Result<Columns, rusqlite::Er
     })
 }
 
-/// Goes through the items below a prefix, in order, until there are enough.
-fn find(connection: &Connection, vault: &Vault, finder: &Finder, touched: &mut Touched) -> Result<Vec<Item>, Fault> {
+/// Reads the items below a prefix, in order, until the finder has enough.
+fn find(
+    connection: &Connection,
+    vault: &Vault,
+    finder: &Finder,
+    touched: &mut TouchedItems,
+) -> Result<Vec<Item>, Fault> {
     let sql = "select place, key, value, case when ?2 then vectors end, created_at, updated_at, expires is not null
         from store_items where space = ?1 and (expires is null or expires > ?3) order by place";
     let mut statement = connection.prepare_cached(sql)?;
@@ -158,7 +163,7 @@ fn find(connection: &Connection, vault: &Vault, finder: &Finder, touched: &mut T
     Ok(picked(picking.finish(), finder.refresh, touched))
 }
 
-/// The namespaces that start with these labels, in the order in which they were made. A period is followed by `/`.
+/// Returns the namespaces that start with these labels, in the order of their creation. A period is followed by `/`.
 fn below(connection: &Connection, prefix: &str) -> Result<Vec<(i64, String)>, Fault> {
     let sql = "select key, name from store_spaces
         where ?1 = '' or name = ?1 or (name > ?1 || '.' and name < ?1 || '/') order by key";
@@ -175,7 +180,7 @@ fn namespaces(connection: &Connection) -> Result<Vec<Vec<String>>, Fault> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Starts the time to live of these items anew, unless it has passed meanwhile.
+/// Restarts the time to live of items that have not expired meanwhile.
 pub(super) fn refresh(connection: &Connection, places: &[i64]) -> Result<(), Fault> {
     let sql = "update store_items set expires = ?1 + time_to_live where place = ?2 and expires > ?1";
     let (mut statement, now) = (connection.prepare_cached(sql)?, now());
@@ -185,7 +190,7 @@ pub(super) fn refresh(connection: &Connection, places: &[i64]) -> Result<(), Fau
     Ok(())
 }
 
-/// Does the writes of a plan.
+/// Executes the writes of a plan.
 pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]) -> Result<(), Fault> {
     let now = now();
     for Write { namespace, key, put: what } in writes {
@@ -198,7 +203,7 @@ pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]
     Ok(())
 }
 
-/// An item that is there keeps its place and the time at which it was made; one whose time has passed is not there.
+/// An existing item keeps its place and its time of creation. An expired item does not exist.
 fn put(connection: &Connection, vault: &Vault, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
     let (value, vectors) = seal(vault, space, key, put)?;
     let sql = "insert into store_spaces (name) values (?) on conflict do update set name = name returning key";
@@ -223,7 +228,7 @@ fn delete(connection: &Connection, space: &str, key: &str) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Deletes what has expired, and says how many items that were.
+/// Deletes expired items and returns their number.
 pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     let swept = connection.execute("delete from store_items where expires <= ?", [now()])?;
     let sql = "delete from store_spaces where not exists (select 1 from store_items where space = store_spaces.key)";

@@ -12,8 +12,8 @@ mod sqlite {
     mod job;
     mod log;
     mod sync;
+    #[path = "../../../src/saver/write_queue.rs"]
+    mod write_queue;
     #[path = "../../../src/saver/writer.rs"]
     mod writer;
-    #[path = "../../../src/saver/writing.rs"]
-    mod writing;
 }

@@ -26,10 +26,10 @@ async fn program() -> hier::Result<()> {
 }
 
 async fn in_front(context: ()) -> hier::Result<()> {
-    use hier::restate::{Client, Hub, Runner};
+    use hier::restate::{Client, ClusterRunner, Hub};
     use hier::server::Server;
 
-    let restate = Runner::new(Client::new("http://127.0.0.1:8080"), Hub::listen("10.0.0.7:9100").await?);
+    let restate = ClusterRunner::new(Client::new("http://127.0.0.1:8080"), Hub::listen("10.0.0.7:9100").await?);
     Server::new()
         .graph("desk", Desk::compile(), context)
         .database("postgres://…")

@@ -1,4 +1,4 @@
-//! No update has a method for a managed field.
+//! A managed field cannot be written.
 
 use hier_agents::prelude::*;
 use hier_core::state::RemainingSteps;

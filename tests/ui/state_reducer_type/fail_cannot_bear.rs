@@ -11,6 +11,10 @@ fn merge(old: &mut String, new: String) {
     old.push_str(&new);
 }
 
+fn add(old: u32, new: u32) -> u32 {
+    old + new
+}
+
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Filing {
     #[reducer(append)]
@@ -27,6 +31,8 @@ struct Filing {
     findings: Vec<Finding>,
     #[reducer(with = merge)]
     total: u64,
+    #[reducer(with = add)]
+    units: u32,
 }
 
 fn main() {}

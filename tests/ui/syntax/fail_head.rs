@@ -23,6 +23,13 @@ graph! {
     }
 }
 
+graph! {
+    Fourth<T><Filing> = Graph {
+        nodes: [fetch],
+        edges: [START >> fetch >> END],
+    }
+}
+
 async fn fetch() {}
 
 fn main() {

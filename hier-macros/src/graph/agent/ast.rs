@@ -6,19 +6,18 @@ use syn::{Expr, ExprClosure, ExprMethodCall, Ident, Path, Type};
 
 use crate::symbol::Infer;
 
-/// The fields of `Agent`, `ReactGraph` and `TodoGraph`.
 #[derive(Default)]
-pub(in super::super) struct Agent {
+pub(in super::super) struct AgentFields {
     pub(in super::super) kind: AgentKind,
     pub(in super::super) system: Option<Expr>,
     pub(in super::super) model: Option<Expr>,
-    pub(in super::super) options: Option<Options>,
+    pub(in super::super) options: Option<AgentModelOptions>,
     pub(in super::super) layers: Vec<Layer>,
     pub(in super::super) answer: Option<Ident>,
     pub(in super::super) attempts: Option<Expr>,
     pub(in super::super) reasoning: Option<Expr>,
     pub(in super::super) tools: Vec<Path>,
-    /// What chooses toolsets of the context.
+    /// Closures that select a toolset of the context.
     pub(in super::super) toolsets: Vec<ExprClosure>,
     pub(in super::super) tool_errors: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
@@ -31,35 +30,33 @@ pub(in super::super) struct Agent {
     pub(in super::super) parallel: bool,
     pub(in super::super) todo_check: Option<Expr>,
     pub(in super::super) todo_refusal: Option<Expr>,
-    /// Whether a rule is broken, so that the compiler need not check any more.
+    /// True if a rule is broken, so that the compiler need not check further.
     pub(in super::super) flawed: bool,
 }
 
-/// One of `tools: [lookup, |desk| &desk.crm]`.
-pub(in super::super) enum Tool {
+/// An item of `tools: [lookup, |desk| &desk.crm]`.
+pub(in super::super) enum ToolItem {
     /// A `#[tool]` function.
     Named(Path),
-    /// A toolset of the context.
+    /// A closure that selects a toolset of the context.
     Set(ExprClosure),
 }
 
-/// The functions and the toolsets among tools.
-pub(in super::super) fn parted(tools: Vec<Tool>) -> (Vec<Path>, Vec<ExprClosure>) {
+pub(in super::super) fn parted(tools: Vec<ToolItem>) -> (Vec<Path>, Vec<ExprClosure>) {
     let (mut named, mut sets) = (Vec::new(), Vec::new());
     for tool in tools {
         match tool {
-            Tool::Named(path) => named.push(path),
-            Tool::Set(choose) => sets.push(choose),
+            ToolItem::Named(path) => named.push(path),
+            ToolItem::Set(choose) => sets.push(choose),
         }
     }
     (named, sets)
 }
 
-/// How a model is to answer.
-pub(in super::super) enum Options {
-    /// `ModelOptions { temperature: 0.2 }`, where it begins.
+/// The options of the model.
+pub(in super::super) enum AgentModelOptions {
+    /// `ModelOptions { temperature: 0.2 }`, with its location.
     Fields(Span, Vec<(Ident, Expr)>),
-    /// Any other expression.
     Given(Expr),
 }
 
@@ -69,13 +66,12 @@ pub(in super::super) enum Layer {
     Fields(Path, Vec<(Ident, Expr)>),
     /// `Retry { attempts: 3 }`: fields of the type.
     Literal(Path, Vec<(Ident, TokenStream)>),
-    /// `Redact(Emails)`, and what a closure in it is a function of.
+    /// `Redact(Emails)`, and the argument of a closure in it.
     Made(Path, Infer, Vec<Expr>),
     /// `Inherited(…)`
     Wrapper(Path, Box<Layer>),
-    /// One of these with methods called: `Redact(Emails).mark("…")`.
+    /// A layer with method calls: `Redact(Emails).mark("…")`.
     Method(Box<Layer>, ExprMethodCall),
-    /// Any other expression.
     Given(Expr),
 }
 
@@ -85,7 +81,7 @@ pub(in super::super) struct Attachment {
     pub(in super::super) policy: Option<Policy>,
 }
 
-/// What any graph says of itself as a subagent.
+/// The options of any graph as a subagent.
 #[derive(Default)]
 pub(in super::super) struct Membership {
     pub(in super::super) policy: Option<Policy>,
@@ -95,7 +91,6 @@ pub(in super::super) struct Membership {
     pub(in super::super) inbox: Option<Ident>,
 }
 
-/// The options of a policy.
 #[derive(Default)]
 pub(in super::super) struct Policy {
     pub(in super::super) clear_messages: Option<Expr>,

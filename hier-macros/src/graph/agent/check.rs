@@ -1,20 +1,19 @@
-//! The rules of agents and policies that can be told from the text:
+//! The rules of agents and policies that the syntax decides:
 //!
-//! 1. [`merged_or_discarded`]: no channel is both merged and discarded.
-//! 2. [`not_itself`]: no agent contains itself.
-//! 3. [`once`]: no subagent stands twice among the subagents of one agent.
-//! 4. [`one_compact`]: one layer says which part of the conversation is sent.
+//! 1. [`merged_or_discarded`]: a channel is not both merged and discarded.
+//! 2. [`not_itself`]: an agent does not contain itself.
+//! 3. [`once`]: an agent lists a subagent once.
+//! 4. [`one_compact`]: one layer selects the part of the conversation that is sent.
 //!
-//! What needs the types is left to the compiler: see [`expand`](super::expand).
+//! The compiler checks rules that need types: see [`expand`](super::expand).
 
 use syn::{Ident, Path};
 
-use super::ast::{Agent, Layer, Membership, Policy};
+use super::ast::{AgentFields, Layer, Membership, Policy};
 use super::shape::members;
 use crate::diag::Errors;
 
-/// Checks a graph.
-pub(in super::super) fn check(name: &Ident, agent: Option<&mut Agent>, member: &Membership, errors: &mut Errors) {
+pub(in super::super) fn check(name: &Ident, agent: Option<&mut AgentFields>, member: &Membership, errors: &mut Errors) {
     let before = errors.len();
     if let Some(policy) = &member.policy {
         merged_or_discarded(policy, errors);
@@ -31,7 +30,7 @@ pub(in super::super) fn check(name: &Ident, agent: Option<&mut Agent>, member: &
     agent.flawed = errors.len() > before;
 }
 
-/// A merged field is taken over, a discarded one is not.
+/// A merged field is copied back, a discarded field is not.
 fn merged_or_discarded(policy: &Policy, errors: &mut Errors) {
     let discarded = policy.discard_fields.as_deref().unwrap_or_default();
     for field in policy.merge_fields.as_deref().unwrap_or_default() {
@@ -42,10 +41,10 @@ fn merged_or_discarded(policy: &Policy, errors: &mut Errors) {
     }
 }
 
-/// A hierarchy has an end.
+/// A hierarchy is finite.
 fn not_itself(name: &Ident, path: &Path, errors: &mut Errors) {
     if is_itself(name, path) {
-        errors.push(path, format!("`{name}` cannot contain itself: no run of it would ever end"));
+        errors.push(path, format!("`{name}` cannot contain itself: its runs would never end"));
     }
 }
 
@@ -53,19 +52,20 @@ pub(super) fn is_itself(name: &Ident, path: &Path) -> bool {
     path.get_ident().is_some_and(|path| path == name || path == "Self")
 }
 
-/// A subagent is called by its name.
-fn once(agent: &Agent, errors: &mut Errors) {
+/// A model calls a subagent by its name.
+fn once(agent: &AgentFields, errors: &mut Errors) {
     for (place, attachment) in agent.subagents.iter().enumerate() {
         let path = &attachment.path;
         if let Some(first) = agent.subagents[..place].iter().find(|other| other.path == *path) {
             let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-            errors.push(path, format!("the subagent `{name}` is given twice: the model could not tell them apart"));
+            errors.push(path, format!("the subagent `{name}` is given twice: remove one"));
             errors.push(&first.path, format!("… also here: the subagent `{name}` is given twice"));
         }
     }
 }
 
-/// Of two that say which part of the conversation is sent, one would do nothing. One that is inherited may stand beside the agent's own.
+/// The second of two layers that select a part of the conversation would have no effect. An inherited layer may
+/// accompany the agent's own.
 fn one_compact(layers: &[Layer], errors: &mut Errors) {
     let found = layers.iter().filter_map(|layer| match layer {
         Layer::Wrapper(_, inner) => Some((true, compact_of(inner)?)),
@@ -74,13 +74,12 @@ fn one_compact(layers: &[Layer], errors: &mut Errors) {
     let found: Vec<(bool, &Path)> = found.collect();
     for (place, (is_inherited, path)) in found.iter().enumerate() {
         if let Some((_, first)) = found[..place].iter().find(|(other, _)| other == is_inherited) {
-            errors.push(path, "`Compact` is given twice, and one of them would do nothing: keep one");
+            errors.push(path, "`Compact` is given twice: remove one, which would have no effect");
             errors.push(first, "… also here: `Compact` is given twice");
         }
     }
 }
 
-/// The path of a `Compact`.
 fn compact_of(layer: &Layer) -> Option<&Path> {
     match layer {
         Layer::Fields(path, _) => path.segments.last().is_some_and(|last| last.ident == "Compact").then_some(path),

@@ -1,5 +1,5 @@
-//! The code of agents, and of graphs as subagents. What needs the types is checked by the compiler: each condition stands
-//! at the user's token that it is about.
+//! The code of agents, and of graphs as subagents. The compiler checks conditions on types: each stands at the user's
+//! token that it concerns.
 
 use hier_spec::agent::AgentKind;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -8,32 +8,37 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, Type};
 
-use super::ast::{Agent, Attachment, Membership, Options, Policy};
+use super::ast::{AgentFields, AgentModelOptions, Attachment, Membership, Policy};
 use super::check::is_itself;
 use super::shape::{members, repeated};
 use crate::graph::expand::{code, named};
-use crate::graph::model::Model;
+use crate::graph::model::GraphModel;
 
-/// The constant with what is known of a member.
+/// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
     format_ident!("__HIER_MEMBER_{number}")
 }
 
-/// The members with their numbers, but for one that is the agent itself.
+/// The members with their numbers, except the agent itself.
 pub(in super::super) fn numbered<'a>(
-    model: &'a Model,
-    agent: &'a Agent,
+    model: &'a GraphModel,
+    agent: &'a AgentFields,
 ) -> impl Iterator<Item = (usize, &'a Attachment)> {
     let others = |(_, attachment): &(usize, &Attachment)| !is_itself(&model.head.name, &attachment.path);
     members(agent).enumerate().filter(others)
 }
 
-/// The constants of the members, the checks, and the function that makes the agent.
-pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) -> TokenStream {
+/// The constants of the members, the checks, and the function that builds the agent.
+pub(in super::super) fn items(
+    model: &GraphModel,
+    agent: &AgentFields,
+    state: &Type,
+    context: &TokenStream,
+) -> TokenStream {
     let members = numbered(model, agent).map(|(number, attachment)| {
         let here = span(&attachment.path);
         let (constant, path) = (member(number), &attachment.path);
-        // A constant of its own, so that what is wrong with the graph is not shown at the policy.
+        // A separate constant, so that an error of the graph is not shown at the policy.
         let (given, policy) = (
             Ident::new(&format!("__HIER_POLICY_{number}"), here),
             policy(attachment.policy.as_ref(), state, Some(path)),
@@ -43,11 +48,11 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
             const #constant: __hier::Member<#state, #context> = __hier::member::<#state, #context, #path>(#given);
         }
     });
-    // What is wrong already would be reported once more.
+    // After an error, these would report it again.
     let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), names(model, agent)]);
     let checks = checks.into_iter().flatten();
     let (builder, kind, name) = (builder(model, agent, state, context), kind(agent), &model.head.name);
-    // One call, shown at the state's type: a state or context that is no agent's is reported there, and once.
+    // One call with the span of the state's type: the compiler reports an unsuitable state or context there, and once.
     let make = quote_spanned! {state.span()=>
         __hier::agent::<#state, #context>(#kind, <#name as __hier::Graph>::SPEC, root, __hier_tell)
     };
@@ -63,8 +68,7 @@ pub(in super::super) fn items(model: &Model, agent: &Agent, state: &Type, contex
     }
 }
 
-/// The kind of the agent.
-fn kind(agent: &Agent) -> TokenStream {
+fn kind(agent: &AgentFields) -> TokenStream {
     match agent.kind {
         AgentKind::Agent => quote!(__hier::AgentKind::Agent),
         AgentKind::React => quote!(__hier::AgentKind::React),
@@ -72,18 +76,16 @@ fn kind(agent: &Agent) -> TokenStream {
     }
 }
 
-/// How the model is to answer.
-fn options(options: &Options) -> TokenStream {
+fn options(options: &AgentModelOptions) -> TokenStream {
     match options {
-        Options::Given(given) => quote_spanned!(given.span()=> .options(#given)),
-        Options::Fields(here, fields) => {
+        AgentModelOptions::Given(given) => quote_spanned!(given.span()=> .options(#given)),
+        AgentModelOptions::Fields(here, fields) => {
             let fields = fields.iter().map(|(option, value)| quote_spanned!(option.span()=> .#option(#value)));
             quote_spanned!(*here=> .options(__hier::ModelOptions::new() #(#fields)*))
         }
     }
 }
 
-/// The methods of `impl Graph` that give the code.
 pub(in super::super) fn methods(state: &Type, context: &TokenStream) -> TokenStream {
     let parts = quote!(__hier::Parts<#state, #context>);
     quote! {
@@ -92,8 +94,8 @@ pub(in super::super) fn methods(state: &Type, context: &TokenStream) -> TokenStr
     }
 }
 
-/// The nodes of the members, in a spec: by the names of the graphs, which only the compiler knows.
-pub(in super::super) fn node(agent: &Agent, number: usize, guess: &str) -> TokenStream {
+/// The node of a member in the spec. Its name is that of the graph, which only the compiler knows.
+pub(in super::super) fn node(agent: &AgentFields, number: usize, guess: &str) -> TokenStream {
     let constant = member(number);
     let name = if repeated(agent)[number] { quote!(#guess) } else { quote!(#constant.name()) };
     quote! {
@@ -102,39 +104,38 @@ pub(in super::super) fn node(agent: &Agent, number: usize, guess: &str) -> Token
 }
 
 /// Front and back stages ask no model.
-fn stages(model: &Model, agent: &Agent) -> TokenStream {
+fn stages(model: &GraphModel, agent: &AgentFields) -> TokenStream {
     let first = agent.subagents.len();
     let stages = numbered(model, agent).filter(|(number, _)| *number >= first);
     let checks = stages.map(|(number, attachment)| {
         let (constant, name) = (member(number), last(&attachment.path));
         let message = format!(
-            "`{name}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent"
+            "`{name}` asks a model, itself or in a subgraph, but front and back stages cannot: make it a subagent"
         );
         quote_spanned!(span(&attachment.path)=> const _: () = __hier::core::assert!(!#constant.asks_model(), #message);)
     });
     checks.collect()
 }
 
-/// The text of an assertion, in which braces stand for themselves.
+/// Escapes braces for the format string of an assertion.
 fn plainly(message: &str) -> String {
     message.replace('{', "{{").replace('}', "}}")
 }
 
-/// What a policy says holds for both states, and against what the graph says itself.
-fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
+/// A policy fits both states and does not contradict the policy of the graph itself.
+fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
         let (constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
-        let both = format!("a channel is both merged and discarded between this and the policy of `{name}`: remove one");
+        let both = format!("one of this policy and the policy of `{name}` merges a channel that the other discards: remove it from one");
         let lacks =
             format!("the policy of `{name}` names a channel that this agent's state does not have: replace its list here");
-        let none = plainly(&format!("`{name}` has another state than this agent, and no policy: write `{name} {{ … }}`"));
+        let none = plainly(&format!("`{name}` has a different state than this agent, and no policy: write `{name} {{ … }}`"));
         let several = plainly(&format!(
-            "subagents that run side by side each need a policy of their own: write `{name} {{ … }}`, or remove \
-             `parallel_subagents`"
+            "each parallel subagent needs a policy: write `{name} {{ … }}`, or remove `parallel_subagents`"
         ));
         let plain = format!(
-            "a channel that `{name}` gives back has no reducer, and several subagents may write it at once: give it one, or \
-             remove `parallel_subagents`"
+            "a channel that `{name}` returns has no reducer, but parallel subagents may write it at once: add one, or remove \
+             `parallel_subagents`"
         );
         let table = quote!(<#state as __hier::State>::CHANNELS);
         let parallel = (agent.parallel && number < agent.subagents.len()).then(|| {
@@ -155,8 +156,8 @@ fn policies(model: &Model, agent: &Agent, state: &Type) -> TokenStream {
     checks.collect()
 }
 
-/// Every name is called by one thing only.
-fn names(model: &Model, agent: &Agent) -> TokenStream {
+/// Each name of an agent belongs to one tool or subagent.
+fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
     let tools = agent.tools.iter().map(|path| {
         let tool = named::tool(model, path);
         let name = quote_spanned!(span(path)=> <#tool as __hier::NamedTool>::NAME);
@@ -173,11 +174,11 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
     let checks = all.iter().enumerate().map(|(place, (path, name, what, is_node))| {
         let last = last(path);
         let doubled = format!("the {what} `{last}` has the name of another tool or subagent of this agent: rename one");
-        let reserved = format!("the {what} `{last}` has a name that every agent has itself: rename it");
+        let reserved = format!("the {what} `{last}` has a name that every agent reserves: rename it");
         let called = is_node.then(|| {
             let message = format!(
-                "models cannot call the subagent `{last}` by its name: 1 to 64 ASCII letters, digits, `_` and `-`; change its \
-                 `name: \"…\"`"
+                "models cannot call the subagent `{last}`, because a name has 1 to 64 ASCII letters, digits, `_` and `-`: \
+                 change its `name: \"…\"`"
             );
             quote_spanned!(span(path)=> const _: () = __hier::core::assert!(__hier::is_callable(#name), #message);)
         });
@@ -195,7 +196,7 @@ fn names(model: &Model, agent: &Agent) -> TokenStream {
 }
 
 /// The calls of the builder.
-fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) -> TokenStream {
+fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &TokenStream) -> TokenStream {
     let set = |method: &str, value: &Option<Expr>| {
         let value = value.as_ref()?;
         let method = Ident::new(method, value.span());
@@ -252,8 +253,7 @@ fn builder(model: &Model, agent: &Agent, state: &Type, context: &TokenStream) ->
     quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts)
 }
 
-/// `Some(PolicySpec { … })`, or `None`. With the path of the graph that it is for, the channels are looked up in both
-/// states; without, in this one.
+/// `Some(PolicySpec { … })`, or `None`. With the path of the other graph, the channels are looked up in both states.
 fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenStream {
     let here = inner.map_or_else(Span::call_site, span);
     let Some(policy) = policy else { return quote_spanned!(here=> __hier::core::option::Option::None) };
@@ -298,7 +298,7 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
     }
 }
 
-/// The code that runs when a graph is entered and left: an item of `impl Graph`.
+/// The item of `impl Graph` with the code that runs when the graph is entered and left.
 pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &TokenStream) -> Option<TokenStream> {
     let hook = |method: &str, path: &Path| {
         let here = span(path);
@@ -316,7 +316,7 @@ pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &Token
     })
 }
 
-/// The channel to which messages from outside are written: an item of `impl Graph`.
+/// The item of `impl Graph` with the channel for messages from outside.
 pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<TokenStream> {
     let channel = member.inbox.as_ref()?;
     Some(quote_spanned! {channel.span()=>
@@ -326,7 +326,6 @@ pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<Token
     })
 }
 
-/// What a graph is as a subagent.
 pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Type) -> TokenStream {
     let policy = policy(member.policy.as_ref(), state, None);
     let args = member.args.as_ref().map(|args| {
@@ -344,7 +343,6 @@ pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Ty
     }
 }
 
-/// The name in a path.
 fn span(path: &Path) -> Span {
     code::span(path)
 }

@@ -1,4 +1,4 @@
-//! The code of layers: calls of `AgentBuilder::layer`.
+//! The code of layers: arguments of `AgentBuilder::layer`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -9,7 +9,7 @@ use syn::{Expr, Path, PathArguments};
 use super::ast::Layer;
 use crate::symbol::Infer;
 
-/// The place at which what is wrong with a layer is shown.
+/// The location at which errors of a layer are shown.
 pub(super) fn span(layer: &Layer) -> Span {
     match layer {
         Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) | Layer::Wrapper(path, _) => {
@@ -20,7 +20,7 @@ pub(super) fn span(layer: &Layer) -> Span {
     }
 }
 
-/// The name for drawings: that of its type, as far as the text tells it.
+/// The name in drawings: the type, as far as the syntax shows it.
 pub(super) fn name(layer: &Layer) -> String {
     match layer {
         Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) => type_of(path),
@@ -30,7 +30,7 @@ pub(super) fn name(layer: &Layer) -> String {
     }
 }
 
-/// The type that a path names, or of which it names something: of `Tone::new` it is `Tone`. Of what is no type's, its own name.
+/// The type in a path: `Tone` in `Tone::new`. Defaults to the last segment.
 fn type_of(path: &Path) -> String {
     let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
     let is_type =
@@ -38,7 +38,7 @@ fn type_of(path: &Path) -> String {
     names.iter().rfind(is_type).or(names.last()).cloned().unwrap_or_default()
 }
 
-/// The path that an expression begins with.
+/// The first path in an expression.
 fn made_by(expression: &Expr) -> Option<&Path> {
     match expression {
         Expr::Path(path) => Some(&path.path),
@@ -50,13 +50,12 @@ fn made_by(expression: &Expr) -> Option<&Path> {
     }
 }
 
-/// A layer of agents over this state and context.
 pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -> TokenStream {
     let here = span(layer);
     match layer {
         Layer::Fields(path, given) => {
             let fields = given.iter().map(|(field, value)| quote_spanned!(field.span()=> .#field(#value)));
-            // A closure in a field chooses something of the context.
+            // A closure in a field is a function of the context.
             let has_closure = given.iter().any(|(_, value)| matches!(value, Expr::Closure(_)));
             let of = (has_closure && is_plain(path)).then(|| quote!(::<#context>));
             quote_spanned!(here=> #path #of::new() #(#fields)*)
@@ -80,7 +79,7 @@ pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -
             quote_spanned!(here=> #path #of::new(#(#arguments),*))
         }
         Layer::Wrapper(path, inner) => {
-            // What is inherited sees the base of a state.
+            // An inherited layer sees the base of a state.
             let inner = self::layer(inner, &quote!(__hier::BaseState), context);
             quote_spanned!(here=> #path::new(#inner))
         }
@@ -93,7 +92,7 @@ pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -
     }
 }
 
-/// Whether the path names no types itself.
+/// Returns true if the path has no type arguments.
 fn is_plain(path: &Path) -> bool {
     path.segments.last().is_some_and(|last| matches!(last.arguments, PathArguments::None))
 }

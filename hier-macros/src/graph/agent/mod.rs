@@ -1,4 +1,4 @@
-//! Graphs that ask a model, and graphs as subagents: what stands in them, what is wrong with them, their code.
+//! Graphs that ask a model, and graphs as subagents: syntax, rules and code.
 
 pub(super) mod ast;
 pub(super) mod check;

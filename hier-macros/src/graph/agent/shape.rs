@@ -1,17 +1,17 @@
-//! The graph that an agent is, for the checks and as the place of breakpoints.
+//! The graph of an agent, for the checks and for breakpoints.
 
 use hier_spec::agent::AgentShape;
 use hier_spec::{GraphSpec, NodeSpec};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 
-use super::ast::{Agent, Attachment};
+use super::ast::{AgentFields, Attachment};
 use super::layers;
 use crate::graph::text::snake_case;
 
-/// The graph with its nodes and edges. The names of its members are guesses, which the code replaces: only the compiler
-/// knows them.
-pub(in super::super) fn shape(agent: &Agent) -> GraphSpec {
+/// The nodes and edges of an agent. The names of its members are guesses, which the generated code replaces: only the
+/// compiler knows them.
+pub(in super::super) fn shape(agent: &AgentFields) -> GraphSpec {
     let mut names: Vec<String> = Vec::new();
     let mut nodes = |members: &[Attachment]| -> Vec<NodeSpec> {
         let node = |member: &Attachment| NodeSpec { name: name(member, &mut names).into(), ..NodeSpec::new("") };
@@ -22,7 +22,7 @@ pub(in super::super) fn shape(agent: &Agent) -> GraphSpec {
     AgentShape { kind: agent.kind, subagents, front, back, layers }.spec()
 }
 
-/// The graph's name as far as it can be told from its path; with a number, if it stands here before.
+/// The graph's name, guessed from its path, with a number if it is already in use.
 fn name(member: &Attachment, names: &mut Vec<String>) -> String {
     let last = member.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default();
     let name = snake_case(&last);
@@ -32,13 +32,12 @@ fn name(member: &Attachment, names: &mut Vec<String>) -> String {
     free
 }
 
-/// For each member, in the order of the nodes: whether a member of the same path stands before it.
-pub(in super::super) fn repeated(agent: &Agent) -> Vec<bool> {
+/// Returns for each member, in the order of the nodes, whether an earlier member has the same path.
+pub(in super::super) fn repeated(agent: &AgentFields) -> Vec<bool> {
     let paths: Vec<String> = members(agent).map(|member| member.path.to_token_stream().to_string()).collect();
     paths.iter().enumerate().map(|(place, path)| paths[..place].contains(path)).collect()
 }
 
-/// All members, in the order of their nodes.
-pub(in super::super) fn members(agent: &Agent) -> impl Iterator<Item = &Attachment> {
+pub(in super::super) fn members(agent: &AgentFields) -> impl Iterator<Item = &Attachment> {
     agent.subagents.iter().chain(&agent.front).chain(&agent.back)
 }

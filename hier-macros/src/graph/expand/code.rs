@@ -5,8 +5,10 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, Path, Type};
 
-use super::super::ast::{Arm, ArmBody, Cache, Decision, Function, Goal, Node, Retry, Shape};
-use super::super::model::Model;
+use super::super::ast::{
+    ArmBody, CacheOption, NodeDecl, RetryOption, RouteArm, RouteDecl, RouteKind, RouteTarget, Selector,
+};
+use super::super::model::GraphModel;
 use super::local;
 use crate::symbol;
 
@@ -15,52 +17,54 @@ pub(in super::super) fn site() -> Ident {
     Ident::new("__HIER_SITE", Span::call_site())
 }
 
-/// The same, shown at a place of the user's.
+/// The same constant with the span of a user's token.
 pub(in super::super) fn site_at(here: Span) -> Ident {
     let mut site = site();
     site.set_span(here);
     site
 }
 
-/// The constant with what is known of a node.
+/// The constant with the properties of a node.
 pub(super) fn facts(node: usize) -> Ident {
     format_ident!("__HIER_FACTS_{node}")
 }
 
-/// The nodes, but for one that is the graph itself, with their indices.
-pub(super) fn nodes(model: &Model) -> impl Iterator<Item = (usize, &Node)> {
+/// The nodes and their indices, except the graph itself.
+pub(super) fn nodes(model: &GraphModel) -> impl Iterator<Item = (usize, &NodeDecl)> {
     model.nodes.iter().enumerate().filter(|(_, node)| !model.is_itself(node))
 }
 
-/// The node in its place: `__HIER_SITE.of(path)`. All of it is shown at the name in the path, and wherever it stands it is
-/// the same, so that what is wrong with a node is said once.
-pub(super) fn spot(path: &Path) -> TokenStream {
+/// `__HIER_SITE.of(path)`, with the span of the name in the path. It is the same everywhere, so that the compiler
+/// reports an error of a node once.
+pub(super) fn bound_node(path: &Path) -> TokenStream {
     let here = span(path);
     let site = site_at(here);
     quote_spanned!(here=> #site.of(#path))
 }
 
-/// The name in the path of a node.
+/// The span of the last segment.
 pub(in super::super) fn span(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
 }
 
-/// For each node its facts and a function that makes it, for each route a function. Each is an item of its own: the
-/// compiler's time for a function grows faster than the function.
-pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
+/// Constants and constructors of nodes, and functions of routes. Each is a separate item, because the compile time of a
+/// function grows faster than its length.
+pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> TokenStream {
     let nodes = nodes(model).map(|(index, declared)| {
-        let (facts, spot, function) = (facts(index), spot(&declared.path), format_ident!("__hier_node_{index}"));
-        // That an edge without an item reaches the node is checked at that edge.
+        let (facts, bound_node, function) =
+            (facts(index), bound_node(&declared.path), format_ident!("__hier_node_{index}"));
+        // The edge checks that the node takes no item.
         let plain = model.plain[index].map(|edge| quote_spanned!(edge=> .plain()));
         let node = node(declared, &facts);
         let has_graph = declared.options.checkpoints.as_ref().map(|checkpoints| {
             let name = &declared.name;
-            let message = format!("`{name}` runs no graph, so it has no checkpoints of its own: remove `checkpoints`");
+            let message = format!("`{name}` does not run a graph, so it has no checkpoints: remove `checkpoints`");
             quote_spanned!(checkpoints.span()=> const _: () = __hier::core::assert!(#facts.depth() > 0, #message);)
         });
-        // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
+        // A graph that contains itself through another graph is a cycle of these constants, which the compiler shows at
+        // the node.
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: __hier::Facts<#state, #context> = #spot #plain.facts();
+            const #facts: __hier::Facts<#state, #context> = #bound_node #plain.facts();
         };
         quote! {
             #facts
@@ -77,7 +81,7 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
 }
 
 /// The body of `parts`.
-pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+pub(super) fn parts(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let writes = writes(model, state, doubtful);
     let parts = local("__parts", Span::call_site());
     let nodes = nodes(model).map(|(index, _)| format_ident!("__hier_node_{index}"));
@@ -91,8 +95,9 @@ pub(super) fn parts(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStr
     }
 }
 
-/// The channels that nodes say they write exist, and can be written; those with two writers in a step have a reducer.
-fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
+/// Checks that channels in `writes: […]` exist and are writable, and that channels with two writers in a step have a
+/// reducer.
+fn writes(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let channels = model.nodes.iter().flat_map(|node| &node.options.writes.found);
     let checks = channels.map(|channel| (channel, "writable"));
     let checks = checks.chain(doubtful.iter().map(|channel| (channel, "needs_reducer")));
@@ -107,7 +112,7 @@ fn writes(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
 }
 
 /// `NodeDef::new(…)` with the node's options.
-fn node(node: &Node, facts: &Ident) -> TokenStream {
+fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     let (call, options) = (call(&node.path), &node.options);
     let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout)];
     let durations = durations.into_iter().filter_map(|(option, value)| {
@@ -115,8 +120,8 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
         Some(quote!(.#option(#value)))
     });
     let retry = options.retry.as_ref().map(|retry| match retry {
-        Retry::Times(times) => quote!(.retry(#times)),
-        Retry::Policy(fields) => {
+        RetryOption::Times(times) => quote!(.retry(#times)),
+        RetryOption::Policy(fields) => {
             let fields = fields.iter().map(|(field, value)| quote!(#field: #value,));
             quote! {
                 .retry(__hier::Retry {
@@ -135,11 +140,11 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
     quote!(__hier::NodeDef::new(#call, #facts.child()).reads(#facts.reads())#retry #(#durations)* #cache #on_error #checkpoints)
 }
 
-/// How long the result is used again, and for which inputs.
-fn cached(cache: &Cache) -> TokenStream {
-    let Cache { ttl, key } = cache;
+/// `.cache(ttl)`, with `.keyed(…)` if there is a key.
+fn cached(cache: &CacheOption) -> TokenStream {
+    let CacheOption { ttl, key } = cache;
     let Some(key) = key else { return quote!(.cache(#ttl)) };
-    // What is wrong with the function is shown at its name.
+    // Errors of the function are shown at its name.
     let here = match key {
         Expr::Path(path) => span(&path.path),
         other => other.span(),
@@ -151,32 +156,32 @@ fn cached(cache: &Cache) -> TokenStream {
 
 /// `|task| __HIER_SITE.of(path).call(task)`
 fn call(path: &Path) -> TokenStream {
-    let (spot, here) = (spot(path), span(path));
+    let (bound_node, here) = (bound_node(path), span(path));
     let task = local("__task", here);
-    quote_spanned!(here=> |#task| #spot.call(#task))
+    quote_spanned!(here=> |#task| #bound_node.call(#task))
 }
 
 /// `match verdict(state) { … }`
-fn decide(model: &Model, decision: &Decision) -> TokenStream {
-    let chosen = choice(decision);
+fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
+    let chosen = selected(decision);
     let arms = decision.arms.iter().map(|arm| (arm, arm_body(model, arm)));
     let body = match decision.shape {
-        Shape::Match => {
+        RouteKind::Match => {
             let arms = arms.map(|(arm, body)| {
                 let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
                 quote!(#pattern #guard => { #body })
             });
-            // A missing arm is not missed where it could only not be parsed.
+            // An arm that could not be parsed is not missing.
             let rest = decision.broken.then(|| quote!(#[allow(unreachable_patterns)] _ => {}));
             quote_spanned!(decision.span=> match #chosen { #(#arms)* #rest })
         }
-        Shape::If => {
+        RouteKind::If => {
             let mut arms = arms.map(|(_, body)| body);
             let (yes, no) = (arms.next(), arms.next());
             let no = no.map(|no| quote!(else { #no }));
             quote_spanned!(decision.span=> if #chosen { #yes } #no)
         }
-        Shape::For => {
+        RouteKind::For => {
             let arms = arms.map(|(arm, body)| {
                 let pattern = &arm.pattern;
                 quote_spanned!(decision.span=> for #pattern in #chosen { #body })
@@ -184,36 +189,36 @@ fn decide(model: &Model, decision: &Decision) -> TokenStream {
             arms.collect()
         }
     };
-    // What the user calls `state` is bound by a word of the user's own, so that editors know what it is.
+    // The user's own word binds `state`, so that editors know its type.
     match decision.mentions_state() {
         Some(state) => {
             let from = local("__state", state.span());
-            // A pattern of the route may hide it.
+            // A pattern of the route may shadow it.
             quote!({ #[allow(unused_variables)] let #state = #from; #body })
         }
         None => body,
     }
 }
 
-/// The function, called with the state, all of it shown at the function's name; or the expression.
-fn choice(decision: &Decision) -> TokenStream {
+/// The call of the selector with the span of its name, or the expression.
+fn selected(decision: &RouteDecl) -> TokenStream {
     let here = decision.function.span();
     let state = local("__state", here);
     match &decision.function {
-        Function::Path(path) => quote_spanned!(here=> #path(#state)),
-        Function::Closure(closure) => quote_spanned!(here=> __hier::choose(#state, #closure)),
-        Function::Expression(Expr::Let(condition)) => {
-            let (pattern, value) = (&condition.pat, own(&condition.expr));
+        Selector::Path(path) => quote_spanned!(here=> #path(#state)),
+        Selector::Closure(closure) => quote_spanned!(here=> __hier::choose(#state, #closure)),
+        Selector::Expression(Expr::Let(condition)) => {
+            let (pattern, value) = (&condition.pat, owned_value(&condition.expr));
             quote_spanned!(here=> let #pattern = #value)
         }
         // A condition is a `bool`, which needs no clone.
-        Function::Expression(expression) if decision.shape == Shape::If => expression.to_token_stream(),
-        Function::Expression(expression) => own(expression),
+        Selector::Expression(expression) if decision.shape == RouteKind::If => expression.to_token_stream(),
+        Selector::Expression(expression) => owned_value(expression),
     }
 }
 
-/// The expression. A field alone is cloned: what is bound to it, or is in it, is the route's own.
-fn own(expression: &Expr) -> TokenStream {
+/// A field is cloned, so that the arms own what they bind.
+fn owned_value(expression: &Expr) -> TokenStream {
     if is_field(expression) {
         let here = expression.span();
         return quote_spanned!(here=> __hier::core::clone::Clone::clone(&#expression));
@@ -221,7 +226,7 @@ fn own(expression: &Expr) -> TokenStream {
     expression.to_token_stream()
 }
 
-/// Whether it is `state.field`, or a field of one.
+/// Returns true for `state.field` and its fields.
 fn is_field(expression: &Expr) -> bool {
     match expression {
         Expr::Field(field) => match &*field.base {
@@ -232,20 +237,20 @@ fn is_field(expression: &Expr) -> bool {
     }
 }
 
-fn arm_body(model: &Model, arm: &Arm) -> TokenStream {
+fn arm_body(model: &GraphModel, arm: &RouteArm) -> TokenStream {
     match &arm.body {
         ArmBody::Decide(inner) => decide(model, inner),
         ArmBody::Go(goals) => goals.iter().filter_map(|target| goal(model, target)).collect(),
     }
 }
 
-/// `to.go(2);` or `to.send(1, item);`. None for END, and for a target that is reported already.
-fn goal(model: &Model, goal: &Goal) -> Option<TokenStream> {
+/// `to.go(2);` or `to.send(1, item);`. Returns `None` for END, and for a target whose error has been reported.
+fn goal(model: &GraphModel, goal: &RouteTarget) -> Option<TokenStream> {
     let node = model.index(&goal.name)?;
     let here = goal.name.span();
     let to = local("__to", here);
     let Some(item) = &goal.item else { return Some(quote_spanned!(here=> #to.go(#node);)) };
     let declared = &model.nodes[node];
-    let spot = (!model.is_itself(declared)).then(|| spot(&declared.path))?;
-    Some(quote_spanned!(here=> #to.send(#node, #spot.sent(#item).fits());))
+    let bound_node = (!model.is_itself(declared)).then(|| bound_node(&declared.path))?;
+    Some(quote_spanned!(here=> #to.send(#node, #bound_node.sent(#item).fits());))
 }

@@ -1,25 +1,25 @@
-//! The tools of a graph, under names of the expansion's own.
+//! Aliases for the tools of a graph.
 //!
-//! Where a type must stand, the compiler refuses the name of a function before it checks anything, and with words that say nothing of
-//! `#[tool]`. So each tool is imported under another name: an import takes what there is of the name, be it a type or not. Where there
-//! is no type, one of the import's name that stands around it is meant, which is no tool, and says so: once, where an alias of what was
-//! imported is checked. All other code names the alias.
+//! In a type position, the compiler rejects the name of a plain function with a message that does not mention
+//! `#[tool]`. Therefore each tool is imported under an alias: an import accepts any item of the name, type or not. If
+//! the name is not a type, the alias resolves to an outer placeholder that is not a tool, and its trait bound reports
+//! the mistake once. All other code uses the alias.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Ident, Path};
 
-use super::super::model::Model;
+use super::super::model::GraphModel;
 use super::code;
 
-/// The type of a tool, wherever the expansion needs it.
-pub(in super::super) fn tool(model: &Model, path: &Path) -> TokenStream {
+/// The alias of a tool, or its path if it cannot be imported.
+pub(in super::super) fn tool(model: &GraphModel, path: &Path) -> TokenStream {
     let place = imported(model).iter().position(|it| *it == path);
     place.map_or_else(|| path.to_token_stream(), |place| name(place, code::span(path)).into_token_stream())
 }
 
-/// The code of a graph, with what its tools are named by.
-pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
+/// Wraps the code of a graph in the aliases of its tools.
+pub(super) fn around(model: &GraphModel, graph: TokenStream) -> TokenStream {
     let tools = imported(model);
     if tools.is_empty() {
         return graph;
@@ -28,9 +28,10 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
         let name = found(place, code::span(path));
         quote!(#[allow(dead_code)] type #name = __hier::MissingTool<()>;)
     });
-    // One that is not there at all is looked for as a type too, because the compiler then says which one is like it, or where one of
-    // the name stands. A function that is no tool is no type, of which nothing is said: the alias is unknown by then. It stands before
-    // the macros of the imports, which must not be found. In a constant the compiler would propose a parameter of this name for it.
+    // For a name that does not exist, a mention as a type makes the compiler suggest a similar name or an import. A
+    // function that is not a tool causes no error here, because the alias is then unknown. The mention precedes the
+    // macros of the imports, which it must not find. It is a static, because in a constant the compiler would suggest a
+    // type parameter.
     let mentions = tools.iter().enumerate().filter_map(|(place, path)| {
         let (tool, here) = (path.get_ident()?, code::span(path));
         let name = name(place, here);
@@ -40,8 +41,8 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
     let imports = tools.iter().enumerate().map(|(place, path)| {
         let here = code::span(path);
         let (name, found) = (name(place, here), found(place, here));
-        // The import of what is not there at all would be an error of its own. It stands behind all that users wrote, so
-        // that no name of theirs means this macro.
+        // Importing a name that does not exist would be an additional error, so each import finds at least this macro.
+        // It follows all user code, so that no name in that code refers to the macro.
         let something = path.get_ident().map(|tool| quote!(#[allow(unused_macros)] macro_rules! #tool { () => {}; }));
         quote_spanned! {here=>
             #something
@@ -60,18 +61,18 @@ pub(super) fn around(model: &Model, graph: TokenStream) -> TokenStream {
     }
 }
 
-/// What was imported.
+/// The name of the import.
 fn found(place: usize, here: Span) -> Ident {
     Ident::new(&format!("__HierFound{place}"), here)
 }
 
-/// The tool.
+/// The alias.
 fn name(place: usize, here: Span) -> Ident {
     Ident::new(&format!("__HierTool{place}"), here)
 }
 
-/// The tools whose paths can be imported, each once.
-fn imported(model: &Model) -> Vec<&Path> {
+/// The tools whose paths can be imported, without duplicates.
+fn imported(model: &GraphModel) -> Vec<&Path> {
     let of_nodes = model.nodes.iter().filter_map(|node| node.tools.as_ref()).flat_map(|(tools, _)| tools);
     let of_agent = model.agent.iter().flat_map(|agent| &agent.tools);
     let mut tools: Vec<&Path> = Vec::new();

@@ -1,22 +1,22 @@
-//! The graph as editors see it, which the compiler never does: no code, but each word of the call as what it names. So a node's
-//! function is renamed with its mentions in the edges, and what can stand at a place is offered there, even while the call is wrong.
+//! The graph as editors see it: no code, but a mention of each word of the call. Renaming a node's function renames its
+//! mentions in the edges, and editors complete names even while the call has errors. The compiler never sees this code.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, Type};
 
-use super::super::ast::Node;
-use super::super::model::Model;
+use super::super::ast::NodeDecl;
+use super::super::model::GraphModel;
 use crate::symbol;
 use crate::words::Words;
 
 /// The graph without code, and its words.
-pub(super) fn outline(model: &Model, state: &Type, words: &Words) -> TokenStream {
+pub(super) fn outline(model: &GraphModel, state: &Type, words: &Words) -> TokenStream {
     let (name, context) = (&model.head.name, super::context(model));
     let (graph, types) = (&*model.spec.name, super::types(model, state));
-    // Those of no node first, and then always one, and so with channels: what is about to be written has something of its form in its place, from
-    // which editors learn what it is a part of. So the order is that of what is least often lost behind a mistake.
+    // Completion needs a valid expression of the same form at each place. Mentions of unknown nodes come first,
+    // followed by one valid mention; likewise for channels. The order follows how rarely an error hides the place.
     let (known, unknown): (Vec<_>, Vec<_>) = words.nodes.iter().partition(|word| declared(model, word).is_some());
     let mentions = known.into_iter().map(|word| mention(model, word));
     let (lists, channels, statements) = (words.lists(), &words.channels, words.statements());
@@ -53,33 +53,31 @@ pub(super) fn outline(model: &Model, state: &Type, words: &Words) -> TokenStream
     }
 }
 
-/// The node of this name.
-fn declared<'a>(model: &'a Model, word: &Ident) -> Option<&'a Node> {
+fn declared<'a>(model: &'a GraphModel, word: &Ident) -> Option<&'a NodeDecl> {
     model.index(word).and_then(|index| model.nodes.get(index))
 }
 
-/// A mention of a node.
-fn mention(model: &Model, word: &Ident) -> Option<TokenStream> {
+fn mention(model: &GraphModel, word: &Ident) -> Option<TokenStream> {
     let graph = &model.head.name;
     let mut path = declared(model, word)?.path.clone();
     Some(match path.segments.last_mut() {
-        // A node under its own name is its function or graph.
+        // A node without a name of its own is its function or graph.
         Some(last) if last.ident == *word => {
             last.ident.set_span(word.span());
             quote!(let _ = #path;)
         }
-        // One under another name is its target, which is declared where the name is given.
+        // A node with its own name is its target constant, which is declared where the name is given.
         _ => quote!(let _ = #graph::#word;),
     })
 }
 
-/// What can stand where a node can stand, to be offered.
-fn names(model: &Model) -> TokenStream {
+/// The names that can be completed as nodes.
+fn names(model: &GraphModel) -> TokenStream {
     let nodes = model.nodes.iter().map(|node| node.name.unraw().to_string());
     let names = nodes.chain([symbol::START.to_owned(), symbol::END.to_owned()]).map(|name| {
-        // Not at the place of the name: it is no definition.
+        // Not the span of the name, because this is not its definition.
         let here = Span::call_site();
-        // Raw, since a name may be a keyword in the edition of the user's crate or of this one.
+        // Raw, because a name may be a keyword in the edition of either crate.
         let name = Ident::new_raw(&name, here);
         quote_spanned!(here=> pub const #name: () = ();)
     });

@@ -5,11 +5,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::super::agent;
-use super::super::model::Model;
+use super::super::model::GraphModel;
 use super::code;
 
 /// `&GraphSpec { … }`
-pub(super) fn spec(model: &Model) -> TokenStream {
+pub(super) fn spec(model: &GraphModel) -> TokenStream {
     let spec = &model.spec;
     let (name, doc) = (&*spec.name, &model.docs);
     let nodes = spec.nodes.iter().enumerate().map(|(index, spec)| node(model, index, spec));
@@ -27,7 +27,7 @@ pub(super) fn spec(model: &Model) -> TokenStream {
     }
 }
 
-fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
+fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
     if let Some(asking) = &model.agent {
         return agent_node(model, asking, index, spec);
     }
@@ -50,7 +50,7 @@ fn node(model: &Model, index: usize, spec: &NodeSpec) -> TokenStream {
     }
 }
 
-/// Where the commands of a node may go.
+/// The targets of a node's commands.
 fn goto(spec: &NodeSpec) -> TokenStream {
     let targets = match &spec.goto {
         Goto::Only(targets) => &**targets,
@@ -60,8 +60,8 @@ fn goto(spec: &NodeSpec) -> TokenStream {
     quote!(&[#(#targets),*])
 }
 
-/// A node of a graph that asks a model: one that every agent has, or a member.
-fn agent_node(model: &Model, asking: &agent::ast::Agent, index: usize, spec: &NodeSpec) -> TokenStream {
+/// A node of an agent: one that every agent has, or a member.
+fn agent_node(model: &GraphModel, asking: &agent::ast::AgentFields, index: usize, spec: &NodeSpec) -> TokenStream {
     let members = agent::shape::members(asking).count();
     let first = model.spec.nodes.len() - members;
     let name = &*spec.name;

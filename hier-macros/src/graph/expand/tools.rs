@@ -1,28 +1,27 @@
-//! Nodes that call tools: for each the graph that it runs.
+//! The graphs of nodes with tools.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ExprClosure, Path, Type};
 
-use super::super::ast::Node;
-use super::super::model::Model;
+use super::super::ast::NodeDecl;
+use super::super::model::GraphModel;
 use super::{code, named};
 
-/// The node for calls of tools that are not there, as `hier_core` names it.
+/// The node for calls of unknown tools, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
-/// The same, where toolsets may have them.
+/// The node for calls of unknown tools if toolsets may have them.
 const LISTED: &str = "listed tool";
 
-/// The graphs of all such nodes.
-pub(super) fn graphs(model: &Model, state: &Type, context: &TokenStream) -> TokenStream {
+pub(super) fn graphs(model: &GraphModel, state: &Type, context: &TokenStream) -> TokenStream {
     let nodes = model.nodes.iter().filter_map(|node| Some((node, node.tools.as_ref()?, node.path.get_ident()?)));
     nodes.map(|(node, tools, ident)| graph(model, (node, tools, ident), state, context)).collect()
 }
 
 fn graph(
-    model: &Model,
-    (node, (tools, toolsets), ident): (&Node, &(Vec<Path>, Vec<ExprClosure>), &Ident),
+    model: &GraphModel,
+    (node, (tools, toolsets), ident): (&NodeDecl, &(Vec<Path>, Vec<ExprClosure>), &Ident),
     state: &Type,
     context: &TokenStream,
 ) -> TokenStream {
@@ -39,7 +38,7 @@ fn graph(
         .as_ref()
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
     let sets = toolsets.iter().map(|choose| quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose)));
-    // A state without a conversation is shown at the node.
+    // The compiler reports a state without a conversation at the node.
     let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, __hier::std::vec![#(#made),*], __hier::std::vec![#(#sets),*], #errors));
     let last = tools.len();
     let doubled = tools.iter().enumerate().map(|(place, path)| {

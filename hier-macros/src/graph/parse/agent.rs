@@ -6,26 +6,25 @@ use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
-use super::super::agent::ast::{Agent, Attachment, Options, Policy, Tool, parted};
-use super::super::ast::{Body, Items};
+use super::super::agent::ast::{AgentFields, AgentModelOptions, Attachment, Policy, ToolItem, parted};
+use super::super::ast::{GraphFields, ParsedList};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
 use crate::words::Words;
 
-/// An agent of this kind without fields yet; none for kinds that ask no model.
-pub(super) fn kind(kind: &str) -> Option<Agent> {
+/// Returns an agent of this kind without fields, or `None` for kinds that ask no model.
+pub(super) fn kind(kind: &str) -> Option<AgentFields> {
     let kinds = [
         (symbol::AGENT, AgentKind::Agent),
         (symbol::REACT_GRAPH, AgentKind::React),
         (symbol::TODO_GRAPH, AgentKind::Todo),
     ];
     let (_, kind) = kinds.into_iter().find(|(word, _)| *word == kind)?;
-    Some(Agent { kind, ..Agent::default() })
+    Some(AgentFields { kind, ..AgentFields::default() })
 }
 
-/// One field.
-pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Errors) -> Result<()> {
+pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::POLICY => body.member.policy = Some(policy(input, errors)?),
         symbol::ARGS => body.member.args = Some(super::ty(input, errors)?),
@@ -41,7 +40,7 @@ pub(super) fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, error
     Ok(())
 }
 
-fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: &mut Errors) -> Result<()> {
+fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut AgentFields, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::SYSTEM => agent.system = Some(set(input, word, errors)?),
         symbol::MODEL => agent.model = Some(model(input, word, errors)?),
@@ -65,8 +64,8 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
         symbol::BACK => agent.back = attachments(input, "a list of stages", errors)?,
         symbol::SUBAGENTS => agent.subagents = attachments(input, "a list of subagents", errors)?,
         symbol::PARALLEL_SUBAGENTS => {
-            // The compiler has to know it, because it refuses other policies then.
-            let error = "`parallel_subagents` is `true` or `false`";
+            // The macro rejects some policies if it is true, so it must be a literal.
+            let error = "`parallel_subagents` needs a literal: write `true` or `false`";
             agent.parallel = input.parse::<LitBool>().map_err(|at| syn::Error::new(at.span(), error))?.value;
         }
         symbol::TODO_CHECK => agent.todo_check = Some(set(input, word, errors)?),
@@ -76,47 +75,47 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut Agent, errors: 
     Ok(())
 }
 
-/// An expression that the method of an agent's builder of this name takes.
+/// An expression that the builder method of this name takes.
 fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
     let value = input.parse()?;
     errors.words.set(&word.to_string(), &value);
     Ok(value)
 }
 
-/// A channel of the state.
 fn channel(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     name(input, "expected a channel", Words::channel, errors)
 }
 
-/// What chooses the model of the context.
 fn model(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
     if input.peek(LitStr) {
-        return Err(input.error("`model` chooses a model of the context: `model: |context| &context.smart`"));
+        return Err(input.error("`model` selects a model of the context: `model: |context| &context.smart`"));
     }
     set(input, word, errors)
 }
 
-/// The channel of the answer.
 fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
-    let expected = "`answer` is a channel of the state, which takes the answer: `answer: verdict`";
+    let expected = "`answer` names the channel that stores the answer: `answer: verdict`";
     if !input.peek(Ident) {
         return Err(input.error(expected));
     }
     let channel: Ident = input.parse()?;
     errors.words.channel(&channel);
     if channel.to_string().starts_with(char::is_uppercase) {
-        return Err(syn::Error::new_spanned(&channel, format!("{expected}; its type says what an answer is")));
+        return Err(syn::Error::new_spanned(
+            &channel,
+            format!("{expected}; the type of the channel is the type of the answer"),
+        ));
     }
     Ok(channel)
 }
 
 /// `ModelOptions { temperature: 0.2 }`, or an expression.
-fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
+fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentModelOptions> {
     let ahead = input.fork();
     let path = ahead.parse::<Path>().ok().filter(|path| {
         path.segments.last().is_some_and(|last| last.ident == symbol::MODEL_OPTIONS) && ahead.peek(syn::token::Brace)
     });
-    let Some(path) = path else { return super::value(input, errors).map(Options::Given) };
+    let Some(path) = path else { return super::value(input, errors).map(AgentModelOptions::Given) };
     input.advance_to(&ahead);
     let content;
     braced!(content in input);
@@ -134,21 +133,21 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options>
         colon(input, &word, "…")?;
         Ok((word, super::value(input, errors)?))
     });
-    Ok(Options::Fields(path.span(), fields.found))
+    Ok(AgentModelOptions::Fields(path.span(), fields.found))
 }
 
-/// The path of a tool, or what chooses a toolset, with an advice for what is often tried instead.
-pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<Tool> {
+/// The path of a tool or the closure of a toolset.
+pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<ToolItem> {
     if input.peek(Token![|]) || input.peek(Token![move]) {
         let choose: ExprClosure = input.parse()?;
         if choose.inputs.len() != 1 {
-            let message = "a toolset is chosen of the context, which is all that is known here: `|desk| &desk.crm`";
+            let message = "a toolset depends only on the context: write `|desk| &desk.crm`";
             return Err(syn::Error::new_spanned(choose, message));
         }
-        return Ok(Tool::Set(choose));
+        return Ok(ToolItem::Set(choose));
     }
     if input.peek(LitStr) {
-        return Err(input.error("a tool is the path of a `#[tool]` function, without quotes"));
+        return Err(input.error("a tool is the path of a `#[tool]` function: remove the quotes"));
     }
     let path: Path = input
         .parse()
@@ -157,7 +156,7 @@ pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<Tool> 
         return Err(input.error("a tool is named, not called: remove the parentheses"));
     }
     errors.words.value(&path);
-    Ok(Tool::Named(path))
+    Ok(ToolItem::Named(path))
 }
 
 fn attachments(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Vec<Attachment>> {
@@ -176,7 +175,7 @@ fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment>
 
 /// `Policy { … }`
 fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
-    let shape = "a policy is written as `Policy { merge_fields: […], … }`";
+    let shape = "expected a policy: `Policy { merge_fields: […], … }`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), shape))?;
     errors.words.one_of("policy", &word);
     if !symbol::POLICIES.contains(&&*word.to_string()) || !input.peek(syn::token::Brace) {
@@ -226,7 +225,7 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut Policy, errors: &mu
 
 /// `[artifact, findings]`, each once.
 fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
-    let Items { found, .. } = bracket(input, "a list of channels", errors, channel)?;
+    let ParsedList { found, .. } = bracket(input, "a list of channels", errors, channel)?;
     let mut given = Vec::new();
     for channel in &found {
         doubled("channel", channel, &mut given, errors);
@@ -234,19 +233,17 @@ fn channels(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<Ident>> {
     Ok(given)
 }
 
-/// A number of iterations.
 fn iterations(input: ParseStream<'_>, of: &str, errors: &mut Errors) -> Result<Expr> {
     at_least_one(input, of, symbol::MAX_ITERATIONS, errors)
 }
 
-/// A number that is not 0.
 fn at_least_one(input: ParseStream<'_>, of: &str, option: &str, errors: &mut Errors) -> Result<Expr> {
     let number: Expr = super::value(input, errors)?;
     if let Expr::Lit(literal) = &number
         && let Lit::Int(digits) = &literal.lit
         && digits.base10_digits() == "0"
     {
-        let message = format!("{of} with `{option}: 0` could do nothing: give it at least 1");
+        let message = format!("{of} with `{option}: 0` does nothing: write at least 1");
         return Err(syn::Error::new_spanned(number, message));
     }
     Ok(number)

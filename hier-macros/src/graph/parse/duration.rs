@@ -1,11 +1,11 @@
-//! Durations, retry policies, and how long results are used again.
+//! Durations, retry policies and cache policies.
 
 use quote::ToTokens;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::{Expr, Ident, Lit, Path, Result, braced};
 
-use super::super::ast::{Cache, Length, Retry};
+use super::super::ast::{CacheOption, Length, RetryOption};
 use super::{always, colon, doubled, list, no_such, skip_value};
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -34,7 +34,7 @@ pub(crate) fn length(input: ParseStream<'_>) -> Result<Length> {
     Ok(Length::Literal { seconds, nanos, span: literal.lit.span() })
 }
 
-/// A number of units as whole seconds and nanoseconds. None if it is too large.
+/// Converts a number of units into seconds and nanoseconds. Returns `None` if it is too large.
 fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
     const NANOS: u128 = 1_000_000_000;
     if let Ok(whole) = digits.parse::<u64>() {
@@ -47,10 +47,10 @@ fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
 }
 
 /// `3`, `Retry { attempts: 3, interval: 100ms }`, or an expression.
-pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry> {
+pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<RetryOption> {
     if literal(input, symbol::RETRY_POLICY).is_none() {
         let times: Expr = super::value(input, errors)?;
-        return at_least_one(&times).map(|()| Retry::Times(times));
+        return at_least_one(&times).map(|()| RetryOption::Times(times));
     }
     let content;
     braced!(content in input);
@@ -75,10 +75,10 @@ pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry
         }
         Ok((word, value.into_token_stream()))
     });
-    Ok(Retry::Policy(fields.found))
+    Ok(RetryOption::Policy(fields.found))
 }
 
-/// The path of a struct literal of this name, if one begins here.
+/// Consumes the path of a struct literal of this name, if one begins here.
 fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
     let ahead = input.fork();
     let path = ahead.parse::<Path>().ok()?;
@@ -87,10 +87,10 @@ fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
     Some(path)
 }
 
-/// `60s`, or `Cache { ttl: 60s, key: question }`.
-pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache> {
+/// `60s`, or `Cache { ttl: 60s, key: question }`
+pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<CacheOption> {
     let Some(path) = literal(input, symbol::CACHE_POLICY) else {
-        return Ok(Cache { ttl: length(input)?, key: None });
+        return Ok(CacheOption { ttl: length(input)?, key: None });
     };
     let content;
     braced!(content in input);
@@ -118,14 +118,14 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
         Ok(())
     });
     match ttl {
-        Some(ttl) => Ok(Cache { ttl, key }),
-        // What is wrong with it is said.
+        Some(ttl) => Ok(CacheOption { ttl, key }),
+        // Its error has been reported.
         None if errors.len() > before => {
-            Ok(Cache { ttl: Length::Given(syn::parse_quote!(::core::time::Duration::ZERO)), key })
+            Ok(CacheOption { ttl: Length::Given(syn::parse_quote!(::core::time::Duration::ZERO)), key })
         }
         None => Err(syn::Error::new_spanned(
             path,
-            "a `Cache` says how long a result is used again: `Cache { ttl: 60s, key: function }`",
+            "a `Cache` needs the time for which a result is reused: `Cache { ttl: 60s, key: function }`",
         )),
     }
 }
@@ -137,7 +137,7 @@ fn at_least_one(attempts: &Expr) -> Result<()> {
     {
         return Err(syn::Error::new_spanned(
             number,
-            "a node is tried at least once: `1` is no retry, `3` is two retries",
+            "a node has at least one attempt: `1` means no retry, `3` means two retries",
         ));
     }
     Ok(())

@@ -1,17 +1,17 @@
-//! `START >> a >> [b, c]`, and `a >>` a route.
+//! `START >> a >> [b, c]`, and routes.
 
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, Pat, Result, Token, braced, bracketed, parenthesized};
 
-use super::super::ast::{Arm, ArmBody, Chain, Decision, Function, Goal, Link, Shape};
+use super::super::ast::{ArmBody, ChainLink, EdgeChain, RouteArm, RouteDecl, RouteKind, RouteTarget, Selector};
 use super::super::text::the_state;
 use super::{always, list, name};
 use crate::diag::Errors;
 use crate::words::Words;
 
-/// One item of `edges`.
-pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<Chain> {
+/// An item of `edges`.
+pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<EdgeChain> {
     let mut links = vec![link(input, errors)?];
     while !input.is_empty() && !input.peek(Token![,]) {
         if !input.peek(Token![>>]) {
@@ -20,76 +20,76 @@ pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<Chain
         input.parse::<Token![>>]>()?;
         links.push(link(input, errors)?);
     }
-    Ok(Chain(links))
+    Ok(EdgeChain(links))
 }
 
-fn link(input: ParseStream<'_>, errors: &mut Errors) -> Result<Link> {
+fn link(input: ParseStream<'_>, errors: &mut Errors) -> Result<ChainLink> {
     if let Some(shape) = decides(input) {
         let decision = decision(input, shape, errors)?;
         errors.words.statement(decision.outline());
-        return Ok(Link::Choice(decision));
+        return Ok(ChainLink::Choice(decision));
     }
     if input.peek(syn::token::Bracket) {
         let content;
         let bracket = bracketed!(content in input);
         let nodes = list(&content, errors, always, plain_name);
         if nodes.found.is_empty() && !nodes.broken {
-            return Err(syn::Error::new(bracket.span.join(), "an empty list leads nowhere: name nodes in it, or END"));
+            return Err(syn::Error::new(bracket.span.join(), "an empty list leads nowhere: name nodes or END in it"));
         }
-        return Ok(Link::Many(nodes.found, bracket.span.open()));
+        return Ok(ChainLink::Many(nodes.found, bracket.span.open()));
     }
-    plain_name(input, errors).map(Link::One)
+    plain_name(input, errors).map(ChainLink::One)
 }
 
-/// A node that is named and not sent anything.
+/// A node without an item.
 fn plain_name(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     if input.peek(syn::token::Bracket) {
-        return Err(input.error("a list of nodes holds names, no other lists"));
+        return Err(input.error("a list of nodes cannot contain another list: write the names alone"));
     }
     if decides(input).is_some() {
-        return Err(input.error("a list holds nodes only: give the route an edge of its own, `a >> match …`"));
+        return Err(input.error("a list contains only nodes: write the route as a separate edge, `a >> match …`"));
     }
     let name = name(input, "expected a node, `[…]`, `match`, `if` or `for`", Words::node, errors)?;
     if input.peek(syn::token::Paren) {
-        let message = format!("an edge sends nothing: write `{name}`, or `a >> for item in items {{ {name}(item) }}`");
+        let message =
+            format!("a plain edge sends no item: write `{name}`, or `a >> for item in items {{ {name}(item) }}`");
         return Err(input.error(message));
     }
     Ok(name)
 }
 
-/// Which kind of route begins here.
-fn decides(input: ParseStream<'_>) -> Option<Shape> {
+fn decides(input: ParseStream<'_>) -> Option<RouteKind> {
     match () {
-        () if input.peek(Token![match]) => Some(Shape::Match),
-        () if input.peek(Token![if]) => Some(Shape::If),
-        () if input.peek(Token![for]) => Some(Shape::For),
+        () if input.peek(Token![match]) => Some(RouteKind::Match),
+        () if input.peek(Token![if]) => Some(RouteKind::If),
+        () if input.peek(Token![for]) => Some(RouteKind::For),
         () => None,
     }
 }
 
-fn decision(input: ParseStream<'_>, shape: Shape, errors: &mut Errors) -> Result<Decision> {
+fn decision(input: ParseStream<'_>, shape: RouteKind, errors: &mut Errors) -> Result<RouteDecl> {
     match shape {
-        Shape::Match => by_match(input, errors),
-        Shape::If => by_if(input, errors),
-        Shape::For => by_for(input, errors),
+        RouteKind::Match => by_match(input, errors),
+        RouteKind::If => by_if(input, errors),
+        RouteKind::For => by_for(input, errors),
     }
 }
 
 /// `match route { Pattern if guard => target, … }`
-fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
+fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![match]>()?.span;
-    let function = function(input, Shape::Match)?;
+    let function = function(input, RouteKind::Match)?;
     let content;
     if !input.peek(syn::token::Brace) {
-        // What chooses is written, and no more yet.
+        // The selector is complete, and the arms are still to be written.
         errors.combine(input.error("expected curly braces"));
-        return Ok(Decision { span, shape: Shape::Match, function, arms: Vec::new(), broken: true });
+        return Ok(RouteDecl { span, shape: RouteKind::Match, function, arms: Vec::new(), broken: true });
     }
     braced!(content in input);
     let arms = list(
         &content,
         errors,
-        |(_, needs_comma): &(Arm, bool)| *needs_comma,
+        |(_, needs_comma): &(RouteArm, bool)| *needs_comma,
         |input, errors| {
             let pattern = Pat::parse_multi_with_leading_vert(input)?;
             if !(input.peek(Token![=>]) || input.peek(Token![if])) {
@@ -103,60 +103,66 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
             input.parse::<Token![=>]>()?;
             let ends_with_brace = input.peek(syn::token::Brace) || decides(input).is_some();
             let body = arm(input, errors)?;
-            Ok((Arm { pattern, guard, body }, !ends_with_brace))
+            Ok((RouteArm { pattern, guard, body }, !ends_with_brace))
         },
     );
     let broken = arms.broken;
     let arms = arms.found.into_iter().map(|(arm, _)| arm).collect();
-    Ok(Decision { span, shape: Shape::Match, function, arms, broken })
+    Ok(RouteDecl { span, shape: RouteKind::Match, function, arms, broken })
 }
 
 /// `if test { target } else { target }`, `else if`.
-fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
+fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![if]>()?.span;
-    let function = function(input, Shape::If)?;
-    let bare = |body| Arm { pattern: None, guard: None, body };
+    let function = function(input, RouteKind::If)?;
+    let bare = |body| RouteArm { pattern: None, guard: None, body };
     let mut arms = vec![bare(block(input, errors)?)];
     let mut broken = false;
     if input.parse::<Option<Token![else]>>()?.is_some() {
         arms.push(bare(match decides(input) {
-            Some(Shape::If) => ArmBody::Decide(Box::new(by_if(input, errors)?)),
+            Some(RouteKind::If) => ArmBody::Decide(Box::new(by_if(input, errors)?)),
             _ => block(input, errors)?,
         }));
     } else {
-        errors.at(span, "this `if` does not say where to go otherwise: add `else { … }`, such as `else { END }`");
+        errors.at(span, "this `if` has no `else`: add one, such as `else { END }`");
         broken = true;
     }
-    Ok(Decision { span, shape: Shape::If, function, arms, broken })
+    Ok(RouteDecl { span, shape: RouteKind::If, function, arms, broken })
 }
 
 /// `for item in items { node(item) }`
-fn by_for(input: ParseStream<'_>, errors: &mut Errors) -> Result<Decision> {
+fn by_for(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![for]>()?.span;
     let pattern = Some(Pat::parse_multi_with_leading_vert(input)?);
     input.parse::<Token![in]>()?;
-    let function = function(input, Shape::For)?;
+    let function = function(input, RouteKind::For)?;
     let inside = input.span();
     let body = block(input, errors)?;
     match &body {
         ArmBody::Decide(inner) => {
-            let message = format!("inside a `for` only nodes can stand, no `{}`: `node(item)`", inner.shape.word());
+            let message = format!("a `for` contains only nodes, not a `{}`: write `node(item)`", inner.shape.word());
             return Err(syn::Error::new(inner.span, message));
         }
         ArmBody::Go(goals) if goals.is_empty() => {
-            return Err(syn::Error::new(inside, "inside a `for` stands the node that gets the item: `node(item)`"));
+            return Err(syn::Error::new(inside, "a `for` needs the node that receives the item: write `node(item)`"));
         }
         ArmBody::Go(goals) => {
-            for Goal { name, .. } in goals.iter().filter(|goal| goal.item.is_none()) {
-                errors.push(name, format!("inside a `for` a node is given its item: `{name}(item)`"));
+            for RouteTarget { name, .. } in goals.iter().filter(|goal| goal.item.is_none()) {
+                errors.push(name, format!("a node in a `for` receives an item: write `{name}(item)`"));
             }
         }
     }
-    Ok(Decision { span, shape: Shape::For, function, arms: vec![Arm { pattern, guard: None, body }], broken: false })
+    Ok(RouteDecl {
+        span,
+        shape: RouteKind::For,
+        function,
+        arms: vec![RouteArm { pattern, guard: None, body }],
+        broken: false,
+    })
 }
 
-/// What chooses: the path of a function of the state, a closure in parentheses, or an expression with `state` in it.
-fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
+/// The path of a function of the state, a closure in parentheses, or an expression over `state`.
+fn function(input: ParseStream<'_>, shape: RouteKind) -> Result<Selector> {
     let word = shape.word();
     let mut expression = Expr::parse_without_eager_brace(input)?;
     loop {
@@ -169,29 +175,29 @@ fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
                 expression = *inner.expr;
                 continue;
             }
-            Expr::Path(path) if path.qself.is_none() => return Ok(Function::Path(path.path)),
-            Expr::Closure(closure) => return Ok(Function::Closure(closure)),
-            expression if the_state(&expression).is_some() => return Ok(Function::Expression(expression)),
+            Expr::Path(path) if path.qself.is_none() => return Ok(Selector::Path(path.path)),
+            Expr::Closure(closure) => return Ok(Selector::Closure(closure)),
+            expression if the_state(&expression).is_some() => return Ok(Selector::Expression(expression)),
             Expr::Call(call) => {
                 let function = super::super::text::compact(&call.func);
                 return Err(syn::Error::new(
                     call.span(),
                     format!(
-                        "the function is named, not called, and gets the state: write `{function}` alone, or give it what it \
-                         needs of the state, `{function}(&state.…)`"
+                        "a route calls its function with the state: write `{function}` without the call, or pass it a \
+                         part of the state, `{function}(&state.…)`"
                     ),
                 ));
             }
             Expr::Let(_) => {
-                "an `if let` needs `state`: `if let Some(x) = state.field { … }`; with a function it is written as a \
-                             `match`: `match route { Some(x) => …, None => … }`"
+                "an `if let` needs `state`: write `if let Some(x) = state.field { … }`, or call a function with \
+                 `match route { Some(x) => …, None => … }`"
                     .to_owned()
             }
             _ => {
-                let example = if shape == Shape::For { "state.items" } else { "state.seconds == 0" };
+                let example = if shape == RouteKind::For { "state.items" } else { "state.seconds == 0" };
                 format!(
-                    "expected a function of the state, its path or a closure in parentheses, `{word} (|state| …)`, or an \
-                     expression in which `state` is the state, `{word} {example}`"
+                    "expected the path of a function, a closure in parentheses such as `{word} (|state| …)`, or an \
+                     expression with `state` such as `{word} {example}`"
                 )
             }
         };
@@ -202,7 +208,7 @@ fn function(input: ParseStream<'_>, shape: Shape) -> Result<Function> {
 /// `{ target }`
 fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     if !input.peek(syn::token::Brace) {
-        return Err(input.error("expected a target in braces: `{ node }`"));
+        return Err(input.error("expected a target in braces, `{ node }`"));
     }
     let content;
     let brace = braced!(content in input);
@@ -211,12 +217,12 @@ fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     }
     let body = arm(&content, errors)?;
     if !content.is_empty() {
-        return Err(content.error("expected `}`: several targets are a list, `[a, b]`"));
+        return Err(content.error("expected `}`: write several targets as a list, `[a, b]`"));
     }
     Ok(body)
 }
 
-/// Where an arm leads: a target, a list of them, another route.
+/// A target, a list of targets, or another route.
 fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     if let Some(shape) = decides(input) {
         return decision(input, shape, errors).map(|inner| ArmBody::Decide(Box::new(inner)));
@@ -236,25 +242,25 @@ fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
         vec![goal(input, errors)?]
     };
     if input.peek(Token![>>]) {
-        return Err(input.error("an arm leads to its targets and no further: give the next edge a line of its own"));
+        return Err(input.error("an arm ends at its targets: write the next edge on a separate line"));
     }
     Ok(ArmBody::Go(goals))
 }
 
 /// `node`, `END`, or `node(item)`.
-fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<Goal> {
+fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteTarget> {
     let expected = "expected a target: a node, END, a list of them, or another `match`, `if` or `for`";
     let name = name(input, expected, Words::node, errors)?;
     if !input.peek(syn::token::Paren) {
-        return Ok(Goal { name, item: None });
+        return Ok(RouteTarget { name, item: None });
     }
     let content;
     let parentheses = parenthesized!(content in input);
-    let wrong = || format!("a node is sent one value: `{name}(item)`, or a tuple `{name}((a, b))`");
+    let wrong = || format!("a node receives one item: write `{name}(item)`, or a tuple `{name}((a, b))`");
     if content.is_empty() {
         return Err(syn::Error::new(parentheses.span.join(), wrong()));
     }
     let item: Expr = content.parse()?;
     let _ = content.parse::<Option<Token![,]>>();
-    if content.is_empty() { Ok(Goal { name, item: Some(item) }) } else { Err(content.error(wrong())) }
+    if content.is_empty() { Ok(RouteTarget { name, item: Some(item) }) } else { Err(content.error(wrong())) }
 }

@@ -5,19 +5,19 @@ use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::{Attribute, Ident, Result, Token, Type, Visibility, braced};
 
-use super::super::ast::{Ast, Body, Head};
+use super::super::ast::{Ast, GraphFields, GraphHead};
 use super::{body, pass_over};
 use crate::diag::{Errors, unknown};
 use crate::symbol;
 
-const SHAPE: &str = "a graph is declared as `Name<State, Context> = Graph { nodes: […], edges: […] }`";
+const SHAPE: &str = "expected a graph: `Name<State, Context> = Graph { nodes: […], edges: […] }`";
 
-/// The whole call. An error only if not even the graph's name is there.
+/// The whole call. Fails only without the graph's name.
 pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> {
     let attributes = input.call(Attribute::parse_outer)?;
     let visibility: Visibility = input.parse()?;
     let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
-    let mut head = Head { attributes, visibility, name, state: None, context: None };
+    let mut head = GraphHead { attributes, visibility, name, state: None, context: None };
     let result = types(input, &mut head);
     errors.keep(result);
     while !input.is_empty() && !input.peek(Token![=]) {
@@ -26,21 +26,34 @@ pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> 
     let result = kind(input, errors);
     let body = errors.keep(result).unwrap_or_else(|| {
         pass_over(input);
-        Body { shapeless: true, ..Body::default() }
+        GraphFields { shapeless: true, ..GraphFields::default() }
     });
     if !input.is_empty() {
-        errors.combine(input.error("one graph a call: declare the next one in a `graph!` of its own"));
+        errors.combine(input.error("a `graph!` declares one graph: declare the next one in another `graph!`"));
     }
     Ok(Ast { head, body })
 }
 
-/// `<Filing, Desk>` or `::<Filing, Desk>`.
-fn types(input: ParseStream<'_>, head: &mut Head) -> Result<()> {
-    let name = &head.name;
+/// `<Filing, Desk>` or `::<Filing, Desk>`
+fn types(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
+    let name = head.name.clone();
     let _ = input.parse::<Option<Token![::]>>();
     if !input.peek(Token![<]) {
-        return Err(syn::Error::new_spanned(name, format!("`{name}` needs its state: `{name}<State>`")));
+        return Err(syn::Error::new_spanned(&name, format!("`{name}` needs its state: `{name}<State>`")));
     }
+    state_and_context(input, head)?;
+    if !input.peek(Token![<]) {
+        return Ok(());
+    }
+    // In `Review<T><Filing>`, the first list was meant as parameters, and the second one has the state.
+    let (parameter, _) = (head.state.take(), head.context.take());
+    state_and_context(input, head)?;
+    Err(syn::Error::new_spanned(parameter, format!("a graph has no type parameters: write `{name}<State>`")))
+}
+
+/// `<Filing, Desk>`
+fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
+    let name = &head.name;
     input.parse::<Token![<]>()?;
     head.state = Some(ty(input)?);
     if input.parse::<Option<Token![,]>>()?.is_some() && !input.peek(Token![>]) {
@@ -48,13 +61,12 @@ fn types(input: ParseStream<'_>, head: &mut Head) -> Result<()> {
         let _ = input.parse::<Option<Token![,]>>();
     }
     if !input.peek(Token![>]) {
-        return Err(input.error(format!("a graph has a state and a context, no more: `{name}<State, Context>`")));
+        return Err(input.error(format!("a graph takes a state and a context: `{name}<State, Context>`")));
     }
     input.parse::<Token![>]>().map(drop)
 }
 
-/// A type. What cannot be parsed is tried ahead of the input: a group that the input itself was left in the middle of would
-/// count as an error of the whole call, which would be lost with it.
+/// Parses a type from a fork: syn reports an unfinished group of the input itself as an error of the whole call.
 fn ty(input: ParseStream<'_>) -> Result<Type> {
     let ahead = input.fork();
     let ty = ahead.parse()?;
@@ -63,7 +75,7 @@ fn ty(input: ParseStream<'_>) -> Result<Type> {
 }
 
 /// `= Graph { … }`
-fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<Body> {
+fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<GraphFields> {
     input.parse::<Token![=]>().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     let kind: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     errors.words.one_of("kinds", &kind);
@@ -79,6 +91,6 @@ fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<Body> {
     braced!(content in input);
     match known {
         Some(known) => Ok(body(&content, known, errors)),
-        None => Ok(Body { shapeless: true, ..body(&content, symbol::GRAPH, &mut Errors::default()) }),
+        None => Ok(GraphFields { shapeless: true, ..body(&content, symbol::GRAPH, &mut Errors::default()) }),
     }
 }

@@ -1,5 +1,6 @@
-//! Layers: `layers: [Limit { model_calls: 50 }, Redact(Emails)]`. Those of the library have fields that may be left out, and closures
-//! whose types are known; any other expression stands for itself.
+//! Layers: `layers: [Limit { model_calls: 50 }, Redact(Emails)]`.
+//!
+//! Layers of the library have optional fields and closures of known types. Any other expression is passed on as it is.
 
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
@@ -10,10 +11,9 @@ use super::{doubled, duration, no_such};
 use crate::diag::Errors;
 use crate::symbol::{self, LayerForm};
 
-/// One layer.
 pub(super) fn layer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Layer> {
     if input.peek(syn::LitStr) {
-        return Err(input.error("a layer is a value: `Limit { model_calls: 50 }`, or one of a type of your own"));
+        return Err(input.error("a layer is a value: write `Limit { model_calls: 50 }`, or a value of your own type"));
     }
     read(input.parse()?, errors)
 }
@@ -28,13 +28,13 @@ fn read(expression: Expr, errors: &mut Errors) -> Result<Layer> {
     }
 }
 
-/// How a layer is written, if it is one of the library.
+/// The form of a layer of the library.
 fn form(path: &Path) -> Option<LayerForm> {
     let last = &path.segments.last()?.ident;
     symbol::READY_LAYERS.iter().find(|(name, _)| last == name).map(|(_, form)| *form)
 }
 
-/// An error that says how a layer is written.
+/// An error that shows the form of a layer.
 fn wrong(path: &Path, form: LayerForm) -> syn::Error {
     let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
     syn::Error::new_spanned(
@@ -42,9 +42,9 @@ fn wrong(path: &Path, form: LayerForm) -> syn::Error {
         match form {
             LayerForm::Fields(fields) => {
                 let first = fields.first().copied().unwrap_or("at");
-                format!("`{name}` is written with its fields: `{name} {{ {first}: … }}`")
+                format!("`{name}` needs its fields: `{name} {{ {first}: … }}`")
             }
-            LayerForm::Retry => format!("`{name}` is written with its fields: `{name} {{ attempts: 3 }}`"),
+            LayerForm::Retry => format!("`{name}` needs its fields: `{name} {{ attempts: 3 }}`"),
             LayerForm::Made(_, what, example) => format!("`{name}` takes {what}: `{name}({example})`"),
             LayerForm::Wrapper => format!("`{name}` takes a layer: `{name}(Limit {{ model_calls: 50 }})`"),
         },
@@ -62,7 +62,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
             if literal.fields.is_empty() && !known.is_empty() {
                 let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
                 let known: Vec<String> = known.iter().map(|field| format!("`{field}`")).collect();
-                let message = format!("`{name}` without a field does nothing: give it {}", known.join(" or "));
+                let message = format!("`{name}` without a field does nothing: add {}", known.join(" or "));
                 return Err(syn::Error::new_spanned(&path, message));
             }
             Ok(Layer::Fields(path, fields(literal, known, errors)))
@@ -76,7 +76,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
                     return Ok((field, duration::length.parse2(tokens)?.into_token_stream()));
                 }
                 if field == symbol::ATTEMPTS && is_zero(&value) {
-                    let message = "a model is asked at least once: `1` is no retry, `3` is two retries";
+                    let message = "a model has at least one attempt: `1` means no retry, `3` means two retries";
                     return Err(syn::Error::new_spanned(value, message));
                 }
                 Ok((field, tokens))
@@ -87,13 +87,13 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
     }
 }
 
-/// The fields of a literal, each once and known; all are, if nothing is known of them. Others are reported.
+/// The known fields of a literal, each once; any field if `known` is empty. Reports the others.
 fn fields(literal: ExprStruct, known: &[&str], errors: &mut Errors) -> Vec<(Ident, Expr)> {
     let owner = literal.path.segments.last().map(|last| format!("`{}`", last.ident)).unwrap_or_default();
     let (mut given, mut fields) = (Vec::new(), Vec::new());
     for field in literal.fields {
         let Member::Named(word) = field.member else {
-            errors.push(field.member, "a field has a name here");
+            errors.push(field.member, "expected the name of a field");
             continue;
         };
         doubled("field", &word, &mut given, errors);
@@ -146,11 +146,13 @@ fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<Layer> {
     })
 }
 
-/// A layer that is not the library's, unless it is one of another framework.
+/// A layer that is not the library's. Reports the names of other frameworks.
 fn foreign(path: &Path, expression: Expr) -> Result<Layer> {
     let word = path.get_ident().map(ToString::to_string).unwrap_or_default();
     match symbol::FOREIGN_LAYERS.iter().find(|(name, _)| *name == word) {
-        Some((_, ours)) => Err(syn::Error::new_spanned(path, format!("`{word}` is written as `{ours}` here"))),
+        Some((_, ours)) => {
+            Err(syn::Error::new_spanned(path, format!("`{word}` is not a layer of hier: write `{ours}`")))
+        }
         None => Ok(Layer::Given(expression)),
     }
 }

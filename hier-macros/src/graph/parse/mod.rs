@@ -1,5 +1,5 @@
-//! The parser. It recovers: what cannot be parsed is reported and passed over up to the next comma, so that all mistakes
-//! of a call are reported at once and everything else of the graph is there.
+//! The parser. After an error, it continues at the next comma, so that it reports all mistakes of a call at once and
+//! keeps the rest of the graph.
 
 mod agent;
 mod duration;
@@ -17,12 +17,12 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Ident, LitStr, Path, Result, Token, Type, bracketed};
 
-use super::ast::{Ast, Body, Items};
+use super::ast::{Ast, GraphFields, ParsedList};
 use crate::diag::Errors;
 use crate::symbol;
 use crate::words::Words;
 
-/// Parses a call of `graph!`. None only if not even the graph's name could be found.
+/// Parses a call of `graph!`. Returns `None` only without the graph's name.
 pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
     let call = |input: ParseStream<'_>| {
         let result = head::graph(input, errors);
@@ -33,12 +33,11 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Option<Ast> {
     errors.keep(result)
 }
 
-/// The fields of a graph of this kind.
-fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> Body {
+fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> GraphFields {
     let known = symbol::fields(kind);
     let braces = errors.words.braces(kind);
     let agent = agent::kind(kind);
-    let mut body = Body { agent, ..Body::default() };
+    let mut body = GraphFields { agent, ..GraphFields::default() };
     let mut given = Vec::new();
     let mut shapeless = false;
     let fields = list(input, errors, always, |input, errors| {
@@ -55,17 +54,17 @@ fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> Body
         shapeless |= result.is_err() && SHAPE.contains(&&*word.to_string());
         result
     });
-    // What stands before a missing comma is there, what stands behind it is lost.
+    // Items before a missing comma are known, items after it are lost.
     let is_shape = |word: &Ident| SHAPE.contains(&&*word.to_string());
     let lost = fields.broken && !given.iter().any(is_shape);
     body.shapeless = shapeless || lost || fields.lost.iter().any(is_shape);
     body
 }
 
-/// The fields that say what nodes and edges there are.
+/// The fields that declare nodes and edges.
 const SHAPE: &[&str] = &[symbol::NODES, symbol::EDGES, symbol::COMPUTE];
 
-fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Errors) -> Result<()> {
+fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::NODES => body.nodes = bracket(input, "a list of nodes", errors, node::node)?,
         symbol::EDGES => body.edges = bracket(input, "a list of edges", errors, edge::chain)?,
@@ -82,24 +81,22 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut Body, errors: &mut Err
     Ok(())
 }
 
-/// `[a, b]`, each a plain name of a node or a channel.
+/// `[a, b]`: names of nodes or channels.
 fn names(
     input: ParseStream<'_>,
     what: &str,
     note: fn(&mut Words, &Ident),
     errors: &mut Errors,
-) -> Result<Items<Ident>> {
+) -> Result<ParsedList<Ident>> {
     bracket(input, what, errors, |input, errors| name(input, "expected a name", note, errors))
 }
 
-/// A type.
 fn ty(input: ParseStream<'_>, errors: &mut Errors) -> Result<Type> {
     let ty = input.parse()?;
     errors.words.ty(&ty);
     Ok(ty)
 }
 
-/// An expression, or the path of a function.
 fn value<T: Parse + ToTokens>(input: ParseStream<'_>, errors: &mut Errors) -> Result<T> {
     let value = input.parse()?;
     errors.words.value(&value);
@@ -126,7 +123,7 @@ fn bracket<T>(
     what: &str,
     errors: &mut Errors,
     item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<T>,
-) -> Result<Items<T>> {
+) -> Result<ParsedList<T>> {
     if !input.peek(syn::token::Bracket) {
         return Err(input.error(format!("expected {what}: `[…]`")));
     }
@@ -135,19 +132,18 @@ fn bracket<T>(
     Ok(list(&content, errors, always, item))
 }
 
-/// Every item needs a comma before the next.
 fn always<T>(_: &T) -> bool {
     true
 }
 
-/// Items separated by commas. One that cannot be parsed is reported and passed over, up to the next comma.
+/// Items separated by commas. Reports an item that cannot be parsed and continues at the next comma.
 fn list<T>(
     input: ParseStream<'_>,
     errors: &mut Errors,
     needs_comma: fn(&T) -> bool,
     mut item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<T>,
-) -> Items<T> {
-    let mut items = Items::default();
+) -> ParsedList<T> {
+    let mut items = ParsedList::default();
     while !input.is_empty() {
         let ahead = input.fork();
         match item(&ahead, errors) {
@@ -165,14 +161,14 @@ fn list<T>(
                 skip(input, &ahead, &mut items);
             }
         }
-        // A comma is here, or need not be.
+        // The item needed no comma, or the comma is next.
         let _ = input.parse::<Option<Token![,]>>();
     }
     items
 }
 
-/// Goes on to the next comma that is not before `failed`, where parsing came to a stop.
-fn skip<T>(input: ParseStream<'_>, failed: ParseStream<'_>, items: &mut Items<T>) {
+/// Skips to the first comma that does not precede `failed`, where parsing stopped.
+fn skip<T>(input: ParseStream<'_>, failed: ParseStream<'_>, items: &mut ParsedList<T>) {
     items.broken = true;
     while !input.is_empty() && (input.cursor() < failed.cursor() || !input.peek(Token![,])) {
         match input.parse() {
@@ -183,7 +179,6 @@ fn skip<T>(input: ParseStream<'_>, failed: ParseStream<'_>, items: &mut Items<T>
     }
 }
 
-/// Goes on to the next comma.
 fn skip_value(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<TokenTree>().is_err() {
@@ -192,12 +187,10 @@ fn skip_value(input: ParseStream<'_>) {
     }
 }
 
-/// Goes on to the end.
 fn pass_over(input: ParseStream<'_>) {
     while input.parse::<TokenTree>().is_ok() {}
 }
 
-/// The colon between a word and its value.
 fn colon(input: ParseStream<'_>, word: &Ident, example: &str) -> Result<()> {
     if input.peek(Token![:]) && !input.peek(Token![::]) {
         input.parse::<Token![:]>()?;
@@ -208,27 +201,25 @@ fn colon(input: ParseStream<'_>, word: &Ident, example: &str) -> Result<()> {
     Err(syn::Error::new_spanned(word, format!("`{word}` needs a value: `{word}: {example}`")))
 }
 
-/// The error text for a word that is not among those known at its place.
 fn no_such(owner: &str, what: &str, word: &Ident, known: &[&str]) -> String {
     let word = word.to_string();
     format!("{owner} has no {what} `{word}`{}", hier_spec::did_you_mean(&word, known.iter().copied()))
 }
 
-/// The error text for a field that a kind of graph does not have.
 fn no_field(kind: &str, field: &Ident, known: &[&str]) -> String {
-    let (owner, word) = (symbol::one(kind), field.to_string());
+    let (owner, word) = (symbol::with_article(kind), field.to_string());
     if let Some((_, ours)) = symbol::FOREIGN.iter().find(|(foreign, _)| *foreign == word) {
         return format!("{owner} has no field `{word}`: {ours}");
     }
     let others = symbol::kinds_with(&word);
     if !others.is_empty() {
-        let others: Vec<String> = others.into_iter().map(symbol::one).collect();
-        return format!("{owner} has no field `{word}`: it is one of {}", others.join(" and "));
+        let others: Vec<String> = others.into_iter().map(symbol::with_article).collect();
+        return format!("{owner} has no field `{word}`: it is a field of {}", others.join(" and "));
     }
     no_such(&owner, "field", field, known)
 }
 
-/// Reports a word that is given for the second time.
+/// Reports the second use of a word.
 fn doubled(what: &str, word: &Ident, given: &mut Vec<Ident>, errors: &mut Errors) {
     if let Some(first) = given.iter().find(|other| *other == word) {
         errors.push(word, format!("the {what} `{word}` is given twice: remove one"));

@@ -5,14 +5,13 @@ use syn::parse::ParseStream;
 use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
 
 use super::super::agent::ast::parted;
-use super::super::ast::{Length, Node, Options};
+use super::super::ast::{Length, NodeDecl, NodeOptions};
 use super::{always, bracket, colon, doubled, duration, list, names, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
 use crate::words::Words;
 
-/// One node with its options.
-pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> {
+pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeDecl> {
     let name = if input.peek2(Token![=]) && !input.peek2(Token![==]) {
         let name: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
@@ -28,24 +27,24 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<Node> 
     let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
     if PATH_KEYWORDS.iter().any(|keyword| name == keyword) {
         let message = format!(
-            "`{name}` cannot be the name of a node: give it one, `name = path`, and name a function or a graph"
+            "`{name}` cannot be the name of a node: write `name = path` with the path of a function or a graph"
         );
         return Err(syn::Error::new_spanned(name, message));
     }
-    let options = if input.peek(syn::token::Brace) { options(input, errors)? } else { Options::default() };
+    let options = if input.peek(syn::token::Brace) { options(input, errors)? } else { NodeOptions::default() };
     if let (None, Some((word, _))) = (&tools, &options.tool_errors) {
-        errors.push(word, format!("`{name}` calls no tools: `{word}` is an option of a node `tools![…]`"));
+        errors.push(word, format!("`{name}` calls no tools: remove `{word}`, which is an option of `tools![…]`"));
     }
-    Ok(Node { name, path, tools, options })
+    Ok(NodeDecl { name, path, tools, options })
 }
 
-/// The keywords that begin a path. Not even as raw identifiers can they name an item.
+/// Keywords at the start of a path. Not even their raw forms can name an item.
 const PATH_KEYWORDS: [&str; 4] = ["crate", "self", "Self", "super"];
 
-/// The functions and the toolsets of a node that calls tools.
+/// The functions and the toolsets of a node with tools.
 type Tools = (Vec<Path>, Vec<ExprClosure>);
 
-/// `tools![lookup, refund]`: a path for the graph that is made of it, and the tools.
+/// `tools![lookup, refund]`: a path for the generated graph, and the tools.
 fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Tools)>> {
     if !(input.peek(Ident) && input.peek2(Token![!])) {
         return Ok(None);
@@ -54,31 +53,26 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, To
     input.parse::<Token![!]>()?;
     if word != symbol::TOOLS {
         let message = format!(
-            "`{word}!` is no node: only `tools![lookup, refund]` is, of macros; a node is the path of an `async fn`"
+            "`{word}!` is not a node: write the path of an `async fn` or of a graph, or `tools![lookup, refund]`"
         );
         return Err(syn::Error::new_spanned(word, message));
     }
     let found = bracket(input, "the tools that are called", errors, super::agent::tool)?;
     if found.found.is_empty() && !found.broken {
-        return Err(syn::Error::new_spanned(
-            &word,
-            "a node without tools could call nothing: name one, `tools![lookup]`",
-        ));
+        return Err(syn::Error::new_spanned(&word, "`tools![]` needs a tool: `tools![lookup]`"));
     }
     Ok(Some((Path::from(word), parted(found.found))))
 }
 
-/// The path of a function or graph, with an advice for what is often tried instead.
+/// The path of a function or graph.
 fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     if input.peek(syn::LitStr) {
         return Err(
-            input.error("a node is the path of a function, without quotes; another name is given as `name = path`")
+            input.error("a node is the path of a function: remove the quotes, and rename the node with `name = path`")
         );
     }
     if input.peek(Token![|]) || input.peek(Token![async]) || input.peek(Token![move]) {
-        return Err(
-            input.error("a node is the path of an `async fn` or of a graph: give this code a function of its own")
-        );
+        return Err(input.error("a node is the path of an `async fn` or of a graph: move this code into a function"));
     }
     let path: Path = input
         .parse()
@@ -88,7 +82,7 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     {
         return Err(syn::Error::new_spanned(
             path,
-            "a node is named, not called: remove the parentheses; what it needs beside the state it finds in the context, `&Run<Desk>`",
+            "a node is named, not called: remove the parentheses; the node can take its context as `&Run<Desk>`",
         ));
     }
     let path = as_value(path)?;
@@ -96,10 +90,10 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     Ok(path)
 }
 
-fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
+fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeOptions> {
     let content;
     braced!(content in input);
-    let mut options = Options::default();
+    let mut options = NodeOptions::default();
     let mut given = Vec::new();
     let braces = errors.words.braces("Node");
     list(&content, errors, always, |input, errors| {
@@ -111,7 +105,7 @@ fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Options> {
     Ok(options)
 }
 
-fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &mut Errors) -> Result<()> {
+fn option(input: ParseStream<'_>, word: &Ident, options: &mut NodeOptions, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::RETRY => {
             colon(input, word, "3")?;
@@ -126,7 +120,7 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut Options, errors: &
         symbol::DEFER => {
             options.defer = true;
             if !input.is_empty() && !input.peek(Token![,]) {
-                let error = input.error("`defer` has no value: write it alone");
+                let error = input.error("`defer` takes no value: write it alone");
                 skip_value(input);
                 errors.combine(error);
             }
@@ -178,12 +172,12 @@ fn length(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<L
     Ok(length)
 }
 
-/// The path as an expression, which needs `::` before `<…>`: what is generated must be parsed, whatever was written.
+/// Adds the `::` before `<…>` that an expression needs, because the generated code must always parse.
 fn as_value(mut path: Path) -> Result<Path> {
     for (place, segment) in path.segments.iter_mut().enumerate() {
         let text = segment.ident.to_string();
         if (place > 0 && ["crate", "self", "Self"].contains(&&*text)) || text == "_" {
-            let message = format!("`{text}` cannot stand here in a path: name a function or a graph");
+            let message = format!("`{text}` is not allowed here in a path: name a function or a graph");
             return Err(syn::Error::new_spanned(&segment.ident, message));
         }
         if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {

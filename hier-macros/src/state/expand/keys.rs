@@ -5,25 +5,23 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse_quote;
 
-use super::{Names, each};
-use crate::state::model::{Channel, Kind, Merge, Model, variant};
+use super::{StateNames, each};
+use crate::state::model::{ChannelForm, ChannelModel, Merge, StateModel, variant};
 use crate::symbol;
 
-/// The keys' type, and the implementations.
-pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
+pub(super) fn expand(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
     let (contains, conversation) = (contains(model, names), conversation(model, names));
     let state = state(model, names);
     let (keys, deref) = keys(model, names);
     (keys, quote!(#contains #conversation #state #deref))
 }
 
-/// The struct of the keys, and its implementations.
-fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
-    let Names { channels: keys, state, generics, .. } = names;
+fn keys(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
+    let StateNames { channels: keys, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let vis = &model.vis;
     let own = each(model, |_, channel| {
-        let Channel { field, ty, name, .. } = channel;
+        let ChannelModel { field, ty, name, .. } = channel;
         let hier = &model.hier;
         let kind = match channel {
             channel if channel.is_internal() => quote!(Internal),
@@ -75,16 +73,15 @@ fn keys(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
     (item, impls)
 }
 
-/// `impl State`.
-fn state(model: &Model, names: &Names) -> TokenStream {
-    let Names { channels: keys, state, write, generics, .. } = names;
+fn state(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { channels: keys, state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let specs = each(model, |_, channel| spec(channel));
-    let own = each(model, |_, Channel { field, name, kind, .. }| {
+    let own = each(model, |_, ChannelModel { field, name, kind, .. }| {
         let variant = variant(field);
-        // A plain channel's write has no place for an overwrite.
+        // A write of a plain channel cannot be an overwrite.
         let set = match kind {
-            Kind::Reduced { .. } | Kind::Topic { .. } => quote!(#write::#variant),
+            ChannelForm::Reduced { .. } | ChannelForm::Topic { .. } => quote!(#write::#variant),
             _ => quote!(|__write| #write::#variant(__write.into_value())),
         };
         quote!(#field: __hier::Channel::new(#name, |__state| &__state.#field, #set),)
@@ -124,16 +121,16 @@ fn state(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// A channel's line in the table.
-fn spec(channel: &Channel) -> TokenStream {
+/// The row of a channel in the table.
+fn spec(channel: &ChannelModel) -> TokenStream {
     let name = &channel.name;
     let kind = match &channel.kind {
-        Kind::Last => quote!(Last),
-        Kind::Ephemeral => quote!(Ephemeral),
-        Kind::Untracked => quote!(Untracked),
-        Kind::Topic { accumulate: false } => quote!(Topic),
-        Kind::Topic { accumulate: true } => quote!(TopicAccumulate),
-        Kind::Reduced { reducer, delta } => {
+        ChannelForm::Last => quote!(Last),
+        ChannelForm::Ephemeral => quote!(Ephemeral),
+        ChannelForm::Untracked => quote!(Untracked),
+        ChannelForm::Topic { accumulate: false } => quote!(Topic),
+        ChannelForm::Topic { accumulate: true } => quote!(TopicAccumulate),
+        ChannelForm::Reduced { reducer, delta } => {
             let reducer = match reducer {
                 Merge::Builtin { word, .. } => word.unraw().to_string(),
                 Merge::With(path) => format!("with = {}", path.to_token_stream().to_string().replace(' ', "")),
@@ -144,9 +141,9 @@ fn spec(channel: &Channel) -> TokenStream {
     quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind))
 }
 
-/// Assertions that the flattened state has no channel of the same name, each reported at the user's field. Those of a
-/// state with parameters stand in its table, and so are made where it is used.
-fn distinct(model: &Model) -> TokenStream {
+/// Asserts that the flattened state has no channel of the same name, at the user's field. In a generic state, the
+/// assertions are part of the table and evaluated when it is used.
+fn distinct(model: &StateModel) -> TokenStream {
     let Some(flattened) = &model.flattened else { return TokenStream::new() };
     let (field, base) = (&flattened.field, flattened.item(&model.hier, "State", "CHANNELS"));
     let checks = model.channels.iter().map(|channel| {
@@ -158,12 +155,11 @@ fn distinct(model: &Model) -> TokenStream {
     checks.collect()
 }
 
-/// How a doubled name is mended.
 const RENAME: &str = "rename this one with `#[state(rename = \"…\")]`";
 
-/// `impl Contains`, of itself and of what the flattened state contains.
-fn contains(model: &Model, names: &Names) -> TokenStream {
-    let Names { state, write, generics, .. } = names;
+/// `impl Contains`, for the state itself and for what the flattened state contains.
+fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
@@ -203,17 +199,17 @@ fn contains(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// `impl Conversation`, by the channel with the reducer `messages`, or by the flattened state. It has a parameter, so that it may
-/// say of any flattened state that it is one only if that is.
-fn conversation(model: &Model, names: &Names) -> TokenStream {
-    let Names { state, write, .. } = names;
+/// `impl Conversation`, by the channel with the reducer `messages` or by the flattened state. The parameter makes the
+/// implementation conditional on the flattened state.
+fn conversation(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { state, write, .. } = names;
     let mut generics = names.with(parse_quote!(__Via));
-    let converses = |channel: &&Channel| matches!(&channel.kind, Kind::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES);
+    let converses = |channel: &&ChannelModel| matches!(&channel.kind, ChannelForm::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES);
     let mut own = model.channels.iter().filter(converses);
     let chosen = model.channels.iter().filter(converses).find(|channel| channel.name == symbol::MESSAGES);
     let own = chosen.or_else(|| own.next().filter(|_| own.next().is_none()));
     let (channel, get, said) = match (own, &model.flattened) {
-        (Some(Channel { field, name, .. }), _) => {
+        (Some(ChannelModel { field, name, .. }), _) => {
             let variant = variant(field);
             (quote!(#name), quote!(&self.#field), quote!(#write::#variant(__hier::Write::Merge(__messages))))
         }

@@ -1,4 +1,4 @@
-//! The code of a state: types that the user names, then the implementations in a scope of their own.
+//! The code of a state: types that the user names, then implementations in a scope of their own.
 
 mod keys;
 mod shape;
@@ -10,13 +10,12 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, parse_quote};
 
-use super::model::{Channel, Flattened, Model, mentions};
+use super::model::{ChannelModel, Flattened, StateModel, mentions};
 
 pub(super) use shape::hash;
 
-/// Everything for one state.
-pub(super) fn expand(model: &Model) -> TokenStream {
-    let names = Names::new(model);
+pub(super) fn expand(model: &StateModel) -> TokenStream {
+    let names = StateNames::new(model);
     let hier = &model.hier;
     let (keys, key_impls) = keys::expand(model, &names);
     let (update, update_impls) = update::expand(model, &names);
@@ -38,20 +37,20 @@ pub(super) fn expand(model: &Model) -> TokenStream {
     }
 }
 
-/// The names and generics that all generated items use.
-struct Names {
+/// The names and generics of all generated items.
+struct StateNames {
     write: Ident,
     update: Ident,
     setters: Ident,
     channels: Ident,
-    /// The user's type parameters, with the bounds that a state needs of them.
+    /// The user's type parameters with the bounds of a state.
     generics: Generics,
     /// The state's type.
     state: TokenStream,
 }
 
-impl Names {
-    fn new(model: &Model) -> Self {
+impl StateNames {
+    fn new(model: &StateModel) -> Self {
         let ident = &model.ident;
         let generics = bounded(model);
         let mut arguments: Vec<TokenStream> = Vec::new();
@@ -74,7 +73,6 @@ impl Names {
         }
     }
 
-    /// The generics with a parameter more, for an implementation over every `param`.
     fn with(&self, param: GenericParam) -> Generics {
         let mut generics = self.generics.clone();
         generics.params.push(param);
@@ -82,10 +80,10 @@ impl Names {
     }
 }
 
-/// The type parameters without defaults, each bounded by what a value in a state must be.
+/// Adds the bounds of a state to the type parameters and removes defaults.
 ///
-/// What only untracked channels hold need not be persistable.
-fn bounded(model: &Model) -> Generics {
+/// A parameter that only untracked channels use need not be persistable.
+fn bounded(model: &StateModel) -> Generics {
     let hier = &model.hier;
     let mut generics = model.generics.clone();
     generics.params = generics
@@ -113,9 +111,8 @@ fn bounded(model: &Model) -> Generics {
 }
 
 impl Flattened {
-    /// The alias, and the one place where it is checked that the type is a state. A constant that cannot be made has no type
-    /// that depends on it, so the compiler reports that the type is no state, and nothing else about it. Documentation shows what the alias stands
-    /// for.
+    /// The alias, and the only check that the type is a state. If the constant cannot be evaluated, the dependent type
+    /// is unknown, so that the compiler reports the mistake once. Documentation shows the type itself.
     fn declared(&self, hier: &TokenStream) -> Option<TokenStream> {
         let (ty, alias) = (&self.ty, self.alias.as_ref()?);
         Some(quote_spanned! {ty.span()=>
@@ -126,7 +123,7 @@ impl Flattened {
         })
     }
 
-    /// The type, as all other code names it.
+    /// The name of the type in all other code.
     fn checked(&self) -> TokenStream {
         self.alias.as_ref().map_or_else(|| self.ty.to_token_stream(), ToTokens::to_token_stream)
     }
@@ -139,7 +136,7 @@ impl Flattened {
     }
 }
 
-/// One piece of code for each channel of the struct's own, with its index.
-fn each(model: &Model, code: impl Fn(usize, &Channel) -> TokenStream) -> Vec<TokenStream> {
+/// Generates code for each channel of the struct, with its index.
+fn each(model: &StateModel, code: impl Fn(usize, &ChannelModel) -> TokenStream) -> Vec<TokenStream> {
     model.channels.iter().enumerate().map(|(index, channel)| code(index, channel)).collect()
 }

@@ -7,29 +7,27 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{GenericParam, Ident, Type, parse_quote};
 
-use super::Names;
-use crate::state::model::{Channel, Model};
+use super::StateNames;
+use crate::state::model::{ChannelModel, StateModel};
 
-/// The bits of a hash.
 const BITS: u32 = u32::BITS;
 
-/// The hash of a channel's name: FNV-1a, the same in every crate and every version.
+/// FNV-1a of a channel's name. Crates of different versions must agree on it.
 pub(in crate::state) fn hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A longer hash of a text, by the same rule.
 pub(super) fn hash64(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// `impl Agree`: what the trie behind the state says, and what the state says that it flattens. The trie stands in a bound,
-/// not in an associated type, so that a public state may have channels of private types.
-fn agree(model: &Model, names: &Names) -> TokenStream {
+/// `impl Agree`, by the trie of the state and by the flattened state. The trie is a bound rather than an associated
+/// type, so that a public state may have channels of private types.
+fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
     let mut leaves: Vec<(u32, &Type)> =
         model.channels.iter().map(|channel| (hash(&channel.name), &channel.ty)).collect();
     leaves.sort_by_key(|(hash, _)| *hash);
-    // Two names of one hash have been reported.
+    // Two names with the same hash have been reported.
     leaves.dedup_by_key(|(hash, _)| *hash);
     let trie = trie(&leaves, 0);
     let mut generics = names.generics.clone();
@@ -48,7 +46,7 @@ fn agree(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The trie of leaves, in order, whose hashes are equal in the first `depth` bits.
+/// The trie of sorted leaves whose hashes agree in the first `depth` bits.
 fn trie(leaves: &[(u32, &Type)], depth: u32) -> TokenStream {
     match leaves {
         [] => quote!(__hier::Empty),
@@ -65,7 +63,7 @@ fn trie(leaves: &[(u32, &Type)], depth: u32) -> TokenStream {
     }
 }
 
-/// The bits of a hash from `depth` on, as a type: a list of `O` and `I`, four at a time where they are four.
+/// The bits of a hash from `depth` on, as a type: a list of `O` and `I`, or of nibbles where four bits are aligned.
 fn bits(hash: u32, depth: u32) -> TokenStream {
     if depth == BITS {
         return quote!(());
@@ -79,20 +77,19 @@ fn bits(hash: u32, depth: u32) -> TokenStream {
     if hash >> (BITS - 1 - depth) & 1 == 0 { quote!((__hier::O, #rest)) } else { quote!((__hier::I, #rest)) }
 }
 
-/// The implementations.
-pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
+pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
     let agree = agree(model, names);
     let shares_with = shares_with(model, names);
     quote!(#agree #shares_with)
 }
 
-/// `impl SharesWith`: one bound a channel. The channel's name is a type, so that the compiler can say it.
-fn shares_with(model: &Model, names: &Names) -> TokenStream {
+/// `impl SharesWith`, with one bound per channel. The channel's name is a type, so that compiler messages contain it.
+fn shares_with(model: &StateModel, names: &StateNames) -> TokenStream {
     let state = &names.state;
     let mut generics = names.with(parse_quote!(__Graph));
     let predicates = &mut generics.make_where_clause().predicates;
     let types = name_types(model);
-    for (Channel { name, ty, .. }, name_type) in model.channels.iter().zip(&types) {
+    for (ChannelModel { name, ty, .. }, name_type) in model.channels.iter().zip(&types) {
         let bits = bits(hash(name), 0);
         predicates.push(parse_quote!(__Graph: __hier::Agree<#bits, __names::#name_type, #ty>));
     }
@@ -109,12 +106,12 @@ fn shares_with(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The types that stand for the channels' names, in their order: named like the channel, so that the compiler can say it,
-/// if that is a word. What is none gets a number, which no other has.
-fn name_types(model: &Model) -> Vec<Ident> {
+/// The types that represent the names of channels, in order. A name that is not a valid identifier is represented by a
+/// numbered type.
+fn name_types(model: &StateModel) -> Vec<Ident> {
     let mut types: Vec<Ident> = Vec::new();
-    for Channel { name, field, .. } in &model.channels {
-        // The field's own token is a name in the edition of its crate.
+    for ChannelModel { name, field, .. } in &model.channels {
+        // The field's own token is valid in the edition of its crate.
         let own = (field.unraw() == name).then(|| field.clone());
         let word = || syn::parse_str::<Ident>(name).ok().filter(|word| word != "_" && word != "gen");
         let numbered = |number: usize| format_ident!("name_{number}");

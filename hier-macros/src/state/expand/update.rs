@@ -1,17 +1,16 @@
-//! `FilingWrite`, one write; `FilingUpdate`, the list of them with a method for each channel; `FilingSetters`, the same
-//! methods for the updates of states that flatten this one.
+//! `FilingWrite`, one write; `FilingUpdate`, a list of writes with a method for each channel; `FilingSetters`, the same
+//! methods on the updates of states that flatten this one.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse_quote;
 use syn::spanned::Spanned;
 
-use super::{Names, each};
+use super::{StateNames, each};
 use crate::diag::local;
-use crate::state::model::{Channel, Kind, Model, is_primitive, is_texts, variant};
+use crate::state::model::{ChannelForm, ChannelModel, StateModel, is_primitive, is_texts, variant};
 
-/// The types, and the implementations.
-pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream) {
+pub(super) fn expand(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
     let types = [write_type(model, names), update_type(model, names), setters(model, names)];
     let impls = [
         channel_write(model, names),
@@ -23,9 +22,8 @@ pub(super) fn expand(model: &Model, names: &Names) -> (TokenStream, TokenStream)
     (types.into_iter().collect(), impls.into_iter().collect())
 }
 
-/// The enum of writes.
-fn write_type(model: &Model, names: &Names) -> TokenStream {
-    let Names { write, generics, .. } = names;
+fn write_type(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { write, generics, .. } = names;
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let vis = &model.vis;
     let hier = &model.hier;
@@ -45,13 +43,12 @@ fn write_type(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// `impl ChannelWrite`.
-fn channel_write(model: &Model, names: &Names) -> TokenStream {
-    let Names { write, generics, .. } = names;
+fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref();
     let own = model.channels.len();
-    let indices = each(model, |index, Channel { field, .. }| {
+    let indices = each(model, |index, ChannelModel { field, .. }| {
         let variant = variant(field);
         quote!(Self::#variant(..) => #index,)
     });
@@ -75,7 +72,7 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
         inner.as_ref().map(|(variant, _)| quote!(Self::#variant(__write) => __hier::ChannelWrite::into_any(__write),));
     let inner_from = inner.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
-        // No method of the standard library: where the type is no state, the error would show that library's source.
+        // A method of the standard library would show its source in the error for a type that is not a state.
         |(variant, inner)| {
             quote! {
                 match <#inner as __hier::ChannelWrite>::from_any(__channel - #own, __write) {
@@ -126,13 +123,12 @@ fn channel_write(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The arms that say whether a write is an overwrite; plain channels have none.
-fn overwrites(model: &Model) -> TokenStream {
+fn overwrites(model: &StateModel) -> TokenStream {
     let own = model
         .channels
         .iter()
         .filter(|channel| channel.is_reduced())
-        .map(|Channel { field, .. }| variant(field))
+        .map(|ChannelModel { field, .. }| variant(field))
         .map(|variant| quote!(Self::#variant(ref __write) => __write.is_overwrite(),));
     let flattened = model.flattened.as_ref().map(|flattened| {
         let variant = variant(&flattened.field);
@@ -141,13 +137,12 @@ fn overwrites(model: &Model) -> TokenStream {
     quote!(#(#own)* #flattened _ => false,)
 }
 
-/// The arms that say whether a write is merged; those of plain channels replace the value.
-fn merges(model: &Model) -> TokenStream {
+fn merges(model: &StateModel) -> TokenStream {
     let own = model
         .channels
         .iter()
         .filter(|channel| channel.is_reduced())
-        .map(|Channel { field, .. }| variant(field))
+        .map(|ChannelModel { field, .. }| variant(field))
         .map(|variant| quote!(Self::#variant(..) => true,));
     let flattened = model.flattened.as_ref().map(|flattened| {
         let variant = variant(&flattened.field);
@@ -156,30 +151,29 @@ fn merges(model: &Model) -> TokenStream {
     quote!(#(#own)* #flattened _ => false,)
 }
 
-/// The arm that hands out what is written.
-fn write_stored(_: usize, channel: &Channel) -> TokenStream {
+fn write_stored(_: usize, channel: &ChannelModel) -> TokenStream {
     let variant = variant(&channel.field);
     let stored = stored(channel);
     match channel.kind {
-        Kind::Untracked => quote!(Self::#variant(..) => ::core::option::Option::None,),
-        Kind::Reduced { .. } | Kind::Topic { .. } => {
+        ChannelForm::Untracked => quote!(Self::#variant(..) => ::core::option::Option::None,),
+        ChannelForm::Reduced { .. } | ChannelForm::Topic { .. } => {
             quote!(Self::#variant(ref __write) => ::core::option::Option::Some(Self::#stored(__write.value())),)
         }
-        Kind::Last | Kind::Ephemeral => {
+        ChannelForm::Last | ChannelForm::Ephemeral => {
             quote!(Self::#variant(ref __write) => ::core::option::Option::Some(Self::#stored(__write)),)
         }
     }
 }
 
-/// The function that makes a channel's value storable.
-pub(super) fn stored(channel: &Channel) -> Ident {
+/// The function that returns a channel's value for storage.
+pub(super) fn stored(channel: &ChannelModel) -> Ident {
     format_ident!("__{}_stored", channel.field)
 }
 
-/// These functions. Each carries the span of its channel's type: one that cannot be persisted is reported there, and,
-/// since there is one function for values and writes, once.
-fn encoders(model: &Model, names: &Names) -> TokenStream {
-    let Names { write, generics, .. } = names;
+/// Defines these functions. Each has the span of its channel's type, so that a type that cannot be persisted is
+/// reported there. Values and writes share it, so that the error appears once.
+fn encoders(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
         let (name, ty, value) = (stored(channel), &channel.ty, Ident::new("__value", channel.ty.span()));
@@ -192,9 +186,9 @@ fn encoders(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// `impl Debug` of a write: the channel's name, since its value may have no `Debug`.
-fn write_debug(names: &Names) -> TokenStream {
-    let Names { write, generics, .. } = names;
+/// `impl Debug` of a write: the channel's name, because its value may not implement `Debug`.
+fn write_debug(names: &StateNames) -> TokenStream {
+    let StateNames { write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     quote! {
         #[automatically_derived]
@@ -206,9 +200,8 @@ fn write_debug(names: &Names) -> TokenStream {
     }
 }
 
-/// The update, with its methods.
-fn update_type(model: &Model, names: &Names) -> TokenStream {
-    let Names { update, state, generics, .. } = names;
+fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { update, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
@@ -216,8 +209,18 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
+    // A write of a managed field gets a message of its own.
+    let managed = model.managed.iter().map(|managed| {
+        let field = &managed.field;
+        quote! {
+            #[doc(hidden)]
+            #vis fn #field<__Value: #hier::WritableChannel>(self, _: __Value) -> Self {
+                self
+            }
+        }
+    });
     let doc = format!(
-        "An update of [`{}`]: one method a channel. A reduced channel that is set twice merges both values, a plain one keeps the last.",
+        "An update of [`{}`], with a method for each channel. Setting a reduced channel twice merges both values; a plain one keeps the last.",
         model.ident
     );
     quote! {
@@ -228,13 +231,13 @@ fn update_type(model: &Model, names: &Names) -> TokenStream {
 
         #[automatically_derived]
         #[allow(dead_code, private_interfaces)]
-        impl #impl_generics #update #arguments #conditions { #(#methods)* }
+        impl #impl_generics #update #arguments #conditions { #(#methods)* #(#managed)* }
     }
 }
 
-/// The trait with the same methods for every update that contains this one's channels.
-fn setters(model: &Model, names: &Names) -> TokenStream {
-    let Names { setters, state, generics, .. } = names;
+/// The trait with the same methods on every update that contains this one's channels.
+fn setters(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { setters, state, generics, .. } = names;
     let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
         let (doc, method) = setter(channel, names, &model.hier);
@@ -260,15 +263,14 @@ fn setters(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The channels that have a setter.
-fn settable(model: &Model) -> impl Iterator<Item = &Channel> {
+fn settable(model: &StateModel) -> impl Iterator<Item = &ChannelModel> {
     model.channels.iter().filter(|channel| !channel.is_internal())
 }
 
-/// One method of an update, after its doc comment: `fn findings(self, value: impl IntoWrite<Vec<Finding>>) -> Self`.
-fn setter(channel: &Channel, names: &Names, hier: &TokenStream) -> (TokenStream, TokenStream) {
-    let Names { state, write, .. } = names;
-    let Channel { field, ty, name, .. } = channel;
+/// A method of an update, after its doc comment: `fn findings(self, value: impl IntoWrite<Vec<Finding>>) -> Self`.
+fn setter(channel: &ChannelModel, names: &StateNames, hier: &TokenStream) -> (TokenStream, TokenStream) {
+    let StateNames { state, write, .. } = names;
+    let ChannelModel { field, ty, name, .. } = channel;
     let doc = format!("Writes `{name}`.");
     let variant = variant(field);
     let (argument, value) = if channel.is_reduced() {
@@ -288,9 +290,9 @@ fn setter(channel: &Channel, names: &Names, hier: &TokenStream) -> (TokenStream,
     (quote!(#[doc = #doc]), method)
 }
 
-/// What an update is to the engine.
-fn update(names: &Names) -> TokenStream {
-    let Names { update, state, generics, .. } = names;
+/// `impl Update` and its supertraits.
+fn update(names: &StateNames) -> TokenStream {
+    let StateNames { update, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     quote! {
         #[automatically_derived]
@@ -324,9 +326,9 @@ fn update(names: &Names) -> TokenStream {
     }
 }
 
-/// Where an update and a whole state can stand: returned by a node, given to a run.
-fn conversions(model: &Model, names: &Names) -> TokenStream {
-    let Names { update, state, write, generics, .. } = names;
+/// Conversions of an update and of a whole state into the output of a node and the input of a run.
+fn conversions(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { update, state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let own = each(model, |_, channel| {
         let (field, variant) = (&channel.field, variant(&channel.field));

@@ -1,17 +1,16 @@
-//! `impl Values`: what the engine does with the state.
+//! `impl Values`, through which the engine accesses the state.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use super::update::stored;
-use super::{Names, each};
+use super::{StateNames, each};
 use crate::diag::local;
-use crate::state::model::{Channel, Flattened, Kind, Merge, Model, variant};
+use crate::state::model::{ChannelForm, ChannelModel, Flattened, Merge, StateModel, variant};
 
-/// The implementation.
-pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
-    let Names { state, write, update, generics, .. } = names;
+pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
+    let StateNames { state, write, update, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     // The state's name is the user's own token, so that a missing `Clone` is reported there.
     let this = quote_spanned!(model.ident.span()=> #state);
@@ -60,11 +59,13 @@ pub(super) fn expand(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The schemas of the channels: of those whose types have one.
-fn channel_schema(model: &Model) -> TokenStream {
+/// The schemas of the channels whose types have one.
+fn channel_schema(model: &StateModel) -> TokenStream {
     let own = model.channels.len();
-    let schemas =
-        each(model, |index, Channel { ty, .. }| quote!(#index => __hier::SchemaOf::<#ty>::TYPE.schema(__generator),));
+    let schemas = each(
+        model,
+        |index, ChannelModel { ty, .. }| quote!(#index => __hier::SchemaOf::<#ty>::TYPE.schema(__generator),),
+    );
     let inner = if let Some(ty) = model.flattened.as_ref().map(Flattened::checked) {
         quote!(<#ty as __hier::Values>::channel_schema(__channel - #own, __generator))
     } else {
@@ -83,17 +84,16 @@ fn channel_schema(model: &Model) -> TokenStream {
     }
 }
 
-/// One write, merged.
-fn reduce(model: &Model, names: &Names) -> TokenStream {
+fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
     let write = &names.write;
     let own = each(model, |_, channel| {
         let (field, variant) = (&channel.field, variant(&channel.field));
         let merged = match &channel.kind {
-            Kind::Last | Kind::Ephemeral | Kind::Untracked => {
+            ChannelForm::Last | ChannelForm::Ephemeral | ChannelForm::Untracked => {
                 quote!({ self.#field = __write; ::core::result::Result::Ok(()) })
             }
-            Kind::Topic { .. } => quote!(__hier::reduce(&mut self.#field, __write, __hier::builtin::append)),
-            Kind::Reduced { reducer, .. } => merged(field, reducer),
+            ChannelForm::Topic { .. } => quote!(__hier::reduce(&mut self.#field, __write, __hier::builtin::append)),
+            ChannelForm::Reduced { reducer, .. } => merged(field, reducer),
         };
         quote!(#write::#variant(__write) => #merged,)
     });
@@ -108,22 +108,22 @@ fn reduce(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// The call that merges. With a built-in reducer it carries the span of the user's word, so that a type that cannot bear
-/// it is reported there.
+/// The call that merges a write. With a built-in reducer, it has the span of the user's word, where the compiler
+/// reports an unsuitable type.
 fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
     match reducer {
         Merge::Builtin { name, .. } => {
             let (this, write) = (local("self", name.span()), local("__write", name.span()));
             quote_spanned!(name.span()=> __hier::reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        Merge::With(path) => quote!(__hier::reduce(&mut self.#field, __write, #path)),
+        Merge::With(path) => quote!(__hier::reduce_with(&mut self.#field, __write, #path)),
     }
 }
 
-/// What is done with a channel that is given by its index.
-fn by_index(model: &Model) -> TokenStream {
+/// The methods that find a channel by its index.
+fn by_index(model: &StateModel) -> TokenStream {
     let own = model.channels.len();
-    // What is not the state's own is the flattened one's, or nothing.
+    // Other indices belong to the flattened state, if there is one.
     let inner = |call: fn(TokenStream, &Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
         Some(flattened) => {
             let ty = flattened.checked();
@@ -150,8 +150,10 @@ fn by_index(model: &Model) -> TokenStream {
     let stored = each(model, value_stored);
     let load = each(model, load);
     let merge = each(model, merge_stored);
-    let get = each(model, |index, Channel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
-    let set = each(model, |index, Channel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, __value),));
+    let get =
+        each(model, |index, ChannelModel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
+    let set =
+        each(model, |index, ChannelModel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, __value),));
     quote! {
         fn clear(&mut self, __channel: ::core::primitive::usize) {
             match __channel { #(#clear)* #reset _ => #inner_clear, }
@@ -183,8 +185,8 @@ fn by_index(model: &Model) -> TokenStream {
     }
 }
 
-/// The arm that clears a channel which is only cleared when a step ends.
-fn clear(index: usize, channel: &Channel) -> TokenStream {
+/// The arm of a channel that expires when a step ends.
+fn clear(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if channel.expires() {
         quote!(#index => self.#field = ::core::default::Default::default(),)
@@ -193,8 +195,7 @@ fn clear(index: usize, channel: &Channel) -> TokenStream {
     }
 }
 
-/// The arm that hands out a value to be stored.
-fn value_stored(index: usize, channel: &Channel) -> TokenStream {
+fn value_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if !channel.is_persisted() {
         return quote!(#index => ::core::option::Option::None,);
@@ -203,9 +204,9 @@ fn value_stored(index: usize, channel: &Channel) -> TokenStream {
     quote!(#index => ::core::option::Option::Some(<Self::Write>::#stored(&self.#field)),)
 }
 
-/// The arm that reads a value that was stored. It carries the span of the channel's type, where a type that cannot be
-/// stored is reported already.
-fn load(index: usize, channel: &Channel) -> TokenStream {
+/// The arm that reads a stored value. It has the span of the channel's type, where a type that cannot be stored is
+/// already reported.
+fn load(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(()),);
@@ -215,8 +216,8 @@ fn load(index: usize, channel: &Channel) -> TokenStream {
     quote!(#index => #load(__bytes).map(|__value| self.#field = __value),)
 }
 
-/// The arm that merges a part of a value which was stored under the rule of another reducer.
-fn merge_stored(index: usize, channel: &Channel) -> TokenStream {
+/// The arm that merges a part of a value that was stored with another reducer.
+fn merge_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(true),);
@@ -234,8 +235,8 @@ fn merge_stored(index: usize, channel: &Channel) -> TokenStream {
     }
 }
 
-/// A write that was stored.
-fn write_from(model: &Model, names: &Names) -> TokenStream {
+/// The method that reads a stored write.
+fn write_from(model: &StateModel, names: &StateNames) -> TokenStream {
     let write = &names.write;
     let own = model.channels.len();
     let arms = each(model, |index, channel| {
@@ -256,7 +257,7 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
     } else {
         quote!(::core::result::Result::Err(__hier::no_channel(__channel)))
     };
-    // An untracked channel of the state's own is no channel of the flattened one.
+    // An untracked channel of this state is not a channel of the flattened one.
     let untracked = model
         .channels
         .iter()
@@ -275,8 +276,8 @@ fn write_from(model: &Model, names: &Names) -> TokenStream {
     }
 }
 
-/// What tells one version of the state from another.
-fn version(model: &Model) -> TokenStream {
+/// The constants that identify the version of a state.
+fn version(model: &StateModel) -> TokenStream {
     let version = model.version;
     let migrations = &model.migrations;
     let text: String = model.channels.iter().filter_map(fingerprinted).collect();
@@ -294,15 +295,15 @@ fn version(model: &Model) -> TokenStream {
     }
 }
 
-/// What another version of a channel would differ in; none if the channel is not stored.
-fn fingerprinted(channel: &Channel) -> Option<String> {
+/// The part of the fingerprint that changes with the channel. `None` for a channel that is not stored.
+fn fingerprinted(channel: &ChannelModel) -> Option<String> {
     let kind = match &channel.kind {
-        Kind::Last => "last",
-        Kind::Ephemeral => "ephemeral",
-        Kind::Untracked => return None,
-        Kind::Topic { accumulate: false } => "topic",
-        Kind::Topic { accumulate: true } => "topic accumulate",
-        Kind::Reduced { .. } => "reduced",
+        ChannelForm::Last => "last",
+        ChannelForm::Ephemeral => "ephemeral",
+        ChannelForm::Untracked => return None,
+        ChannelForm::Topic { accumulate: false } => "topic",
+        ChannelForm::Topic { accumulate: true } => "topic accumulate",
+        ChannelForm::Reduced { .. } => "reduced",
     };
     let ty = channel.ty.to_token_stream().to_string().replace(' ', "");
     Some(format!("{}:{kind}:{ty};", channel.name))

@@ -1,4 +1,4 @@
-//! Who does which run.
+//! Assigns runs to workers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,24 +10,24 @@ use rusqlite::Connection;
 
 use super::super::fault::Fault;
 use super::super::lease;
-use super::tables::Tables;
+use super::tables::RunTables;
 use super::{Decided, apply};
 
-/// How many threads a claim looks at before it asks for more.
+/// The number of threads that a claim reads at a time.
 const CANDIDATES: usize = 100;
 
-/// How often runs of lost workers are looked for at most: that means looking at all runs that are being done.
+/// The minimum interval between searches for runs of lost workers, which read all runs in progress.
 const LOST_EVERY: Duration = Duration::from_millis(100);
 
-/// For how many kinds of workers that is known at most.
+/// The maximum number of sets of graphs for which the time of the search is known.
 const KINDS: usize = 64;
 
-/// When runs of lost workers were looked for last, for each list of graphs that a worker has: who has other graphs does not find them.
+/// The time of the last search for runs of lost workers, by the graphs of the searching worker.
 #[derive(Debug, Default)]
 pub(in super::super) struct Recovery(Mutex<HashMap<Option<Vec<String>>, Instant>>);
 
 impl Recovery {
-    /// Whether they are to be looked for; then not again for a while.
+    /// Returns true if a search is due, and records it.
     pub(super) fn is_due(&self, graphs: Option<&[String]>) -> bool {
         let (graphs, mut last) =
             (graphs.map(<[String]>::to_vec), self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -41,14 +41,14 @@ impl Recovery {
         is_due
     }
 
-    /// Somebody has let go of a thread: they are looked for next.
+    /// Makes a search due after a thread was released.
     pub(in super::super) fn is_soon(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
 pub(super) fn claim(
-    tables: Tables<'_>,
+    tables: RunTables<'_>,
     (claim, most, lost): (&RunClaim, usize, bool),
     now: SystemTime,
 ) -> Decided<Vec<Claimed>> {
@@ -69,14 +69,14 @@ pub(super) fn claim(
                 return Ok(Ok(claimed));
             }
         }
-        // In the place of those that are passed over are now those that come after them.
+        // Skipped threads made room for the threads that follow them.
         if !passes {
             return Ok(Ok(claimed));
         }
     }
 }
 
-/// Takes the thread for a run, unless somebody holds it.
+/// Takes the lease of the thread for a run. Returns `None` if another holder has it.
 pub(super) fn hold(connection: &Connection, thread: &str, claim: &RunClaim) -> Result<Option<Lease>, Fault> {
     let (holder, lasts) = (claim.holder.clone(), claim.lasts);
     let claim = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };

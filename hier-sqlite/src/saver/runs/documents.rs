@@ -1,4 +1,4 @@
-//! Documents beside the runs: assistants, crons, webhooks.
+//! Documents that accompany the runs: assistants, crons, webhooks.
 
 use std::time::SystemTime;
 
@@ -7,24 +7,24 @@ use hier_checkpoint::runs::Document;
 use rusqlite::params;
 
 use super::super::fault::Fault;
-use super::tables::Tables;
+use super::tables::RunTables;
 use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
 
-impl Tables<'_> {
+impl RunTables<'_> {
     pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
         let sql = "select id, revision, case when length(body) <= ?3 then body end from documents where kind = ?1 and id = ?2";
         let found = self.read_documents(kind, sql, params![kind, id, integer(self.longest as u64)])?.pop();
         Ok(found.transpose()?)
     }
 
-    /// All documents of a kind that can be read.
+    /// Returns all readable documents of a kind.
     pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
         let sql = "select id, revision, body from documents where kind = ? order by id";
         let found = self.read_documents(kind, sql, params![kind])?;
         Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
     }
 
-    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
+    /// Returns some of the due documents, the longest overdue first. Skips pages without a readable one.
     pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, Fault> {
         let sql =
             "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit ? offset ?";

@@ -1,8 +1,8 @@
-//! Runs in a SQLite file, beside the checkpoints.
+//! Runs in a SQLite file, next to the checkpoints.
 
 mod claims;
 mod documents;
-mod mail;
+mod inbox;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
 pub(super) mod tables;
@@ -21,46 +21,49 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::writer::Work;
+use super::writer::JobClass;
 use super::{SHORT_BYTES, Sqlite, delete, lease, store};
 pub(super) use claims::Recovery;
 use claims::claim;
-use tables::Tables;
+use tables::RunTables;
 
-/// What comes of something that may be refused. A refusal is no fault: nothing was changed before it.
+/// A result that may be a refusal. A refusal is not a fault: it has changed nothing.
 type Decided<T> = Result<Result<T, RunsError>, Fault>;
 
 impl Sqlite {
-    /// Does something with the tables of the runs, in a transaction.
+    /// Runs `work` on the tables in a transaction.
     async fn transact<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Tables<'_>, SystemTime) -> Decided<T> + Send + 'static,
+        work: impl FnOnce(RunTables<'_>, SystemTime) -> Decided<T> + Send + 'static,
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
         let run = move |connection: &Connection| {
-            work(Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX }, SystemTime::now())
+            work(
+                RunTables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX },
+                SystemTime::now(),
+            )
         };
-        self.0.writer.submit(Work::Short, run).await?
+        self.0.writer.submit(JobClass::Short, run).await?
     }
 
     async fn look<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Tables<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(RunTables<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
         let read = move |connection: &Connection| {
-            work(Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX })
+            work(RunTables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX })
         };
         Ok(self.read(read).await?)
     }
 
-    /// Reads a row, at once if it is short. One statement, so that it needs no transaction.
+    /// Reads a row, at once if it is small. A single statement needs no transaction.
     async fn look_at<T: Send + 'static>(
         &self,
-        work: impl Fn(Tables<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl Fn(RunTables<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (&self.0.vault, &*self.0.unreadable);
-        let read = |connection: &Connection| work(Tables { connection, vault, unreadable, longest: SHORT_BYTES });
+        let read = |connection: &Connection| work(RunTables { connection, vault, unreadable, longest: SHORT_BYTES });
         match self.read_short(read) {
             Some(found) => Ok(found?),
             None => self.look(work).await,
@@ -68,16 +71,16 @@ impl Sqlite {
     }
 }
 
-/// Refuses a lease that was taken over or released.
+/// Returns false if a lease was taken over or released.
 fn check_held(connection: &Connection, lease: &Lease) -> Result<bool, Fault> {
     let sql = "select 1 from threads where name = ? and token = ? and holder is not null";
     let token = i64::try_from(lease.token).unwrap_or(-1);
     Ok(connection.prepare_cached(sql)?.exists(params![&*lease.thread, token])?)
 }
 
-/// Decides a change, and stores it with these records. Returns none if there is nothing to change.
+/// Decides a change and stores it with its records. Returns `None` if nothing changes.
 fn apply(
-    tables: Tables<'_>,
+    tables: RunTables<'_>,
     change: ThreadChange,
     records: Option<&Batch>,
     now: SystemTime,
@@ -142,11 +145,11 @@ impl RunBackend for Sqlite {
     }
 
     async fn claim(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-        // Looked at first without a transaction: most that look find nothing.
+        // Checks without a transaction first, because most claims find nothing.
         let graphs = asked.graphs.clone();
         let lost = self.0.recovery.is_due(asked.graphs.as_deref());
         let is_ready =
-            move |tables: Tables<'_>| Ok(!tables.ready(graphs.as_deref(), SystemTime::now(), 1, lost)?.is_empty());
+            move |tables: RunTables<'_>| Ok(!tables.ready(graphs.as_deref(), SystemTime::now(), 1, lost)?.is_empty());
         if !self.look_at(is_ready).await? {
             return Ok(Vec::new());
         }

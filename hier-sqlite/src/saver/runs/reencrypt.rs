@@ -1,5 +1,4 @@
-//! Seals the rows of the runs anew: a page of them in each transaction, so that those who write do not wait long and little is in
-//! memory at a time.
+//! Seals the rows of the runs again, a page per transaction, so that writers do not wait long and memory use stays low.
 
 use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::types::Value;
@@ -13,37 +12,37 @@ use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUE
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::vault::Vault;
 
-/// What is sealed, in this order.
-const TABLES: [Table; 5] = [
-    Table {
+/// The sealed columns, in the order of their processing.
+const TABLES: [SealedColumn; 5] = [
+    SealedColumn {
         name: THREADS,
         rows: "select name, 0, body from run_threads where name {from} ?1 and ?2 = 0 order by name",
         put: "update run_threads set body = ?3 where name = ?1 and ?2 = 0",
         key: |row| row.get(0),
         first: || [Value::Text(String::new()), Value::Integer(0)],
     },
-    Table {
+    SealedColumn {
         name: VALUES,
         rows: "select name, 0, vals from run_threads where name {from} ?1 and ?2 = 0 and vals is not null order by name",
         put: "update run_threads set vals = ?3 where name = ?1 and ?2 = 0",
         key: |row| row.get(0),
         first: || [Value::Text(String::new()), Value::Integer(0)],
     },
-    Table {
+    SealedColumn {
         name: EVENTS,
         rows: "select thread, number, body from events where (thread, number) {from} (?1, ?2) order by thread, number",
         put: "update events set body = ?3 where thread = ?1 and number = ?2",
         key: |row| Ok(event_key(&row.get::<_, String>(0)?, number(row.get(1)?))),
         first: || [Value::Text(String::new()), Value::Integer(i64::MIN)],
     },
-    Table {
+    SealedColumn {
         name: RUNS,
         rows: "select id, 0, body from runs where id {from} ?1 and ?2 = 0 order by id",
         put: "update runs set body = ?3 where id = ?1 and ?2 = 0",
         key: |row| Ok(uuid_at(row, 0)?.to_string()),
         first: || [Value::Blob(Vec::new()), Value::Integer(0)],
     },
-    Table {
+    SealedColumn {
         name: DOCUMENTS,
         rows: "select kind, id, body from documents where (kind, id) {from} (?1, ?2) order by kind, id",
         put: "update documents set body = ?3 where kind = ?1 and id = ?2",
@@ -52,39 +51,38 @@ const TABLES: [Table; 5] = [
     },
 ];
 
-/// A column of sealed bytes, and how its rows are found: by their key, which is two columns or one and a zero. Not by their `rowid`,
-/// which `vacuum` gives anew.
-struct Table {
-    /// As what is sealed is bound to it.
+/// A column of sealed bytes. Its rows are found by key: two columns, or one column and a zero. The `rowid` is not
+/// suitable, because `vacuum` changes it.
+struct SealedColumn {
+    /// The name to which sealed bytes are bound.
     name: &'static str,
     rows: &'static str,
     put: &'static str,
     key: fn(&Row<'_>) -> rusqlite::Result<String>,
-    /// What no row comes before.
+    /// A key that precedes all rows.
     first: fn() -> [Value; 2],
 }
 
-/// How far the work has come.
-pub(in super::super) struct Mark {
+/// The progress of the re-encryption.
+pub(in super::super) struct ReencryptCursor {
     table: usize,
-    /// The last row that was done; none at the beginning of a table.
+    /// The last processed row. `None` at the start of a table.
     last: Option<[Value; 2]>,
 }
 
-impl Mark {
-    /// The beginning of all.
+impl ReencryptCursor {
     pub(in super::super) const fn start() -> Self {
         Self { table: 0, last: None }
     }
 }
 
-/// Seals the next rows anew, and says where to go on; none at the end. Those that cannot be read stay as they are.
+/// Seals the next rows again. Returns where to continue, or `None` at the end. Unreadable rows stay as they are.
 pub(in super::super) fn reencrypt(
     connection: &Connection,
     vault: &Vault,
     unreadable: &Unreadable,
-    Mark { table: at, last }: Mark,
-) -> Result<(UnreadRows, Option<Mark>), Fault> {
+    ReencryptCursor { table: at, last }: ReencryptCursor,
+) -> Result<(UnreadRows, Option<ReencryptCursor>), Fault> {
     let mut unread = UnreadRows::default();
     let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
     let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
@@ -99,7 +97,8 @@ pub(in super::super) fn reencrypt(
     };
     let mut statement = connection.prepare_cached(&table.rows.replace("{from}", from))?;
     let mut rows = statement.query(params![first, second])?;
-    // What is read is not changed before all of it has been read: where a row that is changed meanwhile comes next is open.
+    // The page is read completely before it is changed: SQLite does not define where a changed row appears in a running
+    // query.
     while let Some(row) = rows.next()? {
         let stored: Vec<u8> = row.get(2)?;
         bytes += stored.len();
@@ -117,6 +116,7 @@ pub(in super::super) fn reencrypt(
         }
         last = Some([first, second]);
     }
-    let next = if is_over { Mark { table: at + 1, last: None } } else { Mark { table: at, last } };
+    let next =
+        if is_over { ReencryptCursor { table: at + 1, last: None } } else { ReencryptCursor { table: at, last } };
     Ok((unread, Some(next).filter(|next| next.table < TABLES.len())))
 }

@@ -1,4 +1,4 @@
-//! The tables of the runs, on a connection and in whatever transaction it is.
+//! The tables of the runs, on a connection with or without a transaction.
 
 use std::time::SystemTime;
 
@@ -22,18 +22,17 @@ use hier_checkpoint::backend::run_rows::{
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::vault::Vault;
 
-/// The tables of the runs.
 #[derive(Clone, Copy)]
-pub(super) struct Tables<'a> {
+pub(super) struct RunTables<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a Vault,
     pub(super) unreadable: &'a Unreadable,
-    /// How many bytes of a row are read, as they are stored; [`Fault::Long`] if there are more.
+    /// The limit of the stored bytes of a row. Larger rows return [`Fault::Long`].
     pub(super) longest: usize,
 }
 
-impl Tables<'_> {
-    /// A thread, without its values unless they are wanted.
+impl RunTables<'_> {
+    /// Returns a thread, with its values if requested.
     pub(super) fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
         let sql = "select case when length(body) + case when ?3 then coalesce(length(vals), 0) else 0 end <= ?2 then body end,
             case when ?3 and length(vals) <= ?2 then vals end from run_threads where name = ?1";
@@ -58,8 +57,8 @@ impl Tables<'_> {
         Ok(found.map(|stored| open(self.vault, VALUES, id, stored)).transpose()?)
     }
 
-    /// A thread with its runs that have not ended, and what a new run needs if the change adds one. [`SaverError::Damaged`] if their rows
-    /// cannot be read.
+    /// Returns a thread with its unfinished runs, and the number for a new run if the change adds one. Returns
+    /// [`SaverError::Damaged`] if its rows cannot be read.
     pub(super) fn snapshot(&self, change: &ThreadChange, now: SystemTime) -> Result<ThreadSnapshot, Fault> {
         let is_taken = match change.new_run().and_then(|run| run.id) {
             Some(id) => self.run(id)?.is_some(),
@@ -111,7 +110,7 @@ impl Tables<'_> {
                 break;
             }
             let run = open_run(self.vault, uuid_at(row, 0)?, query.thread.as_deref(), row.get(1)?);
-            // Who asks for those of a thread is told; who asks for those of all has the others.
+            // A query for one thread reports unreadable runs; a query for all skips them.
             let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
             let Some(run) = run.filter(|run| query.wants(run)) else { continue };
             if passed < query.offset {
@@ -128,7 +127,7 @@ impl Tables<'_> {
         Ok(number(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
     }
 
-    /// Stores what has changed, and returns the thread as it is now.
+    /// Stores a change and returns the resulting thread.
     pub(super) fn store(&self, queue: Queue, now: SystemTime) -> Result<ThreadRow, Fault> {
         let runs = queue.live().iter().any(|run| run.status == RunStatus::Running);
         let (mut thread, change) = queue.changed();
@@ -166,8 +165,8 @@ impl Tables<'_> {
         Ok(thread)
     }
 
-    /// `ready` is from when on a worker may look at the thread, and the graph that it needs then: below zero while a run of it is being
-    /// done, so that those that wait are found without looking at these.
+    /// Stores a thread. `ready` is the time from which a worker may claim it, and the required graph. The time is
+    /// negative while a run of the thread is in progress, so that waiting threads are found without reading these.
     pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(i64, String)>) -> Result<(), Fault> {
         let body = seal(self.vault, THREADS, &thread.id, thread)?;
         let values = thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?;
@@ -230,7 +229,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Those that a query asks for.
+    /// Returns the threads that match a query.
     pub(super) fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
         let early = !query.values.is_empty();
         let mut threads = Vec::new();
@@ -262,7 +261,7 @@ impl Tables<'_> {
         Ok(page)
     }
 
-    /// Gives a thread its values. False if they cannot be read.
+    /// Loads the values of a thread. Returns false if they cannot be read.
     fn has_values(&self, thread: &mut ThreadRow) -> Result<bool, Fault> {
         match self.values(&thread.id) {
             Ok(values) => thread.values = values,
@@ -275,8 +274,8 @@ impl Tables<'_> {
         Ok(true)
     }
 
-    /// The threads that a worker with these graphs may look at, those that have waited longest first; before them those of lost
-    /// workers, if they are looked for. Not those that are passed over.
+    /// Returns the threads that a worker with these graphs may claim, the longest waiting first. Threads of lost
+    /// workers precede them if `lost` is true. Skips unreadable threads.
     pub(super) fn ready(
         &self,
         graphs: Option<&[String]>,
@@ -320,7 +319,7 @@ impl Tables<'_> {
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }
 
-    /// Deletes events and ended runs from before this time, and returns how many those were.
+    /// Deletes events and ended runs before this time. Returns their numbers.
     pub(super) fn prune(&self, cutoff: SystemTime) -> Result<(u64, u64), Fault> {
         let sql = "select thread, max(number), count(*), sum(bytes) from events where at < ? group by thread";
         let old = {
@@ -331,7 +330,7 @@ impl Tables<'_> {
         };
         let mut events = 0;
         for (name, last, count, bytes) in old {
-            // What its row says of its events cannot be set right: they stay.
+            // The counters in an unreadable row cannot be updated, so its events remain.
             let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
                     self.unreadable.tell(&error);
@@ -356,7 +355,7 @@ impl Tables<'_> {
     }
 }
 
-/// Deletes what the runs know of a thread. False if it is none of theirs.
+/// Deletes the runs and events of a thread. Returns false if it has no row.
 pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     for sql in ["delete from runs where thread = ?", "delete from events where thread = ?"] {
         connection.prepare_cached(sql)?.execute([thread])?;
@@ -364,7 +363,7 @@ pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Faul
     Ok(connection.prepare_cached("delete from run_threads where name = ?")?.execute([thread])? > 0)
 }
 
-/// Deletes the threads whose time has passed, with their checkpoints.
+/// Deletes expired threads, with their checkpoints.
 pub(in super::super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     let expired = {
         let mut statement = connection.prepare_cached("select name from run_threads where expires < ?")?;

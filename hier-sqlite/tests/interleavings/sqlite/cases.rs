@@ -17,9 +17,9 @@ use shuttle::{Config, Runner};
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
-use super::log::Log;
+use super::log::WriteAheadLog;
 use super::sync::JoinHandle;
-use super::writer::{Manner, Work, Writer};
+use super::writer::{JobClass, SqliteWriter, WriterConfig};
 
 const SCHEDULES: usize = 100;
 /// SQLite needs more than shuttle gives.
@@ -67,8 +67,8 @@ fn any<T: Copy>(of: &[T]) -> T {
     of[thread_rng().gen_range(0..of.len())]
 }
 
-fn any_work() -> Work {
-    any(&[Work::Short, Work::Short, Work::Short, Work::Last, Work::Long, Work::Alone])
+fn any_work() -> JobClass {
+    any(&[JobClass::Short, JobClass::Short, JobClass::Short, JobClass::Last, JobClass::Long, JobClass::Alone])
 }
 
 fn any_fate() -> Fate {
@@ -85,9 +85,9 @@ fn open() -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-async fn start(waits_for_disk: bool) -> Writer {
-    let manner = Manner { busy_timeout: Duration::ZERO, waits_for_disk };
-    Writer::start("memory".to_owned(), manner, Log, open).await.expect("it opens")
+async fn start(waits_for_disk: bool) -> SqliteWriter {
+    let manner = WriterConfig { busy_timeout: Duration::ZERO, waits_for_disk };
+    SqliteWriter::start("memory".to_owned(), manner, WriteAheadLog, open).await.expect("it opens")
 }
 
 /// The jobs that were begun, in that order, and what became of all.
@@ -226,7 +226,7 @@ fn callers() {
     };
     let threads: Vec<_> = (0..CALLERS).map(|number| shuttle::thread::spawn(caller(number))).collect();
     join(threads);
-    let stored = block_on(writer.submit(Work::Alone, stored)).expect("it can be read");
+    let stored = block_on(writer.submit(JobClass::Alone, stored)).expect("it can be read");
     let queued = queued.lock().unwrap_or_else(PoisonError::into_inner);
     book.check_order(&queued);
     book.check_stored(&stored, &queued);
@@ -244,7 +244,7 @@ fn who_reads_keeps_nobody_waiting() {
         let writer = Arc::new(block_on(start(false)));
         let book = Arc::<Book>::default();
         let (run, _) = book.job(0, Fate::Done);
-        let call = writer.submit(Work::Short, run);
+        let call = writer.submit(JobClass::Short, run);
         let caller = shuttle::thread::spawn(move || book.check(0, &block_on(call)));
         let own = writer.clone();
         let reader = shuttle::thread::spawn(move || {
@@ -284,7 +284,7 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
     const JOBS: u32 = 5;
     explore(|| {
         let writer = block_on(start(thread_rng().gen_ratio(1, 4)));
-        let (book, head) = (Arc::<Book>::default(), writer.head());
+        let (book, head) = (Arc::<Book>::default(), writer.front());
         let threads: Vec<_> = (0..JOBS)
             .map(|number| {
                 let (run, ended) = book.job(number, any_fate());
@@ -328,7 +328,7 @@ fn at_most_one_job_that_waited_is_done_before_the_head() {
             })
             .collect();
         let (run, ended) = book.job(HEAD, Fate::Done);
-        writer.head().submit(move |connection| run(connection).map(drop));
+        writer.front().submit(move |connection| run(connection).map(drop));
         let before = lock(&book.begun).len();
         block_on(ended).expect_err("it only says that it has ended");
         join(threads);
@@ -348,8 +348,8 @@ fn the_thread_ends_if_opening_fails_or_is_given_up() {
             shuttle::thread::yield_now();
             if fails { Err(refused(0).into()) } else { open() }
         };
-        let manner = Manner { busy_timeout: Duration::ZERO, waits_for_disk: false };
-        let started = Writer::start("memory".to_owned(), manner, Log, opened);
+        let manner = WriterConfig { busy_timeout: Duration::ZERO, waits_for_disk: false };
+        let started = SqliteWriter::start("memory".to_owned(), manner, WriteAheadLog, opened);
         match block_on(wait(started, any(&[Waits::ForTheAnswer, Waits::Polls(1), Waits::Polls(2)]))) {
             Some(Ok(_)) => assert!(!fails),
             Some(Err(error)) => assert!(fails && error.to_string().contains(&told(0)), "{error}"),
@@ -368,9 +368,9 @@ fn nobody_waits_for_ever_for_another_process() {
         let sql = "pragma journal_mode = memory; pragma synchronous = off; create table done (number integer not null)";
         other.execute_batch(sql).expect("a table");
         other.busy_timeout(Duration::ZERO).expect("it does not wait");
-        let manner = Manner { busy_timeout: Duration::ZERO, waits_for_disk: false };
+        let manner = WriterConfig { busy_timeout: Duration::ZERO, waits_for_disk: false };
         let open = move || Ok(Connection::open(path)?);
-        let writer = block_on(Writer::start("file".to_owned(), manner, Log, open)).expect("it opens");
+        let writer = block_on(SqliteWriter::start("file".to_owned(), manner, WriteAheadLog, open)).expect("it opens");
         let other = shuttle::thread::spawn(move || {
             // It may find that it is ours.
             let Ok(()) = other.execute_batch("begin immediate") else { return };

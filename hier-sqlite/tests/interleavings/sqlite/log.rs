@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use shuttle::rand::{Rng as _, thread_rng};
 
-pub(super) struct Log;
+pub(super) struct WriteAheadLog;
 
-impl Log {
+impl WriteAheadLog {
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // as the saver's
     pub(super) fn watch(self: &Arc<Self>, _: &mut Connection) -> Result<(), rusqlite::Error> {
         Ok(())

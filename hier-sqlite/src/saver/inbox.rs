@@ -1,4 +1,4 @@
-//! Mailboxes of threads, and when threads are due.
+//! Inboxes of threads, and the times at which threads are due.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,12 +12,12 @@ use super::read::uuid_at;
 use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::vault::Vault;
 
-/// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
+/// Milliseconds since 1970, rounded up, so that no thread wakes too early.
 fn due_at(at: SystemTime) -> i64 {
     millis(at.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_nanos(999_999)))
 }
 
-/// Puts a letter into a mailbox; false if it is known already.
+/// Adds a message to an inbox. Returns false if its id is known.
 pub(super) fn post(
     connection: &Connection,
     vault: &Vault,
@@ -30,7 +30,7 @@ pub(super) fn post(
     if connection.prepare_cached(sql)?.exists(params![thread, id.as_bytes()])? {
         return Ok(false);
     }
-    // A letter that was taken has a size while its run may be rolled back.
+    // A consumed message counts while its run may be rolled back.
     let sql = "select coalesce(sum(size), 0) from mail where thread = ?";
     let kept: i64 = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0))?;
     let size = letter.size();
@@ -51,8 +51,8 @@ pub(super) fn post(
     Ok(true)
 }
 
-/// The letters that wait, in order.
-pub(super) fn mail(connection: &Connection, vault: &Vault, thread: &str) -> Result<Vec<Posted>, Fault> {
+/// Returns the pending messages, in order.
+pub(super) fn pending(connection: &Connection, vault: &Vault, thread: &str) -> Result<Vec<Posted>, Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and taken = 0 order by number";
     letters(connection, vault, thread, sql)
 }
@@ -74,11 +74,12 @@ fn letters(connection: &Connection, vault: &Vault, thread: &str, sql: &str) -> R
     Ok(found)
 }
 
-/// Changes what a commit says beside its records.
+/// Applies the side effects of a commit.
 pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
-        // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it.
+        // The row remains, because it shows that the message was sent. Its value is needed only if a run that may be
+        // rolled back has consumed it.
         let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
             size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
         if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {
@@ -112,7 +113,7 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
     }
 }
 
-/// Copies the due time of a thread, as not driven by a run.
+/// Copies the due time of a thread, without its run.
 pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
     let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
     connection.prepare_cached(sql)?.execute(params![from, to])?;
@@ -132,7 +133,7 @@ fn no_later_than(connection: &Connection, thread: &str, graph: &str, at: i64) ->
     Ok(())
 }
 
-/// The threads that are due, longest first.
+/// Returns the due threads, the longest overdue first.
 pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueThread>, Fault> {
     let by = millis(query.by.duration_since(UNIX_EPOCH).unwrap_or_default());
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
@@ -156,14 +157,14 @@ pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueTh
     Ok(found)
 }
 
-/// Forgets what was sent to a thread, and when it is due.
+/// Deletes the inbox and the due time of a thread.
 pub(super) fn delete(connection: &Connection, thread: &str) -> Result<(), Fault> {
     connection.prepare_cached("delete from mail where thread = ?")?.execute([thread])?;
     connection.prepare_cached("delete from due where thread = ?")?.execute([thread])?;
     Ok(())
 }
 
-/// The threads that have been sent something, and have nothing else perhaps.
+/// Encrypts the inbox of a thread with the current key.
 #[cfg(feature = "encryption")]
 pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and (taken = 0 or run is not null)";

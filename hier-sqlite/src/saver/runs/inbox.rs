@@ -1,15 +1,15 @@
-//! Mail to threads that have a row.
+//! Messages to threads that have a row.
 
 use hier_checkpoint::checkpoint::{Letter, SaverError, check_thread};
 use hier_checkpoint::runs::ThreadIs;
 use rusqlite::Connection;
 
-use super::super::writer::Work;
-use super::super::{SHORT_BYTES, Sqlite, mail};
-use super::tables::Tables;
+use super::super::writer::JobClass;
+use super::super::{SHORT_BYTES, Sqlite, inbox};
+use super::tables::RunTables;
 
 impl Sqlite {
-    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
+    /// Adds a message to the inbox of a thread. With a condition, the thread must have a row that satisfies it.
     pub(in super::super) async fn post_letter(
         &self,
         thread: &str,
@@ -20,15 +20,15 @@ impl Sqlite {
         check_thread(thread)?;
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
         let (thread, graph) = (thread.to_owned(), graph.to_owned());
-        let size = if letter.value.len() <= SHORT_BYTES { Work::Short } else { Work::Long };
+        let size = if letter.value.len() <= SHORT_BYTES { JobClass::Short } else { JobClass::Long };
         let post = move |connection: &Connection| {
-            let tables = Tables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX };
+            let tables = RunTables { connection, vault: &vault, unreadable: &unreadable, longest: usize::MAX };
             if let Some(is) = is
                 && !tables.thread(&thread, false)?.is_some_and(|row| is.is(&row))
             {
                 return Err(SaverError::deleted(&thread).into());
             }
-            mail::post(connection, &vault, &thread, &graph, &letter)
+            inbox::post(connection, &vault, &thread, &graph, &letter)
         };
         self.0.writer.submit(size, post).await
     }

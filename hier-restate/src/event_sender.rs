@@ -1,5 +1,5 @@
-//! Sends the events of a piece of a run to whoever listens: straight, past all journals. It never holds the run up for long; what
-//! cannot be sent is lost, and told as lost.
+//! Sends the events of a slice directly to the client and not through journals. A run never waits long for it: events
+//! that cannot be sent are dropped and reported as lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,46 +16,48 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::wire::Listener;
+use crate::wire::StreamListener;
 
-/// How many events may wait to be sent.
+/// The number of events that may wait to be sent.
 const WAITING: usize = 4_096;
-/// How long a listener may take to answer.
+/// The time within which a listener must respond.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A line to a listener.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Line {
-    /// A piece of the run begins.
-    Open { token: Uuid, slice: u64, part: Option<PartialStep> },
-    /// Something happened.
+pub(crate) enum ListenerLine {
+    /// Begins a part of the run.
+    Open {
+        token: Uuid,
+        slice: u64,
+        part: Option<PartialStep>,
+    },
     Event(NewEvent),
-    /// So many events could not be sent.
+    /// The number of events that could not be sent.
     Lost(u64),
-    /// The piece has ended. The listener answers with one byte.
+    /// Ends the part. The listener responds with one byte.
     End,
 }
 
-/// Sends the events of one piece.
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     events: mpsc::Sender<NewEvent>,
     lost: Arc<AtomicU64>,
     sending: Option<JoinHandle<()>>,
 }
 
-impl Teller {
-    /// Connects to the listener. If that fails all events are lost.
-    pub(crate) async fn connect(listener: &Listener, slice: u64, part: Option<&PartialStep>) -> Self {
+impl EventSender {
+    /// Connects to the listener. If that fails, all events are lost.
+    pub(crate) async fn connect(listener: &StreamListener, slice: u64, part: Option<&PartialStep>) -> Self {
         let (events, waiting) = mpsc::channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
-        let open = Line::Open { token: listener.token, slice, part: part.cloned() };
+        let open = ListenerLine::Open { token: listener.token, slice, part: part.cloned() };
         let sending = match timeout(PATIENCE, TcpStream::connect(&listener.address)).await {
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);
                 Some(tokio::spawn(send(stream, open, waiting, lost.clone())))
             }
             Ok(Err(error)) => {
-                tracing::debug!(address = listener.address, %error, "the listener of a run cannot be reached");
+                tracing::debug!(address = listener.address, %error, "cannot reach the listener of a run");
                 None
             }
             Err(_) => None,
@@ -63,8 +65,8 @@ impl Teller {
         Self { events, lost, sending }
     }
 
-    /// What takes the events.
-    pub(crate) fn tell(&self) -> DynTell {
+    /// Returns the function that receives events.
+    pub(crate) fn sink(&self) -> DynTell {
         let (events, lost) = (self.events.clone(), self.lost.clone());
         Arc::new(move |event| {
             if events.try_send(event).is_err() {
@@ -73,7 +75,7 @@ impl Teller {
         })
     }
 
-    /// Waits until the listener has everything, so that what the next piece tells comes after it.
+    /// Waits until the listener has received everything, so that the events of the next slice follow.
     pub(crate) async fn end(self) {
         let Self { events, sending, .. } = self;
         drop(events);
@@ -86,25 +88,25 @@ impl Teller {
     }
 }
 
-async fn send(mut stream: TcpStream, open: Line, mut waiting: mpsc::Receiver<NewEvent>, lost: Arc<AtomicU64>) {
+async fn send(mut stream: TcpStream, open: ListenerLine, mut waiting: mpsc::Receiver<NewEvent>, lost: Arc<AtomicU64>) {
     let sent = async {
         write(&mut stream, &open).await?;
         while let Some(event) = waiting.recv().await {
-            write(&mut stream, &Line::Event(event)).await?;
+            write(&mut stream, &ListenerLine::Event(event)).await?;
         }
         match lost.load(Ordering::Relaxed) {
             0 => {}
-            lost => write(&mut stream, &Line::Lost(lost)).await?,
+            lost => write(&mut stream, &ListenerLine::Lost(lost)).await?,
         }
-        write(&mut stream, &Line::End).await?;
+        write(&mut stream, &ListenerLine::End).await?;
         stream.read_u8().await
     };
     if let Err(error) = sent.await {
-        tracing::debug!(%error, "the listener of a run has gone");
+        tracing::debug!(%error, "lost the connection to the listener of a run");
     }
 }
 
-async fn write(stream: &mut TcpStream, line: &Line) -> std::io::Result<()> {
+async fn write(stream: &mut TcpStream, line: &ListenerLine) -> std::io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     stream.write_all(&bytes).await
