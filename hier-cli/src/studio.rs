@@ -39,6 +39,6 @@ pub fn run(arguments: &Studio) -> Result<(), Error> {
         };
         let running = server.start(arguments.addr).await.map_err(refused)?;
         println!("studio on http://{}/studio/ (Ctrl+C ends it)", running.address());
-        running.until_told().await.map_err(refused)
+        running.until_signal().await.map_err(refused)
     })
 }

@@ -99,13 +99,13 @@ async fn an_address_that_cannot_be_listened_on_is_told_with_the_mend() {
     let taken = server().start(first.address()).await.expect_err("it is in use").to_string();
     assert!(taken.starts_with(&format!("cannot listen on `{}`: ", first.address())), "{taken}");
     assert!(
-        taken.ends_with(": end the program that listens there, or give another port (0 takes any that is free)"),
+        taken.ends_with(": stop the program that uses the port, or choose another port (0 selects a free one)"),
         "{taken}"
     );
     first.stop().await.expect("it stops");
     for text in ["localhost", "127.0.0.1:80999"] {
         let refused = server().start(text).await.expect_err("it is no address").to_string();
-        assert!(refused.ends_with(": an address is a host and a port, like `127.0.0.1:8123`"), "{refused}");
+        assert!(refused.ends_with(": write a host and a port, like `127.0.0.1:8123`"), "{refused}");
     }
 }
 

@@ -206,8 +206,8 @@ async fn a_message_reaches_a_run_that_is_running() {
     let run = begun(&desk, &thread, 0.6).await;
     let path = format!("/threads/{thread}/runs");
     for (input, says) in [
-        (json!({ "seconds": 1.0 }), "give an object with `notes` and nothing else"),
-        (json!({ "notes": ["x"], "seconds": 1.0 }), "nothing else"),
+        (json!({ "seconds": 1.0 }), "send an object with `notes` and no other field"),
+        (json!({ "notes": ["x"], "seconds": 1.0 }), "no other field"),
         (json!({ "notes": 7 }), "`input.notes`"),
     ] {
         let (status, error) = desk.post(&path, injected(&input)).await;

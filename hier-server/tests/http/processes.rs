@@ -25,7 +25,7 @@ async fn serves() {
     let webhooks = Webhooks::new().allow_private();
     let running = server().database(database).webhooks(webhooks).start("127.0.0.1:0").await.expect("the server starts");
     println!("\nserving on http://{}", running.address());
-    running.until_told().await.expect("the server stops");
+    running.until_signal().await.expect("the server stops");
 }
 
 /// A process that is killed if nobody has waited for it.

@@ -246,7 +246,10 @@ async fn answer_to_a_question_that_is_not_open_is_refused_before_the_run() {
     let (status, ended) = desk.post(&wait, answer(&id)).await;
     assert_eq!((status, &ended["log"]), (200, &json!(["yes"])), "{ended}");
     let (status, refused) = desk.post(&wait, answer(&id)).await;
-    assert!(status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains("asks nothing")), "{refused}");
+    assert!(
+        status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains("has no open questions")),
+        "{refused}"
+    );
     desk.stop().await;
 }
 

@@ -27,6 +27,6 @@ async fn main() -> Result<()> {
     let address = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
     let running = server.start(address).await?;
     println!("serving on http://{}", running.address());
-    running.until_told().await?; // a signal to stop: streams end, runs go on in the next process
+    running.until_signal().await?; // a signal to stop: streams end, runs go on in the next process
     Ok(())
 }
