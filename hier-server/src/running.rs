@@ -124,9 +124,9 @@ async fn stop_signal() {
 }
 
 fn worker(app: &App, work: WorkOptions) -> hier_worker::Worker {
-    let worker = hier_worker::Worker::new(app.runs.clone()).memory(app.store.clone());
+    let worker = hier_worker::Worker::new(app.runs.clone()).store(app.store.clone());
     let worker = worker.concurrency(work.concurrency).max_run_time(work.max_run_time).max_steps(work.max_steps);
-    app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
+    app.graphs.iter().fold(worker, |worker, (name, served)| worker.dyn_graph(name.clone(), served.graph.clone()))
 }
 
 /// Executes runs and background jobs until the token is cancelled.
