@@ -28,8 +28,8 @@ fn a_new_project_has_what_its_kind_needs() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),
-        ("agent", r#"["models", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
-        ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
+        ("agent", r#"["models", "sqlite"]"#, &["tests/agent.rs", "src/fake_model.rs"]),
+        ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/fake_model.rs"]),
     ] {
         let name = format!("my-{kind}");
         let made = hier(folder.path(), &["new", &name, "--kind", kind, "--git", URL]);
@@ -86,15 +86,15 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
     fs::create_dir(folder.path().join("taken")).expect("a folder");
     fs::write(folder.path().join("taken/notes"), "mine").expect("a file");
     for (arguments, message) in [
-        (&["new", "9lives"][..], "error: `9lives` is no name of a package"),
-        (&["new", "sub/two words"], "error: `two words` is no name of a package"),
-        (&["new", "hier"], "error: no package can be called `hier` here"),
-        (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
-        (&["new", "fn"], "error: no package can be called `fn` here"),
-        (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: give a folder"),
+        (&["new", "9lives"][..], "error: `9lives` is not a package name"),
+        (&["new", "sub/two words"], "error: `two words` is not a package name"),
+        (&["new", "hier"], "error: a project cannot be named `hier`"),
+        (&["new", "serde_json"], "error: a project cannot be named `serde_json`"),
+        (&["new", "fn"], "error: a project cannot be named `fn`"),
+        (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: choose an empty or new folder"),
         (&["new", "taken/notes/x", "--git", URL], "error: cannot write `taken/notes/x/Cargo.toml`: "),
-        (&["new", "taken", "--git", URL], "error: `taken` is there already and is not empty"),
-        (&["new", "x", "--path", "taken"], "error: `taken` is no checkout of hier"),
+        (&["new", "taken", "--git", URL], "error: `taken` exists and is not empty"),
+        (&["new", "x", "--path", "taken"], "error: `taken` is not a checkout of hier"),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -172,9 +172,9 @@ fn a_graph_is_drawn_in_the_form_that_is_wanted() {
         );
     }
     for (arguments, message) in [
-        (&["graph"][..], "error: there are several graphs, name one: `one`, `two`"),
-        (&["graph", "tow"], "error: there is no graph `tow`; did you mean `two`?"),
-        (&["graph", "one", "--bin", "other"], "error: there is no such program here"),
+        (&["graph"][..], "error: the program has several graphs: name one of `one`, `two`"),
+        (&["graph", "tow"], "error: no graph named `tow`; did you mean `two`?"),
+        (&["graph", "one", "--bin", "other"], "error: no program that shows its graphs was found"),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2));
@@ -197,7 +197,7 @@ fn each_shell_has_its_completions() {
         let output = hier(checkout(), &["completions", shell]);
         assert!(output.status.success());
         let script = text(&output.stdout);
-        for word in ["threads", "prune", "completions", "new", "graph"] {
+        for word in ["threads", "prune", "inbox", "completions", "new", "graph"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }

@@ -1,24 +1,24 @@
-//! A model that needs no key. Remove it once you have a real one.
+//! A fake model that needs no key. Remove it when you use a real one.
 
 use hier::agent::{ChatModel, ChatRequest, ChatResponse, ModelError};
 use hier::prelude::*;
 
-/// Asks for the weather where a city is named, and else repeats what it was told.
-pub struct StandIn;
+/// Asks for the weather if the message names a city, and otherwise repeats the message.
+pub struct FakeModel;
 
 #[hier::async_trait]
-impl ChatModel for StandIn {
+impl ChatModel for FakeModel {
     fn name(&self) -> &str {
-        "stand-in"
+        "fake"
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let last = request.messages.last();
-        let said = last.map(Message::text).unwrap_or_default();
-        let answer = match (last.and_then(Message::tool_call_id), said.split_once("weather in ")) {
-            (Some(_), _) => Message::assistant(format!("It is {said}.")),
+        let text = last.map(Message::text).unwrap_or_default();
+        let answer = match (last.and_then(Message::tool_call_id), text.split_once("weather in ")) {
+            (Some(_), _) => Message::assistant(format!("It is {text}.")),
             (None, Some((_, city))) => Message::call("weather", serde_json::json!({ "city": city.trim_end_matches('?') })),
-            (None, None) => Message::assistant(format!("You said: {said}")),
+            (None, None) => Message::assistant(format!("You said: {text}")),
         };
         Ok(ChatResponse::new(answer))
     }
