@@ -12,7 +12,7 @@ use hier_cli::{graph, new, studio, threads};
 /// Works with state graphs.
 #[derive(Parser)]
 #[command(name = "hier", version, about)]
-struct Arguments {
+struct CliArguments {
     /// Determines when colors are used.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
@@ -51,7 +51,7 @@ struct Completions {
 }
 
 fn main() -> ExitCode {
-    let Arguments { color, command } = Arguments::parse();
+    let CliArguments { color, command } = CliArguments::parse();
     let choice = match color {
         Color::Auto => anstream::ColorChoice::Auto,
         Color::Always => anstream::ColorChoice::Always,
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         CliCommand::Threads(command) => exit_code(threads::run_command(&command, &mut out)),
         CliCommand::Studio(arguments) => exit_code(studio::serve_studio(&arguments)),
         CliCommand::Completions(Completions { shell }) => {
-            clap_complete::generate(shell, &mut Arguments::command(), "hier", &mut out);
+            clap_complete::generate(shell, &mut CliArguments::command(), "hier", &mut out);
             ExitCode::SUCCESS
         }
     }

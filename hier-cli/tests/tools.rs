@@ -54,7 +54,7 @@ fn a_new_project_has_what_its_kind_needs() {
 }
 
 #[test]
-fn the_image_of_a_new_server_is_the_one_of_the_book() {
+fn image_of_a_new_server_is_that_of_the_docs() {
     let folder = TempDir::new().expect("a folder");
     assert!(hier(folder.path(), &["new", "desk", "--kind", "server", "--git", URL]).status.success());
     let read = |file: &str| fs::read_to_string(folder.path().join("desk").join(file)).expect(file);
@@ -81,7 +81,7 @@ fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
 }
 
 #[test]
-fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
+fn invalid_project_is_refused_and_nothing_is_written() {
     let folder = TempDir::new().expect("a folder");
     fs::create_dir(folder.path().join("taken")).expect("a folder");
     fs::write(folder.path().join("taken/notes"), "mine").expect("a file");
@@ -106,7 +106,7 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
+fn project_is_created_in_an_empty_or_the_current_folder() {
     let folder = TempDir::new().expect("a folder");
     let own = folder.path().join("my-desk");
     fs::create_dir(&own).expect("a folder");
@@ -121,7 +121,7 @@ fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
 }
 
 #[test]
-fn a_project_in_the_folder_of_a_workspace_is_none_of_its_members() {
+fn project_within_a_workspace_is_not_a_member() {
     let folder = TempDir::new().expect("a folder");
     let manifest = |name: &str| {
         assert!(hier(folder.path(), &["new", name, "--git", URL]).status.success(), "{name}");
@@ -155,7 +155,7 @@ const ANSWERS: &str = r##"fn main() {
 "##;
 
 #[test]
-fn a_graph_is_drawn_in_the_form_that_is_wanted() {
+fn graph_is_drawn_in_the_requested_format() {
     let folder = package(ANSWERS);
     for (arguments, drawn) in [
         (&["graph", "--list"][..], "one\ntwo\n"),
@@ -183,7 +183,7 @@ fn a_graph_is_drawn_in_the_form_that_is_wanted() {
 }
 
 #[test]
-fn a_program_that_does_not_answer_is_not_started() {
+fn program_that_does_not_show_its_graphs_is_not_started() {
     let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
     let output = hier(folder.path(), &["graph"]);
     assert_eq!(output.status.code(), Some(2));
@@ -204,7 +204,7 @@ fn each_shell_has_its_completions() {
 }
 
 #[test]
-fn colors_are_used_when_they_are_wanted() {
+fn colors_are_used_on_request() {
     let said = |color: &str| text(&hier(checkout(), &["--color", color, "new", "9"]).stderr);
     assert!(said("always").contains("\u{1b}[1m"), "{:?}", said("always"));
     assert!(said("never").starts_with("error: "), "{:?}", said("never"));

@@ -254,7 +254,7 @@ mod tests {
         assert!(!rates.is_guessing(&proxy, alice));
         assert!(
             rates.is_guessing(&proxy, wrong) && rates.is_guessing(&proxy, bob),
-            "the valid one cannot be told apart"
+            "the valid one cannot be distinguished"
         );
         // A token that has become invalid is one among all others.
         rates.note_invalid(&proxy, alice);

@@ -124,7 +124,7 @@ pub(crate) fn system_assistant(graph: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, graph.as_bytes())
 }
 
-/// The user who sends a request, with what the request may access.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
@@ -218,7 +218,7 @@ pub(crate) fn matches(metadata: &Map<String, Value>, filter: &Map<String, Value>
     filter.iter().all(|(key, want)| metadata.get(key).is_some_and(|have| contains(have, want)))
 }
 
-/// Returns true if an error says that the object already exists.
+/// Returns true for the error of an object that already exists.
 pub(crate) fn already_exists(error: &RunsError) -> bool {
     matches!(error, RunsError::Exists { .. })
 }

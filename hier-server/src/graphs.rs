@@ -62,7 +62,7 @@ impl ServedGraph {
         }
     }
 
-    /// Returns the subgraphs by the names of their nodes. Their schemas only say that they are objects.
+    /// Returns the subgraphs by the names of their nodes. Their schemas contain nothing but the type `object`.
     pub(crate) fn subgraphs(&self, namespace: Option<&str>, recurse: bool) -> BTreeMap<String, Schemas> {
         let mut found = BTreeMap::new();
         collect(self.graph.spec(), "", recurse || namespace.is_some(), &mut found);

@@ -32,12 +32,12 @@ fn read<T: DeserializeOwned>(pairs: Vec<(String, String)>) -> ApiResult<T> {
     let fields = named.into_iter().map(|(name, values)| (name, ParameterValues(values)));
     serde_path_to_error::deserialize(MapDeserializer::new(fields)).map_err(|error| {
         let path = error.path().to_string();
-        let error: Error = error.into_inner();
+        let error: ParameterError = error.into_inner();
         ApiError::invalid(if path == "." { error.to_string() } else { format!("`{path}`: {error}") })
     })
 }
 
-type Error = serde::de::value::Error;
+type ParameterError = serde::de::value::Error;
 
 /// The values of a parameter.
 struct ParameterValues(Vec<String>);
@@ -48,13 +48,13 @@ impl ParameterValues {
         self.0.pop().unwrap_or_default()
     }
 
-    fn number(self) -> Result<u64, Error> {
+    fn number(self) -> Result<u64, ParameterError> {
         let text = self.last();
-        text.parse().map_err(|_| Error::custom(format!("`{text}` is not a number from 0 on")))
+        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a number from 0 on")))
     }
 }
 
-impl IntoDeserializer<'_, Error> for ParameterValues {
+impl IntoDeserializer<'_, ParameterError> for ParameterValues {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -63,26 +63,26 @@ impl IntoDeserializer<'_, Error> for ParameterValues {
 }
 
 impl<'de> Deserializer<'de> for ParameterValues {
-    type Error = Error;
+    type Error = ParameterError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_string(self.last())
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         let text = self.last();
         match text.to_ascii_lowercase().as_str() {
             "" | "0" | "false" | "no" => visitor.visit_bool(false),
             "1" | "true" | "yes" => visitor.visit_bool(true),
-            _ => Err(Error::custom(format!("`{text}` is not a boolean: use `true` or `false`"))),
+            _ => Err(ParameterError::custom(format!("`{text}` is not a boolean: use `true` or `false`"))),
         }
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_u64(self.number()?)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         let items = self.0.iter().flat_map(|text| match serde_json::from_str::<Vec<String>>(text) {
             Ok(items) => items,
             Err(_) => text.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect(),
@@ -90,11 +90,15 @@ impl<'de> Deserializer<'de> for ParameterValues {
         SeqDeserializer::new(items.map(|text| Self(vec![text]))).deserialize_any(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ParameterError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -103,8 +107,8 @@ impl<'de> Deserializer<'de> for ParameterValues {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
-        let text: StringDeserializer<Error> = self.last().into_deserializer();
+    ) -> Result<V::Value, ParameterError> {
+        let text: StringDeserializer<ParameterError> = self.last().into_deserializer();
         text.deserialize_enum(name, variants, visitor)
     }
 

@@ -23,7 +23,7 @@ macro_rules! routes {
             path: $path,
             tag: $tag,
             does: $does,
-            add: |generators, operation| openapi::Handler::describe(&$handler, generators, operation),
+            add: |generators, operation| openapi::DescribedHandler::describe(&$handler, generators, operation),
         },)+)+];
 
         fn handlers() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::WorkerContext;
 use super::ending::{self, RunEnding};
 use super::prepare;
-use super::watch::{self, FlushState, LeaseHeartbeat, StopReason};
+use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};
@@ -73,13 +73,13 @@ async fn execute(
     let entered = prepare::is_entered(&*shared.store, run).await?;
     let cancel = CancellationToken::new();
     match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
-        Ok(prepared) => Attempt { shared, run, log, graph: &**graph, cancel, stop }.execute(prepared).await,
+        Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, stop }.execute(prepared).await,
         Err(failure) => Ok(Some(RunEnding::Failed(failure))),
     }
 }
 
 /// An attempt to execute a run.
-struct Attempt<'a> {
+struct RunAttempt<'a> {
     shared: &'a WorkerContext,
     run: &'a Run,
     log: &'a Arc<RunLog>,
@@ -90,7 +90,7 @@ struct Attempt<'a> {
     stop: &'a CancellationToken,
 }
 
-impl Attempt<'_> {
+impl RunAttempt<'_> {
     /// Runs the graph, and stores its events meanwhile.
     async fn execute(&self, mut prepared: DynRun) -> Result<Option<RunEnding>, RunsError> {
         let (log, id) = (self.log.clone(), self.run.id);
@@ -125,7 +125,7 @@ impl Attempt<'_> {
         let stopped = unconstrained(async {
             tokio::select! {
                 reason = watch::stop_reason(shared, run, &heartbeat, limit, stop) => reason,
-                () = flush.as_mut() => StopReason::Lost,
+                () = flush.as_mut() => StopCause::Lost,
             }
         });
         let reason = tokio::select! {
@@ -133,7 +133,7 @@ impl Attempt<'_> {
             ended = &mut working => return own_ending(ended).map(Some),
             reason = stopped => reason,
         };
-        if reason == StopReason::Shutdown && graph.runs_elsewhere() {
+        if reason == StopCause::Shutdown && graph.runs_elsewhere() {
             return Ok(None);
         }
         // A cancelled graph returns when its last task is gone. Until then the lease is kept.
@@ -148,16 +148,16 @@ impl Attempt<'_> {
         // The graph may have ended before it noticed the cancellation.
         match (own_ending(ended)?, reason) {
             (RunEnding::Failed(failure), _) if failure.error == CANCELLED => {}
-            (ending, StopReason::Timeout | StopReason::Shutdown | StopReason::Cancelled(Cancel::Interrupt)) => {
+            (ending, StopCause::Timeout | StopCause::Shutdown | StopCause::Cancelled(Cancel::Interrupt)) => {
                 return Ok(Some(ending));
             }
             _ => {}
         }
         match reason {
-            StopReason::Cancelled(action) => Ok(Some(RunEnding::Cancelled(action))),
-            StopReason::Timeout => Ok(Some(RunEnding::TimedOut)),
-            StopReason::Shutdown => Ok(None),
-            StopReason::Lost => Err(lost(log)),
+            StopCause::Cancelled(action) => Ok(Some(RunEnding::Cancelled(action))),
+            StopCause::Timeout => Ok(Some(RunEnding::TimedOut)),
+            StopCause::Shutdown => Ok(None),
+            StopCause::Lost => Err(lost(log)),
         }
     }
 }

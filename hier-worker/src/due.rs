@@ -77,7 +77,7 @@ async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<()
 
 /// Adds a run to a thread, unless it has one.
 async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Result<(), RunsError> {
-    // Threads without a row are run by a program of their own.
+    // Threads without a row belong to a program that runs them without this store.
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };

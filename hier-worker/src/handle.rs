@@ -43,9 +43,9 @@ struct Slot {
 }
 
 /// Detaches the handles of a worker when it ends.
-pub(super) struct Attachment(Handle);
+pub(super) struct HandleAttachment(Handle);
 
-impl Drop for Attachment {
+impl Drop for HandleAttachment {
     fn drop(&mut self) {
         *lock(&self.0.0) = None;
     }
@@ -53,9 +53,9 @@ impl Drop for Attachment {
 
 impl Handle {
     /// Attaches the worker until the result is dropped.
-    pub(super) fn attach(&self, worker: RunningWorker) -> Attachment {
+    pub(super) fn attach(&self, worker: RunningWorker) -> HandleAttachment {
         *lock(&self.0) = Some(worker);
-        Attachment(self.clone())
+        HandleAttachment(self.clone())
     }
 
     /// Returns true if the worker is running.

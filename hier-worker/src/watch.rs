@@ -16,7 +16,7 @@ use hier_core::runs::{Cancel, Run, RunLog};
 
 /// The reason why a run has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StopReason {
+pub(super) enum StopCause {
     Cancelled(Cancel),
     /// The run exceeded its time limit.
     Timeout,
@@ -33,7 +33,7 @@ pub(super) async fn stop_reason(
     heartbeat: &LeaseHeartbeat,
     limit: Duration,
     stop: &CancellationToken,
-) -> StopReason {
+) -> StopCause {
     let timeout = async {
         if limit == Duration::MAX {
             std::future::pending::<()>().await;
@@ -42,10 +42,10 @@ pub(super) async fn stop_reason(
     };
     tokio::select! {
         biased;
-        () = heartbeat.lost() => StopReason::Lost,
-        action = cancelled(shared, run) => StopReason::Cancelled(action),
-        () = timeout => StopReason::Timeout,
-        () = stop.cancelled() => StopReason::Shutdown,
+        () = heartbeat.lost() => StopCause::Lost,
+        action = cancelled(shared, run) => StopCause::Cancelled(action),
+        () = timeout => StopCause::Timeout,
+        () = stop.cancelled() => StopCause::Shutdown,
     }
 }
 

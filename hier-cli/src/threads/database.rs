@@ -12,13 +12,13 @@ use hier_sqlite::Key;
 use hier_sqlite::Sqlite;
 
 use super::args::DatabaseArgs;
-use super::{Saver, ThreadsError};
+use super::{SharedSaver, ThreadsError};
 
 /// The environment variable with the key of an encrypted database.
 const KEY: &str = "HIER_KEY";
 
 /// Opens the database as a saver.
-pub(super) async fn saver(arguments: &DatabaseArgs) -> Result<Saver, ThreadsError> {
+pub(super) async fn saver(arguments: &DatabaseArgs) -> Result<SharedSaver, ThreadsError> {
     open(arguments).await.map(<dyn RunStore>::as_checkpointer)
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::args::ForkArgs;
-use super::{Saver, ThreadsError, database, expect_thread, text, write_json};
+use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
 
 pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
@@ -41,7 +41,7 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
 }
 
 /// Makes a copy of a checkpoint the latest one, with the same values and the same next tasks.
-async fn branch_off(saver: &Saver, thread: &str, from: Uuid) -> Result<(), ThreadsError> {
+async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<(), ThreadsError> {
     let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
     let branched = hier_core::branch_off(saver, &lease, from).await;
     saver.release(&lease).await?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::args::HistoryArgs;
 use super::record::{changed, checkpoint_json, counted, next};
-use super::{Saver, ThreadsError, database, expect_thread, text, write_json};
+use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
 
 pub(super) async fn list_checkpoints(arguments: &HistoryArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
@@ -27,7 +27,11 @@ pub(super) async fn list_checkpoints(arguments: &HistoryArgs, out: &mut dyn Writ
 }
 
 /// Creates an error with the namespaces that the thread has.
-pub(super) async fn no_namespace(saver: &Saver, thread: &str, namespace: &str) -> Result<ThreadsError, ThreadsError> {
+pub(super) async fn no_namespace(
+    saver: &SharedSaver,
+    thread: &str,
+    namespace: &str,
+) -> Result<ThreadsError, ThreadsError> {
     let all = saver.list(ListQuery { namespace: None, ..ListQuery::thread(thread) }).await?;
     let mut known: Vec<&str> = all.iter().map(|listed| &*listed.namespace).collect();
     known.sort_unstable();

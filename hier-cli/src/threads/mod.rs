@@ -50,10 +50,10 @@ pub fn run_command(command: &ThreadCommand, out: &mut dyn Write) -> Result<(), T
     })
 }
 
-type Saver = Arc<dyn Checkpointer>;
+type SharedSaver = Arc<dyn Checkpointer>;
 
 /// Checks that the thread exists. The error suggests the most similar id.
-async fn expect_thread(saver: &Saver, thread: &str) -> Result<(), ThreadsError> {
+async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsError> {
     let threads = saver.threads(None).await?;
     let mut names = threads.iter().map(|info| &*info.thread);
     if names.any(|name| name == thread) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_goes_on_by_itself() {
+async fn fork_continues_independently() {
     let desk = Desk::new().await;
     assert_eq!(desk.hier(&["fork", "case-17", "copy"]).status.code(), Some(0));
     assert_eq!(desk.ids("copy").await, desk.ids("case-17").await);
@@ -18,7 +18,7 @@ async fn a_fork_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
+async fn fork_from_a_checkpoint_repeats_later_steps() {
     let desk = Desk::new().await;
     let history = desk.json(&["history", "case-17"]);
     let after_check = history.as_array().and_then(|all| all.iter().find(|it| it["step"] == 1)).expect("step 1");
@@ -35,7 +35,7 @@ async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pruning_keeps_what_it_was_told_to() {
+async fn pruning_keeps_the_requested_checkpoints() {
     let desk = Desk::new().await;
     desk.run("other", Case::update()).await;
     let (before, other) = (desk.ids("case-17").await, desk.ids("other").await);

@@ -172,7 +172,7 @@ async fn a_state_is_shown_without_knowing_its_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_the_program_can_put_together_is_said() {
+async fn values_that_only_the_program_can_read_are_named() {
     let desk = Desk::new().await;
     desk.run("case-17", hier_core::graph::Command::resume(true)).await;
     let state = desk.json(&["state", "case-17"]);
@@ -223,7 +223,7 @@ async fn wrong_names_get_the_nearest_one() {
 }
 
 #[test]
-fn files_are_never_made() {
+fn files_are_never_created() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("missing.db");
     for command in
@@ -318,7 +318,7 @@ async fn names_cannot_harm_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_has_seen_enough_is_no_error() {
+async fn closed_output_is_not_an_error() {
     let desk = Desk::new().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
     command.args(["state", "case-17", "--db"]).arg(desk.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -348,7 +348,7 @@ async fn a_server_is_read_like_a_file() {
 
 /// Before anything is sent.
 #[test]
-fn a_machine_that_believes_nobody_says_how_a_server_can_be_believed() {
+fn missing_certificates_have_a_hint() {
     let nothing = tempfile::tempdir().expect("a folder");
     let none = nothing.path().join("none.pem");
     std::fs::write(&none, "").expect("a file");

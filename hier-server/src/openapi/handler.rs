@@ -194,14 +194,14 @@ pub(crate) struct Generators {
 }
 
 /// A handler with these arguments.
-pub(crate) trait Handler<Arguments> {
+pub(crate) trait DescribedHandler<Arguments> {
     /// Adds the arguments and responses to the description of an operation.
     fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>);
 }
 
 macro_rules! handlers {
     ($(($($argument:ident)*))+) => { $(
-        impl<Function, Answer, $($argument: HandlerArgument),*> Handler<($($argument,)*)> for Function
+        impl<Function, Answer, $($argument: HandlerArgument),*> DescribedHandler<($($argument,)*)> for Function
         where
             Function: Fn($($argument),*) -> Answer,
             Answer: Future<Output: HandlerResponse>,

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::handler::DescribedHandler;
 use self::handler::Generators;
-pub(crate) use self::handler::Handler;
 
 /// A route and its description.
 pub(crate) struct RouteDescription {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::Page;
+use super::page::{Page, is_descending};
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches};
 use crate::auth::{Action, Resource};
@@ -197,13 +197,8 @@ fn sort(found: &mut [Assistant], body: &AssistantSearchBody) -> ApiResult<()> {
             return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
         }
     };
-    match body.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("asc") => found.sort_by(by),
-        None | Some("desc") => found.sort_by(|a, b| by(b, a)),
-        Some(other) => {
-            return Err(ApiError::invalid(format!("`sort_order`: `{other}` is unknown: use `asc` or `desc`")));
-        }
-    }
+    let descending = is_descending(body.sort_order.as_deref())?;
+    found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
     Ok(())
 }
 

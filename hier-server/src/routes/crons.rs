@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::Page;
+use super::page::{Page, is_descending};
 use super::run_plan::{ResponseMode, RunPlan};
 use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
@@ -257,13 +257,7 @@ impl CronSearchBody {
                 return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
             }
         };
-        let descending = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            Some("asc") => false,
-            None | Some("desc") => true,
-            Some(other) => {
-                return Err(ApiError::invalid(format!("`sort_order`: `{other}` is unknown: use `asc` or `desc`")));
-            }
-        };
+        let descending = is_descending(self.sort_order.as_deref())?;
         found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
         Ok(())
     }

@@ -45,3 +45,12 @@ impl Page {
         response
     }
 }
+
+/// Parses the `sort_order` of a search. Defaults to descending.
+pub(crate) fn is_descending(sort_order: Option<&str>) -> ApiResult<bool> {
+    match sort_order.map(str::to_ascii_lowercase).as_deref() {
+        Some("asc") => Ok(false),
+        None | Some("desc") => Ok(true),
+        Some(other) => Err(ApiError::invalid(format!("`sort_order`: `{other}` is unknown: use `asc` or `desc`"))),
+    }
+}

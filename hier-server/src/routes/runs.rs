@@ -2,15 +2,14 @@
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderValue, header};
-use axum::response::{NoContent, Response};
-use hier_core::runs::{Run, RunQuery, RunStatus};
+use axum::response::NoContent;
+use hier_core::runs::{RunQuery, RunStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::page::Page;
 use super::run_plan::{ResponseMode, RunPlan};
-use super::streams;
+use super::streams::{self, add_location};
 use crate::answer::{As, Selected};
 use crate::app::Caller;
 use crate::auth::Action;
@@ -22,20 +21,6 @@ use crate::query::Query;
 use crate::wire::object::{RunObject, RunOutput, run_statuses};
 use crate::wire::row::run as run_json;
 use crate::wire::run::RunCreate;
-
-/// Adds the headers from which clients read the addresses of a run. `below` is the part of `Location` after the run.
-pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, below: Option<&str>) {
-    let mut set = |name, value: String| {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            response.headers_mut().insert(name, value);
-        }
-    };
-    let path = format!("/threads/{}/runs/{}", run.thread, run.id);
-    if let Some(below) = below {
-        set(header::LOCATION, format!("{path}/{below}"));
-    }
-    set(header::CONTENT_LOCATION, if on_thread { path } else { format!("/runs/{}", run.id) });
-}
 
 async fn start_in_background(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunObject>> {
     let run = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Background).start(&caller).await?;

@@ -251,9 +251,9 @@ pub(crate) struct UpdateBody {
 /// The checkpoint that contains a change.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StateUpdated")]
-pub(crate) struct Updated {
+pub(crate) struct StateUpdated {
     checkpoint: CheckpointAddress,
-    /// The same address under an older name.
+    /// An older name of `checkpoint`.
     configurable: CheckpointAddress,
     checkpoint_id: Option<Uuid>,
 }
@@ -262,7 +262,7 @@ pub(crate) async fn update(
     caller: Caller,
     Path(thread): Path<String>,
     JsonBody(body): JsonBody<UpdateBody>,
-) -> ApiResult<Json<Updated>> {
+) -> ApiResult<Json<StateUpdated>> {
     let thread = caller.thread(&thread, Action::Update).await?;
     if thread.status == ThreadStatus::Busy {
         let wait = "the thread is busy: wait for its runs to end or cancel them, then change its state";
@@ -287,7 +287,7 @@ pub(crate) async fn update(
     let checkpoint = change(&caller, served, &thread, address.config(&thread.id), vec![vec![update]]).await?;
     let at =
         CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns: address.namespace };
-    Ok(Json(Updated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
+    Ok(Json(StateUpdated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 
 /// Changes a state and the thread's row in one transaction.

@@ -49,7 +49,7 @@ impl Section {
 struct ChannelBytes {
     count: usize,
     bytes: usize,
-    /// The same figures by channel name. Channels of subgraphs with the same name are added up.
+    /// Sizes by channel name. Channels of subgraphs with the same name are added up.
     by_channel: BTreeMap<String, Versions>,
 }
 

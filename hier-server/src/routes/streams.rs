@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Cancel, ClientMode, EventRow, LogEvent, OnDisconnect, Run};
 use schemars::JsonSchema;
@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::run_plan::{ResponseMode, RunPlan};
-use super::runs::add_location;
 use crate::answer::{As, Streamed};
 use crate::app::{App, Caller};
 use crate::auth::Action;
@@ -29,6 +28,20 @@ use crate::stream::translate::{SseEvent, StreamTranslator};
 use crate::wire::object::RunOutput;
 use crate::wire::row;
 use crate::wire::run::RunCreate;
+
+/// Adds the headers from which clients read the addresses of a run. `below` is the part of `Location` after the run.
+pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, below: Option<&str>) {
+    let mut set = |name, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    };
+    let path = format!("/threads/{}/runs/{}", run.thread, run.id);
+    if let Some(below) = below {
+        set(header::LOCATION, format!("{path}/{below}"));
+    }
+    set(header::CONTENT_LOCATION, if on_thread { path } else { format!("/runs/{}", run.id) });
+}
 
 /// Returns the policy that a client of an existing run asks for. Fails if the caller may not cancel the run.
 pub(super) async fn on_disconnect(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<OnDisconnect> {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
-use super::page::Page;
+use super::page::{Page, is_descending};
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
 use crate::app::{App, Caller, already_exists};
@@ -200,13 +200,8 @@ impl ThreadSearchBody {
                 return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
             }
         };
-        query.order = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            Some("asc") => Order::Ascending,
-            None | Some("desc") => Order::Descending,
-            Some(other) => {
-                return Err(ApiError::invalid(format!("`sort_order`: `{other}` is unknown: use `asc` or `desc`")));
-            }
-        };
+        let descending = is_descending(self.sort_order.as_deref())?;
+        query.order = if descending { Order::Descending } else { Order::Ascending };
         Ok(query)
     }
 }

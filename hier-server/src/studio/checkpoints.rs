@@ -153,7 +153,7 @@ fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value
     }
     json!({
         "id": of.task,
-        "node": if of.task.is_nil() { Value::Null } else { place(&of.path, agenda).0.into() },
+        "node": if of.task.is_nil() { Value::Null } else { node(&of.path, agenda).into() },
         "done": of.writes.iter().any(|write| &*write.channel == "__routing__"),
         "error": read(slot::ERROR).and_then(|error| error.get("message").cloned()),
         "questions": open.map(question).collect::<Vec<_>>(),
@@ -168,16 +168,15 @@ fn next(agenda: &Agenda) -> Vec<&str> {
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
 }
 
-/// Returns the node of a task and its path in the form of clients: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn place(path: &str, agenda: &Agenda) -> (String, Value) {
+/// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
+fn node(path: &str, agenda: &Agenda) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
-        (Some("~__pregel_pull"), Some(node)) => (node.to_owned(), json!(["__pregel_pull", node])),
+        (Some("~__pregel_pull"), Some(node)) => node.to_owned(),
         (Some("~__pregel_push"), Some(number)) => {
             let number: usize = number.parse().unwrap_or_default();
-            let node = agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default();
-            (node, json!(["__pregel_push", number, false]))
+            agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default()
         }
-        _ => (path.to_owned(), json!([path])),
+        _ => path.to_owned(),
     }
 }

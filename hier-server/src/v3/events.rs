@@ -122,12 +122,12 @@ pub(crate) fn since(request: &Value) -> Result<u64, String> {
     }
 }
 
-struct EventStream {
+struct V3EventStream {
     events: Events,
     filter: EventFilter,
 }
 
-impl SseSource for EventStream {
+impl SseSource for V3EventStream {
     type Item = V3Event;
 
     async fn next(&mut self) -> ApiResult<Option<V3Event>> {
@@ -153,5 +153,5 @@ pub(crate) async fn stream(
     let thread = id("thread", &thread)?.to_string();
     caller.may(Resource::Threads, Action::Read).await?;
     let events = Events::new(&caller, &thread, since);
-    Ok(Streamed(sse::respond(&caller.app, EventStream { events, filter })))
+    Ok(Streamed(sse::respond(&caller.app, V3EventStream { events, filter })))
 }

@@ -124,7 +124,7 @@ pub(crate) struct RunKwargs {
     pub(crate) durability: Durability,
 }
 
-/// The output of a run. It is only a schema: the output is whatever the graph returns.
+/// The output of a run. This type is only a schema, because graphs return different types.
 pub(crate) enum RunOutput {}
 
 impl JsonSchema for RunOutput {

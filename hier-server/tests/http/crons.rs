@@ -35,7 +35,7 @@ const FIELDS: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn a_cron_is_made_found_changed_and_deleted() {
+async fn cron_is_created_found_changed_and_deleted() {
     let desk = desk().await;
     let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
     let (status, cron) = desk.post("/runs/crons", body).await;
@@ -87,7 +87,7 @@ async fn a_cron_is_made_found_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_cron_is_named() {
+async fn errors_of_crons_name_the_field() {
     let desk = desk().await;
     let with = |field: &str, value: Value| {
         let mut body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
