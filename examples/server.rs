@@ -194,5 +194,5 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         return Ok(running.stop().await?);
     }
     println!("serving on {base}");
-    Ok(running.until_told().await?)
+    Ok(running.until_signal().await?)
 }

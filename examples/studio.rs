@@ -269,5 +269,5 @@ async fn main() -> std::result::Result<(), ServerError> {
     }
     let running = server.start(if selftest { "127.0.0.1:0".to_owned() } else { addr }).await?;
     println!("studio on http://{}/studio/", running.address());
-    if selftest { running.stop().await } else { running.until_told().await }
+    if selftest { running.stop().await } else { running.until_signal().await }
 }

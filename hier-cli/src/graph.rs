@@ -7,68 +7,68 @@ use std::process::{Command, Stdio};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-/// What programs are called with.
+/// The argument that asks a program for its graphs.
 const REQUEST: &str = hier_draw::REQUEST;
 
 /// The arguments of `hier graph`.
 #[derive(Args, Debug)]
-pub struct Graph {
-    /// The graph; may be left out where there is one.
+pub struct GraphArgs {
+    /// Name of the graph. Optional if there is only one.
     pub graph: Option<String>,
-    /// In which form.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Mermaid)]
     pub format: Format,
-    /// Lists the names of the graphs instead.
+    /// Lists the names of the graphs.
     #[arg(long)]
     pub list: bool,
-    /// The program, where the package has several.
+    /// Name of the program. Required if the package has several.
     #[arg(long, value_name = "NAME")]
     pub bin: Option<String>,
-    /// The example of the package that declares them, instead of a program.
+    /// Name of the example that declares the graphs, instead of a program.
     #[arg(long, value_name = "NAME", conflicts_with = "bin")]
     pub example: Option<String>,
-    /// The package, where the workspace has several.
+    /// Name of the package. Required if the workspace has several.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// The manifest of the package or workspace; that of this folder unless given.
+    /// Manifest of the package or workspace. Defaults to that of this folder.
     #[arg(long, value_name = "PATH")]
     pub manifest_path: Option<PathBuf>,
 }
 
-/// A form of drawings.
+/// An output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Format {
     /// A Mermaid flowchart.
     Mermaid,
-    /// The language of Graphviz.
+    /// Graphviz' language.
     Dot,
-    /// A picture.
+    /// An SVG image.
     Svg,
 }
 
-/// Why nothing was drawn.
+/// The error of `hier graph`.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DrawError {
     /// Cargo could not be started.
-    #[error("cargo could not be started: {0}")]
+    #[error("cannot start cargo: {0}")]
     NoCargo(io::Error),
-    /// Cargo does not know the package, or it does not compile: cargo has said why.
+    /// Cargo failed, and has printed the reason.
     #[error("`{0}` failed")]
     Cargo(String),
-    /// There is no such program, or several to choose from.
+    /// No program or graph was found, or there are several.
     #[error("{0}")]
     Choose(String),
-    /// The program does not answer.
+    /// The program does not show its graphs.
     #[error(
         "`{0}` does not show its graphs: put `hier::graph::draw::on_request(&[MyGraph::SPEC]);` first in its `main`"
     )]
     NoAnswer(String),
     /// The result could not be written.
-    #[error("the drawing could not be written: {0}")]
+    #[error("cannot write the drawing: {0}")]
     Write(io::Error),
 }
 
-/// A graph as a program shows it.
+/// A graph in all formats, as a program returns it.
 #[derive(Deserialize)]
 struct Drawn {
     name: String,
@@ -87,50 +87,52 @@ struct Metadata {
 struct Package {
     id: String,
     name: String,
-    targets: Vec<Target>,
+    targets: Vec<CargoTarget>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     kind: Vec<String>,
     name: String,
     src_path: PathBuf,
 }
 
-/// Draws.
-pub fn run(arguments: &Graph, out: &mut dyn Write) -> Result<(), Error> {
-    let (package, target) = chosen(arguments)?;
-    // A program that does not know the argument would do what it does, whatever that is: so it is not started.
+/// Writes the drawing of a graph, or the list of graphs, to `out`.
+pub fn print_graph(arguments: &GraphArgs, out: &mut dyn Write) -> Result<(), DrawError> {
+    let (package, target) = find_program(arguments)?;
+    // A program that does not know the argument would run normally, so it is not started.
     if !asks_to_be_drawn(&target.src_path) {
-        return Err(Error::NoAnswer(target.name));
+        return Err(DrawError::NoAnswer(target.name));
     }
-    let graphs = shown(arguments, &package, &target)?;
+    let graphs = read_graphs(arguments, &package, &target)?;
     let names = || graphs.iter().map(|graph| &*graph.name);
     if arguments.list {
-        return names().try_for_each(|name| writeln!(out, "{name}")).map_err(Error::Write);
+        return names().try_for_each(|name| writeln!(out, "{name}")).map_err(DrawError::Write);
     }
     let list = || names().collect::<Vec<_>>().join("`, `");
     let graph = match (&arguments.graph, &graphs[..]) {
         (Some(name), _) => graphs.iter().find(|graph| graph.name == *name).ok_or_else(|| {
-            Error::Choose(format!("there is no graph `{name}`{}", hier_spec::did_you_mean(name, names())))
+            DrawError::Choose(format!("no graph named `{name}`{}", hier_spec::did_you_mean(name, names())))
         })?,
         (None, [graph]) => graph,
-        (None, []) => return Err(Error::NoAnswer(target.name)),
-        (None, _) => return Err(Error::Choose(format!("there are several graphs, name one: `{}`", list()))),
+        (None, []) => return Err(DrawError::NoAnswer(target.name)),
+        (None, _) => {
+            return Err(DrawError::Choose(format!("the program has several graphs: name one of `{}`", list())));
+        }
     };
     let text = match arguments.format {
         Format::Mermaid => &graph.mermaid,
         Format::Dot => &graph.dot,
         Format::Svg => &graph.svg,
     };
-    writeln!(out, "{}", text.trim_end()).map_err(Error::Write)
+    writeln!(out, "{}", text.trim_end()).map_err(DrawError::Write)
 }
 
-/// The program that declares the graphs, and its package.
-fn chosen(arguments: &Graph) -> Result<(String, Target), Error> {
+/// Returns the program that declares the graphs, and its package.
+fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawError> {
     let output = cargo(arguments, &["metadata", "--no-deps", "--format-version=1"])?;
-    let metadata: Metadata =
-        serde_json::from_slice(&output).map_err(|error| Error::Choose(format!("cargo's metadata: {error}")))?;
+    let metadata: Metadata = serde_json::from_slice(&output)
+        .map_err(|error| DrawError::Choose(format!("cannot read cargo's metadata: {error}")))?;
     let (kind, name) = match &arguments.example {
         Some(example) => ("example", Some(example)),
         None => ("bin", arguments.bin.as_ref()),
@@ -149,23 +151,26 @@ fn chosen(arguments: &Graph) -> Result<(String, Target), Error> {
         );
     }
     if found.len() > 1 {
-        // One of several shows its graphs: that is the one.
+        // If only one of them shows its graphs, that one is meant.
         found.retain(|(_, target)| asks_to_be_drawn(&target.src_path));
     }
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Error::Choose(format!(
-            "there is no such program here that shows its graphs: go to the folder of its package, or say `--{kind}`, \
-             `--package` or `--manifest-path`"
+        0 => Err(DrawError::Choose(format!(
+            "no program that shows its graphs was found: go to the folder of its package, or add `--{kind}`, `--package` or \
+             `--manifest-path`"
         ))),
         _ => {
             let names: Vec<_> = found.iter().map(|(package, target)| format!("{} ({package})", target.name)).collect();
-            Err(Error::Choose(format!("there are several programs, name one with `--{kind}`: {}", names.join(", "))))
+            Err(DrawError::Choose(format!(
+                "several programs were found: name one with `--{kind}`: {}",
+                names.join(", ")
+            )))
         }
     }
 }
 
-/// Whether a program's main file, or one beside it, names the function that answers.
+/// Returns true if the main file of a program, or another file in its folder, calls the function that shows graphs.
 fn asks_to_be_drawn(main: &Path) -> bool {
     let named = |path: &Path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("on_request("));
     named(main)
@@ -175,15 +180,15 @@ fn asks_to_be_drawn(main: &Path) -> bool {
         })
 }
 
-/// Asks the program for its graphs.
-fn shown(arguments: &Graph, package: &str, target: &Target) -> Result<Vec<Drawn>, Error> {
+/// Asks a program for its graphs.
+fn read_graphs(arguments: &GraphArgs, package: &str, target: &CargoTarget) -> Result<Vec<Drawn>, DrawError> {
     let kind = if arguments.example.is_some() { "--example" } else { "--bin" };
     let output = cargo(arguments, &["run", "--quiet", "--package", package, kind, &target.name, "--", REQUEST])?;
-    serde_json::from_slice(&output).map_err(|_| Error::NoAnswer(target.name.clone()))
+    serde_json::from_slice(&output).map_err(|_| DrawError::NoAnswer(target.name.clone()))
 }
 
-/// Runs cargo, whose messages and progress are shown, and returns what it or the program printed.
-fn cargo(arguments: &Graph, words: &[&str]) -> Result<Vec<u8>, Error> {
+/// Runs cargo, and returns the output of cargo or the program. Messages and progress go to the standard error.
+fn cargo(arguments: &GraphArgs, words: &[&str]) -> Result<Vec<u8>, DrawError> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let (own, program) = words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
     command.args(own);
@@ -191,6 +196,10 @@ fn cargo(arguments: &Graph, words: &[&str]) -> Result<Vec<u8>, Error> {
         command.arg("--manifest-path").arg(path);
     }
     command.args(program).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(Error::NoCargo)?;
-    if output.status.success() { Ok(output.stdout) } else { Err(Error::Cargo(format!("cargo {}", words.join(" ")))) }
+    let output = command.output().map_err(DrawError::NoCargo)?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(DrawError::Cargo(format!("cargo {}", words.join(" "))))
+    }
 }

@@ -1,4 +1,4 @@
-//! What the `hier` command does, as a library.
+//! The commands of `hier`, as a library.
 
 pub mod graph;
 pub mod new;

@@ -12,12 +12,12 @@ use hier_cli::{graph, new, studio, threads};
 /// Works with state graphs.
 #[derive(Parser)]
 #[command(name = "hier", version, about)]
-struct Arguments {
-    /// When to use colors.
+struct CliArguments {
+    /// Determines when colors are used.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -31,16 +31,16 @@ enum Color {
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Makes a project that runs.
-    New(new::New),
+enum CliCommand {
+    /// Creates a project.
+    New(new::NewArgs),
     /// Draws the graphs that a program declares.
-    Graph(graph::Graph),
+    Graph(graph::GraphArgs),
     #[command(flatten)]
-    Threads(threads::Command),
-    /// Opens the studio on a database alone, without the program: threads are shown, copied and pruned, and nothing runs.
-    Studio(studio::Studio),
-    /// Prints the completions for a shell: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
+    Threads(threads::ThreadCommand),
+    /// Serves the studio on a database alone, without the program: threads can be read, copied and pruned, but not run.
+    Studio(studio::StudioArgs),
+    /// Prints the completions of a shell: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
     Completions(Completions),
 }
 
@@ -51,52 +51,52 @@ struct Completions {
 }
 
 fn main() -> ExitCode {
-    let Arguments { color, command } = Arguments::parse();
+    let CliArguments { color, command } = CliArguments::parse();
     let choice = match color {
         Color::Auto => anstream::ColorChoice::Auto,
         Color::Always => anstream::ColorChoice::Always,
         Color::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
-    // Not locked: what is printed while a command waits must not wait for it.
+    // Not locked, because the progress that is printed meanwhile must not wait.
     let mut out = anstream::stdout();
     match command {
-        Command::New(arguments) => {
-            new::run(&arguments, &mut out).map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS)
+        CliCommand::New(arguments) => {
+            new::create_project(&arguments, &mut out).map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS)
         }
-        Command::Graph(arguments) => match graph::run(&arguments, &mut out) {
+        CliCommand::Graph(arguments) => match graph::print_graph(&arguments, &mut out) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(graph::Error::Write(error)) => cannot_write(&error),
+            Err(graph::DrawError::Write(error)) => cannot_write(&error),
             Err(error) => failed(&error, 2),
         },
-        Command::Threads(command) => ended(threads::run(&command, &mut out)),
-        Command::Studio(arguments) => ended(studio::run(&arguments)),
-        Command::Completions(Completions { shell }) => {
-            clap_complete::generate(shell, &mut Arguments::command(), "hier", &mut out);
+        CliCommand::Threads(command) => exit_code(threads::run_command(&command, &mut out)),
+        CliCommand::Studio(arguments) => exit_code(studio::serve_studio(&arguments)),
+        CliCommand::Completions(Completions { shell }) => {
+            clap_complete::generate(shell, &mut CliArguments::command(), "hier", &mut out);
             ExitCode::SUCCESS
         }
     }
 }
 
-fn ended(result: Result<(), threads::Error>) -> ExitCode {
+fn exit_code(result: Result<(), threads::ThreadsError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(threads::Error::Write(error)) => cannot_write(&error),
+        Err(threads::ThreadsError::Write(error)) => cannot_write(&error),
         Err(error) => failed(&error, if error.is_nothing_found() { 1 } else { 2 }),
     }
 }
 
-/// Says what went wrong.
+/// Prints an error.
 fn failed(error: &dyn Display, code: u8) -> ExitCode {
     let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     anstream::eprintln!("{label}error:{label:#} {error}");
     ExitCode::from(code)
 }
 
-/// The reader of the lines may go away when it has seen enough (`hier … | head`).
+/// Prints an error, unless the reader of the output has closed it (`hier … | head`).
 fn cannot_write(error: &io::Error) -> ExitCode {
     if error.kind() != io::ErrorKind::BrokenPipe {
-        failed(&format_args!("the report could not be written: {error}"), 2);
+        failed(&format_args!("cannot write the output: {error}"), 2);
     }
     ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! `hier new`: makes a project that runs.
+//! `hier new`: creates a project.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,57 +8,57 @@ use clap::{Args, ValueEnum};
 
 /// The arguments of `hier new`.
 #[derive(Args, Debug)]
-pub struct New {
-    /// The folder of the project; its last part is the project's name.
+pub struct NewArgs {
+    /// Folder of the project. Its last part is the name of the project.
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
-    /// What it is.
-    #[arg(long, value_enum, default_value_t = Kind::Graph)]
-    pub kind: Kind,
-    /// Depends on the checkout of hier in this folder. Defaults to the checkout that this command was built in; a command from the registry
-    /// depends on its own version.
+    /// The kind of project.
+    #[arg(long, value_enum, default_value_t = ProjectKind::Graph)]
+    pub kind: ProjectKind,
+    /// Uses hier from the checkout in this folder. Defaults to the checkout in which this command was built, or to the version of a command
+    /// from the registry.
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
-    /// Depends on hier in this Git repository.
+    /// Uses hier from this Git repository.
     #[arg(long, value_name = "URL", conflicts_with = "path")]
     pub git: Option<String>,
 }
 
-/// What a project is.
+/// A kind of project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum ProjectKind {
     /// A state graph that asks a person.
     Graph,
     /// A chat agent with a tool.
     Agent,
-    /// The same as a service.
+    /// A chat agent as a service.
     Server,
 }
 
-/// Why no project was made.
+/// The error of `hier new`.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The name is none that a package can have.
-    #[error("`{0}` is no name of a package: use letters, digits, `_` and `-`, and begin with a letter")]
+pub enum NewProjectError {
+    /// The name is not one of a package.
+    #[error("`{0}` is not a package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
-    /// The name is one that the project's own code needs for something else.
-    #[error("no package can be called `{0}` here: its name would hide a crate or a word of Rust; choose another")]
+    /// The name would hide a name that the project's code uses.
+    #[error("a project cannot be named `{0}`: the name would hide a crate or a keyword of Rust; choose another one")]
     Hides(String),
-    /// Something is there already.
-    #[error("`{0}` is there already and is not empty: give another folder")]
+    /// The folder is not empty.
+    #[error("`{0}` exists and is not empty: choose another folder")]
     Taken(PathBuf),
-    /// A file is there.
-    #[error("`{0}` is a file: give a folder, which may be empty or not be there")]
+    /// The folder is a file.
+    #[error("`{0}` is a file: choose an empty or new folder")]
     File(PathBuf),
-    /// The folder of `--path` is no checkout.
-    #[error("`{0}` is no checkout of hier: it has no `hier/Cargo.toml`")]
+    /// The folder of `--path` is not a checkout.
+    #[error("`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
     /// A file could not be written.
-    #[error("cannot write `{0}`: {1}: give a folder that you may write to")]
+    #[error("cannot write `{0}`: {1}: choose a folder that you may write to")]
     Write(PathBuf, io::Error),
 }
 
-/// A file of a project: where it stands, and its text, in which `{{name}}` and `{{crate}}` are filled in.
+/// A file of a project: its path and its text, in which `{{name}}` and `{{crate}}` are replaced.
 type File = (&'static str, &'static str);
 
 macro_rules! template {
@@ -69,16 +69,16 @@ const GRAPH: &[File] = template!["graph/README.md", "graph/src/lib.rs", "graph/s
 const AGENT: &[File] = template![
     "agent/README.md",
     "agent/src/lib.rs",
-    "agent/src/stand_in.rs",
+    "agent/src/fake_model.rs",
     "agent/src/main.rs",
     "agent/tests/agent.rs"
 ];
-/// What a server has of its own; the rest is the agent's.
+/// Files of a server in addition to those of the agent. Files with the same path replace the agent's.
 const SERVER: &[File] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
 const IGNORED: &str = include_str!("../templates/gitignore");
 
-impl Kind {
-    /// Its files, each with its place in the project; of two for one place the later one counts.
+impl ProjectKind {
+    /// Returns the files with their paths in the project. If two have the same path, the later one counts.
     fn files(self) -> impl Iterator<Item = File> {
         let parts: &[&[File]] = match self {
             Self::Graph => &[GRAPH],
@@ -89,7 +89,7 @@ impl Kind {
         files.map(|(place, text)| (place.split_once('/').map_or(*place, |(_, place)| place), *text))
     }
 
-    /// What it needs of hier.
+    /// Returns the features of hier that the project needs.
     fn features(self) -> &'static [&'static str] {
         match self {
             Self::Graph => &[],
@@ -99,35 +99,36 @@ impl Kind {
     }
 }
 
-/// Makes the project, and says on `out` what to do next.
-pub fn run(arguments: &New, out: &mut dyn Write) -> Result<(), Error> {
-    let New { folder, kind, path, git } = arguments;
+/// Creates the project, and writes the next commands to `out`.
+pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), NewProjectError> {
+    let NewArgs { folder, kind, path, git } = arguments;
     let name = name(folder)?;
     let source = match (path, git) {
-        (Some(path), _) => in_checkout(&checkout(path).ok_or_else(|| Error::NoCheckout(path.clone()))?),
+        (Some(path), _) => in_checkout(&checkout(path).ok_or_else(|| NewProjectError::NoCheckout(path.clone()))?),
         (None, Some(git)) => format!("git = {git:?}"),
         (None, None) => own_source(Path::new(env!("CARGO_MANIFEST_DIR"))),
     };
     if folder.is_file() {
-        return Err(Error::File(folder.clone()));
+        return Err(NewProjectError::File(folder.clone()));
     }
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Error::Taken(folder.clone()));
+        return Err(NewProjectError::Taken(folder.clone()));
     }
-    write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + apart(folder)))?;
+    write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + own_workspace(folder)))?;
     write(folder, ".gitignore", IGNORED)?;
-    if *kind == Kind::Server {
+    if *kind == ProjectKind::Server {
         write(folder, ".dockerignore", &format!("/.git\n{IGNORED}"))?;
     }
     for (place, text) in kind.files() {
         let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
         write(folder, place, &text)?;
     }
-    let told = writeln!(out, "made `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
-    told.map_err(|error| Error::Write(folder.clone(), error))
+    let written =
+        writeln!(out, "created `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
+    written.map_err(|error| NewProjectError::Write(folder.clone(), error))
 }
 
-/// Names that are taken where the project is compiled: by the crates that it uses, and by the language.
+/// Names that the project's code uses: its crates, and the keywords of the language.
 const HIDDEN: &[&str] = &[
     "alloc",
     "as",
@@ -180,27 +181,27 @@ const HIDDEN: &[&str] = &[
     "yield",
 ];
 
-/// The name of the project in this folder, also of `.`.
-fn name(folder: &Path) -> Result<String, Error> {
+/// Returns the name of the project in this folder, which may be `.`.
+fn name(folder: &Path) -> Result<String, NewProjectError> {
     let whole = if folder.file_name().is_some() { None } else { folder.canonicalize().ok() };
     let name = whole.as_deref().unwrap_or(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(fits) {
-        return Err(Error::Name(name));
+        return Err(NewProjectError::Name(name));
     }
     if HIDDEN.contains(&&*name.replace('_', "-")) {
-        return Err(Error::Hides(name));
+        return Err(NewProjectError::Hides(name));
     }
     Ok(name)
 }
 
-/// The folder of the crate `hier` in a checkout.
+/// Returns the folder of the crate `hier` in a checkout.
 fn checkout(path: &Path) -> Option<PathBuf> {
     let hier = path.join("hier");
     hier.join("Cargo.toml").is_file().then(|| hier.canonicalize().ok()).flatten()
 }
 
-/// The checkout that this command was built in, or its version if it was built from the registry.
+/// Returns the checkout that this command was built in, or its version if it was built from the registry.
 fn own_source(built_in: &Path) -> String {
     let in_repository = built_in.parent().and_then(checkout).map(|hier| in_checkout(&hier));
     in_repository.unwrap_or_else(|| format!("version = {:?}", env!("CARGO_PKG_VERSION")))
@@ -210,12 +211,12 @@ fn in_checkout(hier: &Path) -> String {
     format!("path = {:?}", hier.display().to_string())
 }
 
-fn manifest(name: &str, kind: Kind, source: &str) -> String {
+fn manifest(name: &str, kind: ProjectKind, source: &str) -> String {
     let list = |features: &[&str]| features.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", ");
     let features = list(kind.features());
-    let json = if kind == Kind::Graph { "" } else { "serde_json = \"1\"\n" };
-    let allocator = if kind == Kind::Server {
-        "# A server does about a fifth more with it than with glibc's allocator.\n\
+    let json = if kind == ProjectKind::Graph { "" } else { "serde_json = \"1\"\n" };
+    let allocator = if kind == ProjectKind::Server {
+        "# Increases the throughput of a server by about a fifth, compared with glibc's allocator.\n\
          mimalloc = { version = \"0.1\", default-features = false, features = [\"no_thp\"] }\n"
     } else {
         ""
@@ -228,7 +229,7 @@ edition = "2024"
 publish = false
 
 [dependencies]
-# Features: sqlite and postgres (threads that outlive the process), models, server, testing, …
+# Features: sqlite and postgres (threads that survive restarts), models, server, testing, …
 hier-graph = {{ {source}, default-features = false, features = [{features}] }}
 {allocator}serde = {{ version = "1", features = ["derive"] }}
 {json}tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
@@ -236,30 +237,30 @@ hier-graph = {{ {source}, default-features = false, features = [{features}] }}
 [dev-dependencies]
 hier-graph = {{ {source}, default-features = false, features = ["testing"] }}
 
-# Backtraces have their lines, and a build takes a fraction of the time and space.
+# Backtraces keep their line numbers, and builds take a fraction of the time and space.
 [profile.dev]
 debug = "line-tables-only"
 "#
     )
 }
 
-/// What keeps a project within the folder of a workspace out of it: Cargo would take it for a member that is not listed.
-fn apart(folder: &Path) -> &'static str {
+/// Excludes a project from a workspace around its folder, of which Cargo would otherwise take it for an unlisted member.
+fn own_workspace(folder: &Path) -> &'static str {
     let begins = |line: &str| line.trim_start().starts_with("[workspace");
     let is_workspace =
         |above: &Path| fs::read_to_string(above.join("Cargo.toml")).is_ok_and(|text| text.lines().any(begins));
     match std::path::absolute(folder) {
         Ok(whole) if whole.ancestors().skip(1).any(is_workspace) => {
-            "\n# It stands in the folder of a workspace: a member would be listed there, and have no line like this.\n[workspace]\n"
+            "\n# The folder is within another workspace. To make the project a member of that one, list it there and delete this.\n[workspace]\n"
         }
         _ => "",
     }
 }
 
-fn write(folder: &Path, place: &str, text: &str) -> Result<(), Error> {
+fn write(folder: &Path, place: &str, text: &str) -> Result<(), NewProjectError> {
     let path = folder.join(place);
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
-    written.map_err(|error| Error::Write(path, error))
+    written.map_err(|error| NewProjectError::Write(path, error))
 }
 
 #[cfg(test)]
@@ -269,7 +270,7 @@ mod tests {
     use super::own_source;
 
     #[test]
-    fn a_command_from_the_registry_depends_on_its_version() {
+    fn command_from_the_registry_depends_on_its_version() {
         let registry = std::env::temp_dir().join("registry/hier-cli-0.1.0");
         assert_eq!(own_source(&registry), format!("version = {:?}", env!("CARGO_PKG_VERSION")));
         assert!(own_source(Path::new(env!("CARGO_MANIFEST_DIR"))).starts_with("path = "));

@@ -1,15 +1,14 @@
-//! Shows that something takes long.
+//! Shows a spinner during long operations.
 
 use std::future::Future;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-/// What is done sooner is not worth a word.
+/// Operations that end sooner show no spinner.
 const AFTER: Duration = Duration::from_millis(500);
 
-/// Waits for the future. If that takes a moment, and a person looks at the standard error, they see what is being done and
-/// for how long.
+/// Waits for the future. If it takes long, a spinner on the standard error of a terminal shows the operation and the elapsed time.
 pub(crate) async fn during<T>(what: &'static str, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     if let Ok(done) = tokio::time::timeout(AFTER, &mut work).await {
@@ -17,7 +16,7 @@ pub(crate) async fn during<T>(what: &'static str, work: impl Future<Output = T>)
     }
     let bar = ProgressBar::new_spinner().with_message(what).with_elapsed(AFTER);
     bar.set_style(indicatif::ProgressStyle::with_template("{spinner} {msg} {elapsed}").unwrap_or_else(|_| {
-        indicatif::ProgressStyle::default_spinner() // the template is ours, so that does not happen
+        indicatif::ProgressStyle::default_spinner() // the template is constant and valid
     }));
     bar.enable_steady_tick(Duration::from_millis(100));
     let done = work.await;

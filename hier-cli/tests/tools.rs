@@ -28,8 +28,8 @@ fn a_new_project_has_what_its_kind_needs() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),
-        ("agent", r#"["models", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
-        ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/stand_in.rs"]),
+        ("agent", r#"["models", "sqlite"]"#, &["tests/agent.rs", "src/fake_model.rs"]),
+        ("server", r#"["models", "server", "sqlite"]"#, &["tests/agent.rs", "src/fake_model.rs"]),
     ] {
         let name = format!("my-{kind}");
         let made = hier(folder.path(), &["new", &name, "--kind", kind, "--git", URL]);
@@ -54,7 +54,7 @@ fn a_new_project_has_what_its_kind_needs() {
 }
 
 #[test]
-fn the_image_of_a_new_server_is_the_one_of_the_book() {
+fn image_of_a_new_server_is_that_of_the_docs() {
     let folder = TempDir::new().expect("a folder");
     assert!(hier(folder.path(), &["new", "desk", "--kind", "server", "--git", URL]).status.success());
     let read = |file: &str| fs::read_to_string(folder.path().join("desk").join(file)).expect(file);
@@ -81,21 +81,21 @@ fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
 }
 
 #[test]
-fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
+fn invalid_project_is_refused_and_nothing_is_written() {
     let folder = TempDir::new().expect("a folder");
     fs::create_dir(folder.path().join("taken")).expect("a folder");
     fs::write(folder.path().join("taken/notes"), "mine").expect("a file");
     for (arguments, message) in [
-        (&["new", "9lives"][..], "error: `9lives` is no name of a package"),
-        (&["new", "sub/two words"], "error: `two words` is no name of a package"),
-        (&["new", "hier"], "error: no package can be called `hier` here"),
+        (&["new", "9lives"][..], "error: `9lives` is not a package name"),
+        (&["new", "sub/two words"], "error: `two words` is not a package name"),
+        (&["new", "hier"], "error: a project cannot be named `hier`"),
         (&["new", "hier-graph"], "error: no package can be called `hier-graph` here"),
-        (&["new", "serde_json"], "error: no package can be called `serde_json` here"),
-        (&["new", "fn"], "error: no package can be called `fn` here"),
-        (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: give a folder"),
+        (&["new", "serde_json"], "error: a project cannot be named `serde_json`"),
+        (&["new", "fn"], "error: a project cannot be named `fn`"),
+        (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: choose an empty or new folder"),
         (&["new", "taken/notes/x", "--git", URL], "error: cannot write `taken/notes/x/Cargo.toml`: "),
-        (&["new", "taken", "--git", URL], "error: `taken` is there already and is not empty"),
-        (&["new", "x", "--path", "taken"], "error: `taken` is no checkout of hier"),
+        (&["new", "taken", "--git", URL], "error: `taken` exists and is not empty"),
+        (&["new", "x", "--path", "taken"], "error: `taken` is not a checkout of hier"),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -107,7 +107,7 @@ fn a_project_that_cannot_be_made_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
+fn project_is_created_in_an_empty_or_the_current_folder() {
     let folder = TempDir::new().expect("a folder");
     let own = folder.path().join("my-desk");
     fs::create_dir(&own).expect("a folder");
@@ -122,7 +122,7 @@ fn a_project_is_made_in_an_empty_folder_also_in_the_one_where_one_stands() {
 }
 
 #[test]
-fn a_project_in_the_folder_of_a_workspace_is_none_of_its_members() {
+fn project_within_a_workspace_is_not_a_member() {
     let folder = TempDir::new().expect("a folder");
     let manifest = |name: &str| {
         assert!(hier(folder.path(), &["new", name, "--git", URL]).status.success(), "{name}");
@@ -156,7 +156,7 @@ const ANSWERS: &str = r##"fn main() {
 "##;
 
 #[test]
-fn a_graph_is_drawn_in_the_form_that_is_wanted() {
+fn graph_is_drawn_in_the_requested_format() {
     let folder = package(ANSWERS);
     for (arguments, drawn) in [
         (&["graph", "--list"][..], "one\ntwo\n"),
@@ -173,9 +173,9 @@ fn a_graph_is_drawn_in_the_form_that_is_wanted() {
         );
     }
     for (arguments, message) in [
-        (&["graph"][..], "error: there are several graphs, name one: `one`, `two`"),
-        (&["graph", "tow"], "error: there is no graph `tow`; did you mean `two`?"),
-        (&["graph", "one", "--bin", "other"], "error: there is no such program here"),
+        (&["graph"][..], "error: the program has several graphs: name one of `one`, `two`"),
+        (&["graph", "tow"], "error: no graph named `tow`; did you mean `two`?"),
+        (&["graph", "one", "--bin", "other"], "error: no program that shows its graphs was found"),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2));
@@ -184,7 +184,7 @@ fn a_graph_is_drawn_in_the_form_that_is_wanted() {
 }
 
 #[test]
-fn a_program_that_does_not_answer_is_not_started() {
+fn program_that_does_not_show_its_graphs_is_not_started() {
     let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
     let output = hier(folder.path(), &["graph"]);
     assert_eq!(output.status.code(), Some(2));
@@ -198,14 +198,14 @@ fn each_shell_has_its_completions() {
         let output = hier(checkout(), &["completions", shell]);
         assert!(output.status.success());
         let script = text(&output.stdout);
-        for word in ["threads", "prune", "completions", "new", "graph"] {
+        for word in ["threads", "prune", "inbox", "completions", "new", "graph"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
 }
 
 #[test]
-fn colors_are_used_when_they_are_wanted() {
+fn colors_are_used_on_request() {
     let said = |color: &str| text(&hier(checkout(), &["--color", color, "new", "9"]).stderr);
     assert!(said("always").contains("\u{1b}[1m"), "{:?}", said("always"));
     assert!(said("never").starts_with("error: "), "{:?}", said("never"));

@@ -114,7 +114,7 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     let store: Arc<dyn RunStore> = Arc::new(store);
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
-    let worker = worker.poll(Duration::from_mins(1));
+    let worker = worker.poll_interval(Duration::from_mins(1));
     let handle = worker.handle();
     let working = tokio::spawn(worker.run_until(stop.clone()));
     for round in 0..=ROUNDS {

@@ -14,17 +14,17 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 
-/// Number of requests that each user has left.
+/// Limits the requests of each sender.
 #[derive(Debug)]
-pub(crate) struct Rates {
+pub(crate) struct RateLimiter {
     each_second: f64,
     /// True if the limit also applies to programs on this machine.
     holds_for_all: bool,
-    left: Mutex<HashMap<Who, Allowance>>,
-    known: Mutex<Known>,
+    left: Mutex<HashMap<RequestSender, Allowance>>,
+    valid: Mutex<ValidCredentials>,
 }
 
-/// Requests that are left, as of a time. Below zero, the sender has to wait for what it has sent too much.
+/// Number of requests that are left at a point in time. If it is below zero, the sender must wait.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     left: f64,
@@ -32,14 +32,14 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// What is left now, refilled by this many each second.
+    /// Returns the number that is left now, refilled by `each_second`.
     fn now(self, each_second: f64, now: Instant) -> f64 {
         now.saturating_duration_since(self.at).as_secs_f64().mul_add(each_second, self.left).min(each_second)
     }
 }
 
 /// Maximum number of credentials that are remembered.
-const MOST_KNOWN: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 
 /// The headers in which credentials are sent.
 const CREDENTIALS: [header::HeaderName; 3] =
@@ -47,110 +47,109 @@ const CREDENTIALS: [header::HeaderName; 3] =
 
 /// Keyed hashes of credentials that were valid when they were last sent.
 #[derive(Debug, Default)]
-struct Known {
+struct ValidCredentials {
     key: RandomState,
     hashes: HashSet<u64>,
 }
 
-/// Credentials of a request, as a keyed hash. None if it has none.
+/// Credentials of a request, as a keyed hash. None if the request has none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown(Option<u64>);
+pub(crate) struct CredentialsHash(Option<u64>);
 
-/// Whose requests are counted.
+/// The sender whose requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Who {
+pub(crate) enum RequestSender {
     User(String),
     Address(Option<IpAddr>),
-    /// Requests from an address whose senders the server does not know.
+    /// Users from an address that could not be authenticated.
     Unknown(IpAddr),
 }
 
-impl Rates {
+impl RateLimiter {
     pub(crate) fn new(each_second: u32, holds_for_all: bool) -> Self {
-        Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default(), known: Mutex::default() }
+        Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default(), valid: Mutex::default() }
     }
 
-    /// Takes one; false if none is left.
-    pub(crate) fn take(&self, who: &Who, now: Instant) -> bool {
-        self.change(who, now, |left| {
+    /// Takes one request. Returns false if none is left.
+    pub(crate) fn try_take(&self, sender: &RequestSender, now: Instant) -> bool {
+        self.change(sender, now, |left| {
             let is_left = *left >= 1.0;
             *left -= f64::from(u8::from(is_left));
             is_left
         })
     }
 
-    fn change<T>(&self, who: &Who, now: Instant, change: impl FnOnce(&mut f64) -> T) -> T {
+    fn change<T>(&self, sender: &RequestSender, now: Instant, change: impl FnOnce(&mut f64) -> T) -> T {
         let (each, mut left) = (self.each_second, self.left.lock().unwrap_or_else(PoisonError::into_inner));
-        // Users with a full allowance need not be remembered.
+        // Senders with a full allowance need not be remembered.
         if left.len() > 10_000 {
             left.retain(|_, allowance| allowance.now(each, now) < each);
         }
-        let allowance = left.entry(who.clone()).or_insert(Allowance { left: each, at: now });
+        let allowance = left.entry(sender.clone()).or_insert(Allowance { left: each, at: now });
         *allowance = Allowance { left: allowance.now(each, now), at: now };
         change(&mut allowance.left)
     }
 
-    /// The credentials of a request.
-    pub(crate) fn shown(&self, headers: &HeaderMap) -> Shown {
+    pub(crate) fn credentials(&self, headers: &HeaderMap) -> CredentialsHash {
         let values: Vec<Vec<&[u8]>> =
             CREDENTIALS.iter().map(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect()).collect();
         let is_any = values.iter().any(|values| !values.is_empty());
-        Shown(is_any.then(|| self.known().key.hash_one(values)))
+        CredentialsHash(is_any.then(|| self.valid().key.hash_one(values)))
     }
 
-    /// Returns true if the server does not look at the credentials of a request: its address has sent too many wrong ones, and these were
-    /// not valid before. So nobody tries credentials faster than the rate limit, and known users of a shared address are not locked out.
-    pub(crate) fn is_guessing(&self, request: &Extensions, shown: Shown) -> bool {
-        let Some(who) = self.unknown(request) else { return false };
+    /// Returns true if the server does not look at the credentials of a request, because its address has sent too many wrong ones and these
+    /// were not valid before. This limits guessing without locking out known users of a shared address.
+    pub(crate) fn is_guessing(&self, request: &Extensions, credentials: CredentialsHash) -> bool {
+        let Some(sender) = self.unknown(request) else { return false };
         let (left, now) = (self.left.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
-        left.get(&who).is_some_and(|allowance| allowance.now(self.each_second, now) < 1.0)
-            && !shown.0.is_some_and(|hash| self.known().hashes.contains(&hash))
+        left.get(&sender).is_some_and(|allowance| allowance.now(self.each_second, now) < 1.0)
+            && !credentials.0.is_some_and(|hash| self.valid().hashes.contains(&hash))
     }
 
-    /// Remembers credentials that are valid, unless the address of the request sends too many wrong ones: then valid and wrong ones
-    /// could alternate under the same headers.
-    pub(crate) fn note_valid(&self, request: &Extensions, shown: Shown) {
-        let Shown(Some(hash)) = shown else { return };
-        let is_known = self.known().hashes.contains(&hash);
-        if is_known || self.is_guessing(request, Shown(None)) {
+    /// Remembers valid credentials, unless the address of the request sends too many wrong ones. Otherwise valid and wrong ones could
+    /// alternate under the same headers.
+    pub(crate) fn note_valid(&self, request: &Extensions, credentials: CredentialsHash) {
+        let CredentialsHash(Some(hash)) = credentials else { return };
+        let is_known = self.valid().hashes.contains(&hash);
+        if is_known || self.is_guessing(request, CredentialsHash(None)) {
             return;
         }
-        let mut known = self.known();
-        if known.hashes.len() >= MOST_KNOWN {
-            // Those who are still there are remembered again with their next request.
-            known.hashes.clear();
+        let mut valid = self.valid();
+        if valid.hashes.len() >= MAX_REMEMBERED {
+            // Active users are remembered again with their next request.
+            valid.hashes.clear();
         }
-        known.hashes.insert(hash);
+        valid.hashes.insert(hash);
     }
 
-    /// Counts a request with wrong credentials. Requests that were sent at once are all counted, so that they are paid for afterwards.
-    pub(crate) fn note_wrong(&self, request: &Extensions, shown: Shown) {
-        if let Some(hash) = shown.0 {
-            self.known().hashes.remove(&hash);
+    /// Counts a request with wrong credentials. Requests that arrive at once are all counted, so the allowance may fall below zero.
+    pub(crate) fn note_invalid(&self, request: &Extensions, credentials: CredentialsHash) {
+        if let Some(hash) = credentials.0 {
+            self.valid().hashes.remove(&hash);
         }
-        if let Some(who) = self.unknown(request) {
-            self.change(&who, Instant::now(), |left| *left -= 1.0);
+        if let Some(sender) = self.unknown(request) {
+            self.change(&sender, Instant::now(), |left| *left -= 1.0);
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn valid(&self) -> std::sync::MutexGuard<'_, ValidCredentials> {
+        self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unknown(&self, request: &Extensions) -> Option<Who> {
+    fn unknown(&self, request: &Extensions) -> Option<RequestSender> {
         let address = address(request).filter(|address| self.holds_for_all || !address.is_loopback());
-        address.map(Who::Unknown)
+        address.map(RequestSender::Unknown)
     }
 
-    /// Whose request this is; none if it is not counted.
-    pub(crate) fn who(&self, request: &Extensions) -> Option<Who> {
+    /// Returns the sender of a request, or none if its requests are not counted.
+    pub(crate) fn sender(&self, request: &Extensions) -> Option<RequestSender> {
         let user = request.get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
         if let Some(user) = user {
-            return Some(Who::User(user.to_owned()));
+            return Some(RequestSender::User(user.to_owned()));
         }
         let address = address(request);
         let is_counted = self.holds_for_all || !address.is_some_and(|address| address.is_loopback());
-        is_counted.then_some(Who::Address(address))
+        is_counted.then_some(RequestSender::Address(address))
     }
 }
 
@@ -158,28 +157,33 @@ fn address(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
-/// A request's share of the server's limits. A connection that outlives its request keeps it.
+/// A request's share of the server's limits. A connection that lasts longer than its request keeps the share.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
-    rates: Arc<Rates>,
-    who: Option<Who>,
-    _place: Arc<OwnedSemaphorePermit>,
+    rates: Arc<RateLimiter>,
+    sender: Option<RequestSender>,
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl Admission {
-    /// Remembers what a request holds, for the route that answers it.
-    pub(crate) fn put(request: &mut Request, rates: &Arc<Rates>, who: Option<Who>, place: &Arc<OwnedSemaphorePermit>) {
-        let admission = Self { rates: rates.clone(), who, _place: place.clone() };
+    /// Adds the admission to a request, for the route that opens the connection.
+    pub(crate) fn attach(
+        request: &mut Request,
+        rates: &Arc<RateLimiter>,
+        sender: Option<RequestSender>,
+        permit: &Arc<OwnedSemaphorePermit>,
+    ) {
+        let admission = Self { rates: rates.clone(), sender, _permit: permit.clone() };
         request.extensions_mut().insert(admission);
     }
 
     /// Returns true if the sender may make another request now.
     pub(crate) fn admits(&self) -> bool {
-        self.who.as_ref().is_none_or(|who| self.rates.take(who, Instant::now()))
+        self.sender.as_ref().is_none_or(|sender| self.rates.try_take(sender, Instant::now()))
     }
 }
 
-/// The admission of a request. Only set for a request that begins a connection.
+/// The admission of a request that opens a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Admitted(pub(crate) Option<Admission>);
 
@@ -198,14 +202,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_that_asks_too_often_waits_and_others_do_not() {
-        let (rates, now) = (Rates::new(2, true), Instant::now());
-        let [a, b] = ["a", "b"].map(|name| Who::User(name.to_owned()));
-        assert!(rates.take(&a, now) && rates.take(&a, now));
-        assert!(!rates.take(&a, now));
-        assert!(rates.take(&b, now), "others are not held up");
-        assert!(rates.take(&a, now + Duration::from_millis(500)));
-        assert!(!rates.take(&a, now + Duration::from_millis(500)));
+    fn exhausted_user_waits_and_others_do_not() {
+        let (rates, now) = (RateLimiter::new(2, true), Instant::now());
+        let [a, b] = ["a", "b"].map(|name| RequestSender::User(name.to_owned()));
+        assert!(rates.try_take(&a, now) && rates.try_take(&a, now));
+        assert!(!rates.try_take(&a, now));
+        assert!(rates.try_take(&b, now), "others are not limited");
+        assert!(rates.try_take(&a, now + Duration::from_millis(500)));
+        assert!(!rates.try_take(&a, now + Duration::from_millis(500)));
     }
 
     fn from(address: [u8; 4]) -> Extensions {
@@ -214,54 +218,57 @@ mod tests {
         request
     }
 
-    fn with_token(rates: &Rates, token: &str) -> Shown {
+    fn with_token(rates: &RateLimiter, token: &str) -> CredentialsHash {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, token.parse().expect("a header"));
-        rates.shown(&headers)
+        rates.credentials(&headers)
     }
 
     #[test]
-    fn unknown_senders_use_up_their_address_and_nothing_else() {
-        let rates = Rates::new(2, true);
+    fn unauthenticated_senders_exhaust_only_their_address() {
+        let rates = RateLimiter::new(2, true);
         let [mut here, there] = [[127, 0, 0, 1], [10, 0, 0, 1]].map(from);
-        let nobody = rates.shown(&HeaderMap::new());
+        let none = rates.credentials(&HeaderMap::new());
         for _ in 0..3 {
-            rates.note_wrong(&here, nobody);
+            rates.note_invalid(&here, none);
         }
-        assert!(rates.is_guessing(&here, nobody));
-        assert!(!rates.is_guessing(&there, nobody));
+        assert!(rates.is_guessing(&here, none));
+        assert!(!rates.is_guessing(&there, none));
         here.insert(User::new("alice"));
-        assert!(rates.who(&here).is_some_and(|who| rates.take(&who, Instant::now())));
-        let spared = Rates::new(2, false);
+        assert!(rates.sender(&here).is_some_and(|sender| rates.try_take(&sender, Instant::now())));
+        let spared = RateLimiter::new(2, false);
         for _ in 0..3 {
-            spared.note_wrong(&here, nobody);
+            spared.note_invalid(&here, none);
         }
-        assert!(!spared.is_guessing(&here, nobody), "a proxy on this machine stands for all of its users");
+        assert!(!spared.is_guessing(&here, none), "a proxy on this machine stands for all of its users");
     }
 
     #[test]
-    fn known_users_pass_where_others_guess() {
-        let (rates, proxy) = (Rates::new(2, true), from([10, 0, 0, 1]));
+    fn known_users_pass_while_others_guess() {
+        let (rates, proxy) = (RateLimiter::new(2, true), from([10, 0, 0, 1]));
         let [alice, bob, wrong] = ["alice", "bob", "wrong"].map(|token| with_token(&rates, token));
         rates.note_valid(&proxy, alice);
         for _ in 0..3 {
-            rates.note_wrong(&proxy, wrong);
+            rates.note_invalid(&proxy, wrong);
         }
         assert!(!rates.is_guessing(&proxy, alice));
-        assert!(rates.is_guessing(&proxy, wrong) && rates.is_guessing(&proxy, bob), "it cannot be told which is valid");
-        // A token that is no longer valid, or stands beside something that is guessed, is one among all others.
-        rates.note_wrong(&proxy, alice);
+        assert!(
+            rates.is_guessing(&proxy, wrong) && rates.is_guessing(&proxy, bob),
+            "the valid one cannot be distinguished"
+        );
+        // A token that has become invalid is one among all others.
+        rates.note_invalid(&proxy, alice);
         rates.note_valid(&proxy, alice);
         assert!(rates.is_guessing(&proxy, alice));
     }
 
     #[test]
-    fn wrong_tokens_that_were_sent_at_once_are_paid_for() {
-        let (rates, proxy) = (Rates::new(100, true), from([10, 0, 0, 1]));
+    fn wrong_tokens_that_arrive_at_once_are_all_counted() {
+        let (rates, proxy) = (RateLimiter::new(100, true), from([10, 0, 0, 1]));
         for _ in 0..100_000 {
-            rates.note_wrong(&proxy, Shown(None));
+            rates.note_invalid(&proxy, CredentialsHash(None));
         }
-        let left = rates.left.lock().unwrap()[&Who::Unknown([10, 0, 0, 1].into())];
+        let left = rates.left.lock().unwrap()[&RequestSender::Unknown([10, 0, 0, 1].into())];
         assert!(left.now(100.0, left.at + Duration::from_mins(15)) < 1.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers whose type says what their body is.
+//! Responses whose type describes their body.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, ApiResult};
 
-/// An answer with headers of its own, or one that comes later, whose body is the JSON of this type.
+/// A response with its own headers, or one that is sent later. Its body is the JSON of `T`.
 pub(crate) struct As<T>(pub(crate) Response, PhantomData<T>);
 
 impl<T> As<T> {
-    /// What is answered, by whoever makes sure that it is of this type.
+    /// Wraps a response. The caller ensures that its body is a `T`.
     pub(crate) fn of(response: Response) -> Self {
         Self(response, PhantomData)
     }
@@ -38,7 +38,7 @@ impl<T> IntoResponse for As<T> {
     }
 }
 
-/// An answer that is a stream of server-sent events.
+/// A response that is a stream of server-sent events.
 pub(crate) struct Streamed(pub(crate) Response);
 
 impl IntoResponse for Streamed {
@@ -47,7 +47,7 @@ impl IntoResponse for Streamed {
     }
 }
 
-/// An answer that comes at once without a body, or when something has ended.
+/// A response that is sent at once without a body, or at the end of a run.
 pub(crate) enum MayWait<T> {
     Accepted,
     Ended(As<T>),
@@ -62,7 +62,7 @@ impl<T> IntoResponse for MayWait<T> {
     }
 }
 
-/// The length of the answer that a client prefers, from the header `Prefer`.
+/// The length of the response that a client prefers, from the header `Prefer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefers {
     Representation,
@@ -80,7 +80,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Prefers {
     }
 }
 
-/// An answer of this type, or one without a body if the client prefers that.
+/// A response of this type, or one without a body if the client prefers that.
 pub(crate) struct Preferred<T>(pub(crate) Option<Json<T>>);
 
 impl<T: Serialize> IntoResponse for Preferred<T> {
@@ -89,11 +89,11 @@ impl<T: Serialize> IntoResponse for Preferred<T> {
     }
 }
 
-/// The fields of an object that a client has selected; all if it has selected none.
+/// The fields of an object that a client has selected. Defaults to all.
 pub(crate) struct Selected<T>(Value, PhantomData<T>);
 
 impl<T: JsonSchema> Selected<T> {
-    /// Refuses the name of a field that the objects do not have.
+    /// Refuses unknown field names.
     pub(crate) fn check(fields: Option<&[String]>) -> ApiResult<()> {
         let schema = T::json_schema(&mut SchemaGenerator::default()).to_value();
         let known: Vec<&str> =
@@ -101,7 +101,7 @@ impl<T: JsonSchema> Selected<T> {
         match fields.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
             None => Ok(()),
             Some(other) => Err(ApiError::invalid(format!(
-                "`select`: there is no field `{other}`; the fields are {}",
+                "`select`: unknown field `{other}`: the fields are {}",
                 known.join(", ")
             ))),
         }

@@ -1,4 +1,4 @@
-//! What all requests share, and who sends one.
+//! State that all requests share, and the caller of a request.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -15,26 +15,26 @@ use crate::auth::{Access, Action, Auth, Decision, Resource, User};
 use crate::body::id;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
-use crate::graphs::Served;
+use crate::graphs::ServedGraph;
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::webhook::Webhooks;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct App {
-    pub(crate) graphs: BTreeMap<String, Served>,
+    pub(crate) graphs: BTreeMap<String, ServedGraph>,
     pub(crate) runs: Arc<dyn RunStore>,
-    /// The worker of this process, once it works.
+    /// The worker of this process, once it runs.
     pub(crate) worker: OnceLock<Handle>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
     pub(crate) limits: Limits,
     pub(crate) webhooks: Webhooks,
     pub(crate) metrics: Metrics,
-    /// Resolves to true when the server is to stop: streams end then.
+    /// Cancelled when the server stops. Streams end then.
     pub(crate) stopping: tokio_util::sync::CancellationToken,
-    /// What is done to its end though the client who asked for it has gone: a server that stops waits for it.
+    /// Tasks that run to their end even if the client disconnects. A server that stops waits for them.
     pub(crate) tasks: tokio_util::task::TaskTracker,
 }
 
@@ -50,12 +50,12 @@ impl App {
         self.system_assistants().contains(assistant)
     }
 
-    /// The ids of the assistants that the graphs of this server have by themselves.
+    /// Returns the ids of the default assistants.
     pub(crate) fn system_assistants(&self) -> HashSet<String> {
         self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
     }
 
-    /// Adds a run, which the worker of this process begins at once if it has a free slot.
+    /// Adds a run. The worker of this process starts it at once if it has a free slot.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
         match self.worker.get() {
             Some(worker) => worker.create_run(&self.runs, new).await,
@@ -63,8 +63,8 @@ impl App {
         }
     }
 
-    /// Deletes this thread, here and where its graph keeps it. False if it no longer exists, even if another thread has its id. Its crons
-    /// are disabled when they are next due, since a cron fires only on its original thread.
+    /// Deletes this thread, here and where its graph stores it. Returns false if it no longer exists, even if another thread has its id.
+    /// Its crons are disabled when they are next due, because a cron fires only on its original thread.
     pub(crate) async fn remove_thread(&self, thread: &ThreadRow) -> ApiResult<bool> {
         if !self.runs.remove_thread_if(&thread.id, ThreadIs::this(thread)).await.map_err(refused)? {
             return Ok(false);
@@ -75,7 +75,7 @@ impl App {
         Ok(true)
     }
 
-    /// Deletes a thread where its graph keeps it, if that is elsewhere.
+    /// Deletes a thread where its graph stores it, if that is elsewhere.
     pub(crate) async fn forget(&self, graph: &str, thread: &str) -> ApiResult<()> {
         match self.graphs.get(graph) {
             Some(served) => served.graph.forget(thread).await.map_err(|error| fault::graph(&error)),
@@ -83,33 +83,32 @@ impl App {
         }
     }
 
-    /// The run with this id, if it is one of this thread.
+    /// Returns the run with this id if it belongs to the thread.
     pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> Option<Run> {
         self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
     }
 
-    /// This run as it is now; none if it was deleted, though another run may have its id since.
+    /// Reads this run again. Returns none if it was deleted, even if another run has its id.
     pub(crate) async fn same_run(&self, run: &Run) -> Option<Run> {
         self.run_of(&run.thread, run.id).await.filter(|now| now.number == run.number)
     }
 
-    /// The graph with this name.
-    pub(crate) fn graph(&self, name: &str) -> ApiResult<&Served> {
+    pub(crate) fn graph(&self, name: &str) -> ApiResult<&ServedGraph> {
         self.graphs.get(name).ok_or_else(|| {
             let known: Vec<String> = self.graphs.keys().map(|name| format!("'{name}'")).collect();
             ApiError::not_found(format!("Graph '{name}' not found. Expected one of: [{}]", known.join(", ")))
         })
     }
 
-    /// Returns the positions of messages in the states of the graph with this name.
-    pub(crate) fn places(&self, graph: &str) -> Places {
-        self.graphs.get(graph).map(|served| served.places.clone()).unwrap_or_default()
+    /// Returns the paths of messages in the states of the graph with this name.
+    pub(crate) fn message_paths(&self, graph: &str) -> MessagePaths {
+        self.graphs.get(graph).map(|served| served.message_paths.clone()).unwrap_or_default()
     }
 
-    /// As [`places`](Self::places), for the graph that ran last on a thread.
-    pub(crate) fn places_of(&self, thread: &ThreadRow) -> Places {
+    /// As [`message_paths`](Self::message_paths), for the graph that ran last on a thread.
+    pub(crate) fn message_paths_of(&self, thread: &ThreadRow) -> MessagePaths {
         let graph = thread.metadata.get("graph_id").and_then(Value::as_str);
-        graph.map(|graph| self.places(graph)).unwrap_or_default()
+        graph.map(|graph| self.message_paths(graph)).unwrap_or_default()
     }
 }
 
@@ -117,15 +116,15 @@ impl App {
 pub(crate) const CREATED_BY: &str = "created_by";
 pub(crate) const SYSTEM: &str = "system";
 
-/// The namespace of the ids of such assistants, which LangGraph's server uses too.
+/// The namespace of the ids of default assistants. LangGraph's server uses the same one.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
 
-/// The id of the assistant that each graph has by itself.
+/// Returns the id of a graph's default assistant.
 pub(crate) fn system_assistant(graph: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, graph.as_bytes())
 }
 
-/// Who sends a request, and what it may do.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
@@ -136,14 +135,14 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        // The layer that authenticates has put it there.
+        // The middleware has authenticated the user.
         let user = parts.extensions.get::<User>().cloned().unwrap_or_default();
         Ok(Self { app: app.clone(), user })
     }
 }
 
 impl Caller {
-    /// What the metadata has to contain of those to which this may be done; empty for all. 403 if it may be done to none.
+    /// Returns fields that the metadata of accessible resources must contain; none if all are accessible. 403 if no resource is.
     pub(crate) async fn may(&self, resource: Resource, action: Action) -> ApiResult<Map<String, Value>> {
         match self.app.auth.authorize(&self.user, Access::new(resource, action)).await {
             Decision::Allow => Ok(Map::new()),
@@ -152,7 +151,7 @@ impl Caller {
         }
     }
 
-    /// The same for the store.
+    /// Checks access to a namespace of the store.
     pub(crate) async fn may_in_store(&self, action: Action, namespace: &[String]) -> ApiResult<()> {
         match self.app.auth.authorize(&self.user, Access::store(action, namespace)).await {
             Decision::Allow | Decision::Only(_) => Ok(()),
@@ -160,7 +159,7 @@ impl Caller {
         }
     }
 
-    /// A thread to which this may be done; 404 if there is none, or none for this caller.
+    /// Returns a thread. 404 if it does not exist or the caller has no access to it.
     pub(crate) async fn thread(&self, thread: &str, action: Action) -> ApiResult<ThreadRow> {
         let thread = id("thread", thread)?.to_string();
         let filter = self.may(Resource::Threads, action).await?;
@@ -168,7 +167,7 @@ impl Caller {
         found.filter(|row| matches(&row.metadata, &filter)).ok_or_else(|| ApiError::no_thread(thread))
     }
 
-    /// A run of such a thread.
+    /// Returns a run of a thread, with the same checks as [`thread`](Self::thread).
     pub(crate) async fn run(&self, thread: &str, run: &str, action: Action) -> ApiResult<Run> {
         let thread = self.thread(thread, action).await?;
         let run = id("run", run)?;
@@ -176,7 +175,7 @@ impl Caller {
         found.filter(|run| run.thread == thread.id).ok_or_else(|| ApiError::not_found("Not Found"))
     }
 
-    /// An assistant by its id.
+    /// Returns an assistant by its id.
     pub(crate) async fn assistant(&self, assistant: &str, action: Action) -> ApiResult<Assistant> {
         let assistant = id("assistant", assistant)?.to_string();
         let filter = self.may(Resource::Assistants, action).await?;
@@ -192,7 +191,7 @@ impl Caller {
         }
     }
 
-    /// An assistant by its id or the name of its graph.
+    /// Returns an assistant by its id or the name of its graph.
     pub(crate) async fn assistant_or_graph(&self, name: &str) -> ApiResult<Assistant> {
         if self.app.graphs.contains_key(name) {
             return self.assistant(&system_assistant(name).to_string(), Action::Read).await;
@@ -214,12 +213,12 @@ impl Caller {
     }
 }
 
-/// Whether metadata has all of these values.
+/// Returns true if the metadata contains all of these fields.
 pub(crate) fn matches(metadata: &Map<String, Value>, filter: &Map<String, Value>) -> bool {
     filter.iter().all(|(key, want)| metadata.get(key).is_some_and(|have| contains(have, want)))
 }
 
-/// Whether an error says that something is there already.
-pub(crate) fn is_there(error: &RunsError) -> bool {
+/// Returns true for the error of an object that already exists.
+pub(crate) fn already_exists(error: &RunsError) -> bool {
     matches!(error, RunsError::Exists { .. })
 }

@@ -1,4 +1,4 @@
-//! Reads bodies and ids from requests, and says which field is wrong.
+//! Reads JSON bodies and ids from requests, with errors that name the field.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::error::{ApiError, ApiResult};
 
-/// A JSON body, whatever its content type says: clients differ in that.
+/// A JSON body. Its content type is not checked, because clients differ.
 #[derive(Debug)]
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
@@ -24,11 +24,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// The same where the body may be left out.
+/// A JSON body that may be missing.
 #[derive(Debug)]
-pub(crate) struct MaybeBody<T>(pub(crate) T);
+pub(crate) struct OptionalBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
 
 fn unread(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the server takes");
+        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the server accepts");
     }
     ApiError::new(rejection.status(), rejection.body_text())
 }
@@ -50,14 +50,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
 }
 
 /// Maximum nesting of lists and objects in a client's data. Rows, events and frames add a few levels, and the parsers of the server and
-/// of its clients read 128 levels.
-const DEEPEST: usize = 100;
+/// its clients read up to 128 levels.
+const MAX_DEPTH: usize = 100;
 
-/// JSON that a client sends.
+/// Parses JSON that a client sends.
 pub(crate) fn value(bytes: &[u8]) -> ApiResult<Value> {
     let value = serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
-    if is_deeper(&value, DEEPEST) {
-        let text = format!("the body is nested deeper than {DEEPEST} levels: send what is inside as text");
+    if is_deeper(&value, MAX_DEPTH) {
+        let text = format!("the body is nested deeper than {MAX_DEPTH} levels: send its inner parts as text");
         return Err(ApiError::invalid(text));
     }
     Ok(value)
@@ -72,7 +72,7 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// JSON in which an object is an object: serde would also take its fields as a list, in the order of their declaration.
+/// A JSON value that deserializes structs only from objects. serde also accepts lists, in the order of the fields.
 struct Strict(Value);
 
 impl IntoDeserializer<'_, serde_json::Error> for Strict {
@@ -109,7 +109,7 @@ impl<'de> Deserializer<'de> for Strict {
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
         match &self.0 {
-            Value::Array(_) => return Err(serde::de::Error::custom("a list, where an object is expected")),
+            Value::Array(_) => return Err(serde::de::Error::custom("expected an object, found a list")),
             Value::Object(given) => misspelt(given, fields).map_or(Ok(()), Err)?,
             _ => {}
         }
@@ -143,16 +143,16 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
-/// Maximum number of unknown fields of an object that are compared with the known fields.
-const LOOKED_AT: usize = 64;
+/// Maximum number of an object's unknown fields that are compared with the known ones.
+const MAX_COMPARED: usize = 64;
 
-/// Names a field that is misspelt. What nobody knows is not read, as newer clients may send more than this server knows; but a field that
-/// is nearly one of ours, which is not there, would be lost without a word.
+/// Returns an error for a misspelt field. Other unknown fields are ignored, because newer clients may send more than this server knows. A
+/// field whose name is nearly that of a missing one would be lost silently.
 fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::Error> {
-    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str())).take(LOOKED_AT);
+    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str())).take(MAX_COMPARED);
     let mut nearly = unknown.filter_map(|name| {
         let most = if name.len() < 8 { 1 } else { 2 };
-        // A distance is at least the difference in length, so that what is compared is as short as our names.
+        // A distance is at least the difference in length, so only short names are compared.
         let missing = fields.iter().filter(|field| {
             field.len() > 3 && name.len().abs_diff(field.len()) <= most && !given.contains_key(**field)
         });
@@ -163,7 +163,7 @@ fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::E
     Some(serde::de::Error::custom(format!("unknown field `{name}`: did you mean `{meant}`?")))
 }
 
-/// A value of this type, or a text that names the field that is wrong.
+/// Deserializes a value. The error names the field.
 pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> ApiResult<T> {
     serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
         let path = error.path().to_string();
@@ -172,7 +172,7 @@ pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> ApiResult<T> {
     })
 }
 
-/// The id of a thread, run, assistant or cron, from the path.
+/// Parses the id of a thread, run, assistant or cron from a path.
 pub(crate) fn id(what: &str, text: &str) -> ApiResult<Uuid> {
     Uuid::try_parse(text).map_err(|_| ApiError::invalid(format!("Invalid {what} ID: must be a UUID")))
 }

@@ -1,4 +1,4 @@
-//! The context of runs: a value for all of them, or a function of what a request says.
+//! The context of runs: a value, or a function of the request.
 
 use hier_core::NodeError;
 use hier_core::graph::RunContext;
@@ -7,17 +7,17 @@ use serde_json::Value;
 use crate::auth::User;
 use crate::reserved::USER;
 
-/// What a run was asked for, for the function that makes its context.
+/// The request for a run, from which a function makes the run's context.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// What the caller gave as `context`; null if nothing.
+    /// The `context` of the request. Null if it has none.
     pub context: Value,
     /// The configuration's `configurable`.
     pub configurable: serde_json::Map<String, Value>,
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
-    /// Who asked; without an identity if the server asks nobody.
+    /// The user who requested the run. Without an identity if the server does not authenticate users.
     pub user: User,
 }
 
@@ -39,22 +39,22 @@ impl RunRequest {
     }
 }
 
-/// A value that every run gets a clone of, or a function of the request: what
-/// [`Server::graph`](crate::Server::graph) takes as context. `M` tells the two apart, and is never written.
+/// A context for [`Server::graph`](crate::Server::graph): a value that is cloned for every run, or a function of the request. `M`
+/// distinguishes the two and is inferred.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
-    /// The context of a run.
+    /// Returns the context of a run.
     fn context(&self, run: &RunRequest) -> Result<C, NodeError>;
 }
 
-/// Marks a value.
+/// Marks a context that is a value.
 #[derive(Debug)]
 pub struct ByValue(());
 
-/// Marks a function.
+/// Marks a context that is a function.
 #[derive(Debug)]
 pub struct ByFunction(());
 
-/// Marks a function that may fail.
+/// Marks a context that is a function that may fail.
 #[derive(Debug)]
 pub struct ByFallible(());
 

@@ -1,4 +1,4 @@
-//! Which pages may use the server from a browser.
+//! Decides which web pages may use the server from a browser.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use crate::error::{ApiError, ApiResult};
 use crate::failure::ServerError;
 
-/// What clients read of an answer beside its body.
+/// Headers that pages of other origins may read.
 const EXPOSED: [HeaderName; 4] = [
     HeaderName::from_static("x-pagination-total"),
     HeaderName::from_static("x-pagination-next"),
@@ -22,10 +22,10 @@ const EXPOSED: [HeaderName; 4] = [
     HeaderName::from_static("location"),
 ];
 
-/// The parameter of a stream that cancels its run when the reader leaves.
+/// The parameter of a stream that cancels its run when the client disconnects.
 const CANCELS: &str = "cancel_on_disconnect";
 
-/// The layer that lets these origins in; none if there are none.
+/// Creates the layer that admits these origins. Returns none if there are none.
 pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError> {
     if origins.is_empty() {
         return Ok(None);
@@ -49,10 +49,9 @@ pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError
     Ok(Some(layer))
 }
 
-/// Refuses what pages of other sites ask of a server that asks nobody who they are, because only this machine reaches it: the browsers
-/// of this machine do, too. They send a simple request, or open a WebSocket, without asking first, and a site may let its own
-/// name lead here.
-pub(crate) async fn guarded(State(origins): State<Arc<[String]>>, request: Request, next: Next) -> Response {
+/// Refuses requests of foreign pages to a server without authentication. Only this machine reaches such a server, but so do its browsers:
+/// they send simple requests and open WebSockets without asking first, and a site may resolve its own name to this machine.
+pub(crate) async fn check_origin(State(origins): State<Arc<[String]>>, request: Request, next: Next) -> Response {
     match refused(&request, &origins) {
         Some(error) => error.into_response(),
         None => next.run(request).await,
@@ -67,29 +66,29 @@ fn refused(request: &Request, origins: &[String]) -> Option<ApiError> {
     if host.as_ref().is_some_and(|host| !is_local(host.host())) {
         return Some(ApiError::new(
             StatusCode::FORBIDDEN,
-            "nobody is asked who they are here, so the server is to be called by an address or as localhost: add `.auth(…)`, or \
-             `.without_auth()` if something in front of it asks",
+            "the server has no authentication and must be called by an IP address or as localhost: add `.auth(…)`, or \
+             `.without_auth()` behind a proxy that authenticates",
         ));
     }
     let is_allowed = !changes(request) || is_of(request.headers(), host.as_ref(), origins);
     (!is_allowed).then(|| {
-        let text = "pages of this origin may not use the server: name it with `.allow_origins([…])`";
+        let text = "pages of this origin may not use the server: allow it with `.allow_origins([…])`";
         ApiError::new(StatusCode::FORBIDDEN, text)
     })
 }
 
-/// The host that the request is for; none if an old client names none. A browser sends what it was given as a name, however odd, so
-/// that a host that cannot be read is refused like a foreign one.
+/// Returns the host that the request is for, or none if an old client names none. A browser sends any name that it was given, so a host that
+/// cannot be parsed is refused like a foreign one.
 fn host(request: &Request) -> ApiResult<Option<Authority>> {
     let mut named = request.headers().get_all(header::HOST).iter();
     let (host, more) = (named.next(), named.next());
-    let unreadable = || ApiError::bad_request("the request needs one `Host` header, with a name or an address");
+    let unreadable = || ApiError::bad_request("the request needs exactly one `Host` header with a name or an address");
     if more.is_some() {
         return Err(unreadable());
     }
     let parse = |host: &HeaderValue| host.to_str().ok()?.parse::<Authority>().ok();
     let host = host.map(|host| parse(host).ok_or_else(unreadable)).transpose()?;
-    // A request line with a whole address goes before the header.
+    // An absolute address in the request line takes precedence over the header.
     Ok(request.uri().authority().cloned().or(host))
 }
 
@@ -100,20 +99,20 @@ fn changes(request: &Request) -> bool {
         || cancels(request.uri())
 }
 
-/// Returns true if the query has the parameter that cancels a run when its reader leaves, in any spelling that the route reads. A query
-/// that cannot be read counts.
+/// Returns true if the query has the parameter that cancels a run on disconnect, in any spelling that the route reads. A query that cannot be
+/// parsed counts.
 fn cancels(uri: &Uri) -> bool {
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_or(true, |pairs| pairs.iter().any(|(name, _)| name.strip_suffix("[]").unwrap_or(name) == CANCELS))
 }
 
-/// Names that no other site can let lead here.
+/// Returns true for hosts that no other site can resolve to this machine.
 fn is_local(host: &str) -> bool {
     let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
     is_address || host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost")
 }
 
-/// Whether it comes from no page, from one of the server's own, or from one that is named.
+/// Returns true if the request comes from no page, from the server's own pages, or from an allowed origin.
 fn is_of(headers: &HeaderMap, host: Option<&Authority>, origins: &[String]) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         // Browsers send no origin with a GET of an image or a link.

@@ -1,4 +1,4 @@
-//! Where a server keeps what it knows.
+//! Opens the databases of a server.
 
 use std::sync::Arc;
 
@@ -7,22 +7,20 @@ use hier_core::store::{MemoryStore, Store};
 
 use crate::failure::ServerError;
 
-/// A database: runs with threads and checkpoints, and the memory across threads.
+/// The databases: runs with their threads and checkpoints, and the memory store.
 pub(crate) struct Database {
     pub(crate) runs: Arc<dyn RunStore>,
     pub(crate) store: Arc<dyn Store>,
 }
 
 impl Database {
-    /// In the memory of this process.
     pub(crate) fn memory() -> Self {
         Self { runs: Arc::new(MemoryRuns::new()), store: Arc::new(MemoryStore::default()) }
     }
 
-    /// The database with this address.
     #[cfg_attr(
         not(any(feature = "sqlite", feature = "postgres")),
-        allow(clippy::unused_async, reason = "there is none to wait for")
+        allow(clippy::unused_async, reason = "without these features nothing is awaited")
     )]
     pub(crate) async fn open(url: &str) -> Result<Self, ServerError> {
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
@@ -41,7 +39,7 @@ impl Database {
             "postgres" | "postgresql" => Self::postgres(url).await.map_err(failed),
             #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(failed("it needs the feature `postgres` of hier".to_owned())),
-            _ => Err(failed("a server is kept in `sqlite:FILE`, `postgres://…`, or in memory".to_owned())),
+            _ => Err(failed("the address is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Graphs as clients draw them: nodes and edges, with subgraphs opened on demand.
+//! Graphs as clients draw them: nodes and edges, with open or closed subgraphs.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,16 @@ use hier_core::spec::{END, EdgeSpec, GraphSpec, START, Source, Target};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How deep subgraphs are opened.
+/// The number of levels down to which subgraphs are drawn open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Xray {
-    /// Not at all.
+pub(crate) enum SubgraphDepth {
     #[default]
     Closed,
-    /// So many levels.
     Levels(usize),
 }
 
-impl Xray {
-    /// `true`, `false` or a number of levels.
+impl SubgraphDepth {
+    /// Parses `true`, `false` or a number of levels.
     fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "false" | "0" | "" => Some(Self::Closed),
@@ -34,15 +32,15 @@ impl Xray {
     }
 }
 
-impl<'de> Deserialize<'de> for Xray {
+impl<'de> Deserialize<'de> for SubgraphDepth {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom(format!("`{text}` is no boolean and no number"));
+        let wrong = || serde::de::Error::custom(format!("`{text}` is neither a boolean nor a number"));
         Self::parse(&text).ok_or_else(wrong)
     }
 }
 
-impl Serialize for Xray {
+impl Serialize for SubgraphDepth {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Closed => serializer.serialize_bool(false),
@@ -52,7 +50,7 @@ impl Serialize for Xray {
     }
 }
 
-impl JsonSchema for Xray {
+impl JsonSchema for SubgraphDepth {
     fn inline_schema() -> bool {
         true
     }
@@ -66,86 +64,90 @@ impl JsonSchema for Xray {
     }
 }
 
-/// A graph as it is drawn.
+/// A graph as clients draw it.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Drawing {
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
+    nodes: Vec<DrawingNode>,
+    edges: Vec<DrawingEdge>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DrawingNode")]
-struct Node {
+struct DrawingNode {
     id: String,
-    /// Not there at the end.
+    /// Absent for the end.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
-    /// Not there at the end.
+    /// Absent for the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Named>,
+    data: Option<DrawingName>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DrawingName")]
-struct Named {
+struct DrawingName {
     name: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DrawingEdge")]
-struct Edge {
+struct DrawingEdge {
     source: String,
     target: String,
     /// The name of the choice that leads here.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
-    /// Whether a choice leads here.
+    /// True if a choice leads here.
     #[serde(skip_serializing_if = "Option::is_none")]
     conditional: Option<bool>,
 }
 
-/// The graph as JSON.
-pub(crate) fn drawing(spec: &GraphSpec, xray: Xray) -> Drawing {
+/// Draws a graph as JSON.
+pub(crate) fn drawing(spec: &GraphSpec, depth: SubgraphDepth) -> Drawing {
     let mut drawn = Drawing::default();
     drawn.nodes.push(runnable(START));
-    let (first, last) = graph(spec, "", xray, &mut drawn);
-    drawn.nodes.push(Node { id: END.to_owned(), kind: None, data: None });
+    let (first, last) = draw_inside(spec, "", depth, &mut drawn);
+    drawn.nodes.push(DrawingNode { id: END.to_owned(), kind: None, data: None });
     for target in first {
         edge(&mut drawn.edges, START, &target.name, target.label.as_deref());
     }
     for source in last {
         edge(&mut drawn.edges, &source.name, END, source.label.as_deref());
     }
-    // Those of the start first, as the reference lists them.
+    // Edges from the start come first, as in LangGraph.
     drawn.edges.sort_by_key(|edge| edge.source != START);
     drawn
 }
 
-/// An end of an edge that leads into a graph or out of it.
+/// The end of an edge that leads into a graph or out of it.
 #[derive(Clone)]
-struct Loose {
+struct LooseEnd {
     name: String,
     label: Option<String>,
 }
 
-/// Draws the inside of a graph; returns where it is entered, and where it is left.
-fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawing) -> (Vec<Loose>, Vec<Loose>) {
-    let mut doors: Vec<(Vec<Loose>, Vec<Loose>)> = Vec::new();
+/// Draws the inside of a graph. Returns its entries and exits.
+fn draw_inside(
+    spec: &GraphSpec,
+    prefix: &str,
+    depth: SubgraphDepth,
+    drawn: &mut Drawing,
+) -> (Vec<LooseEnd>, Vec<LooseEnd>) {
+    let mut doors: Vec<(Vec<LooseEnd>, Vec<LooseEnd>)> = Vec::new();
     for node in spec.nodes.iter() {
         let name = format!("{prefix}{}", node.name);
-        let nested = node.nested.as_ref().filter(|_| xray != Xray::Closed);
+        let nested = node.nested.as_ref().filter(|_| depth != SubgraphDepth::Closed);
         doors.push(if let Some(nested) = nested {
-            graph(nested.spec(), &format!("{name}:"), xray.deeper(), drawn)
+            draw_inside(nested.spec(), &format!("{name}:"), depth.deeper(), drawn)
         } else {
             drawn.nodes.push(runnable(&name));
-            let loose = vec![Loose { name, label: None }];
+            let loose = vec![LooseEnd { name, label: None }];
             (loose.clone(), loose)
         });
     }
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for (from, to, label) in edges(spec) {
-        let labelled =
-            |loose: &Loose| Loose { name: loose.name.clone(), label: label.clone().or_else(|| loose.label.clone()) };
+        let labelled = |loose: &LooseEnd| LooseEnd {
+            name: loose.name.clone(),
+            label: label.clone().or_else(|| loose.label.clone()),
+        };
         match (from, to) {
             (Source::Start, Target::Node(node)) => first.extend(doors[node].0.iter().map(labelled)),
             (Source::Node(node), Target::End) => last.extend(doors[node].1.iter().map(labelled)),
@@ -162,7 +164,7 @@ fn graph(spec: &GraphSpec, prefix: &str, xray: Xray, drawn: &mut Drawing) -> (Ve
     (first, last)
 }
 
-/// The edges of a graph one by one, those of commands too; with a label where a choice is made.
+/// Lists the edges of a graph, including those of commands, with labels where a choice is made.
 fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
     let mut list: Vec<(Source, Target, Option<String>)> = Vec::new();
     for edge in spec.edges.iter() {
@@ -186,12 +188,12 @@ fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
     list
 }
 
-fn runnable(name: &str) -> Node {
-    Node { id: name.to_owned(), kind: Some("runnable"), data: Some(Named { name: name.to_owned() }) }
+fn runnable(name: &str) -> DrawingNode {
+    DrawingNode { id: name.to_owned(), kind: Some("runnable"), data: Some(DrawingName { name: name.to_owned() }) }
 }
 
-fn edge(edges: &mut Vec<Edge>, source: &str, target: &str, label: Option<&str>) {
+fn edge(edges: &mut Vec<DrawingEdge>, source: &str, target: &str, label: Option<&str>) {
     let data = label.filter(|label| !label.is_empty()).map(str::to_owned);
     let conditional = label.map(|_| true);
-    edges.push(Edge { source: source.to_owned(), target: target.to_owned(), data, conditional });
+    edges.push(DrawingEdge { source: source.to_owned(), target: target.to_owned(), data, conditional });
 }

@@ -1,4 +1,4 @@
-//! What a client is told when its request cannot be served: a status, and a text that says what is wrong with which field.
+//! The errors that clients receive.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// A request that is refused. As a body it is `{"detail": text}`.
+/// An error response. Its body is `{"detail": text}`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ApiError {
-    /// The status.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// What is wrong, and how to mend it.
+    /// The reason, and how to fix the request.
     pub detail: String,
 }
 
@@ -21,58 +21,57 @@ pub struct ApiError {
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
-    /// An error with this status.
+    /// Creates an error with this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into() }
     }
 
-    /// 400: the request cannot be carried out as it stands.
+    /// 400: the request cannot be carried out.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// 401: nobody knows who asks.
+    /// 401: the user is unknown.
     pub fn unauthenticated(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail)
     }
 
-    /// 403: who asks may not do this.
+    /// 403: the user has no access.
     pub fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden")
     }
 
-    /// 404.
+    /// 404: the resource does not exist, or the user has no access to it.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// 409: what is there stands in the way.
+    /// 409: the request conflicts with the current state.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
-    /// 422: a field of the request is not what it has to be.
+    /// 422: a field of the request is invalid.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
-    /// 500: the server's own fault. What happened is logged, and not told.
+    /// 500: an error of the server. It is logged, but not sent to the client.
     pub(crate) fn internal(error: &dyn fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
     }
 
-    /// A thread that is not there, or not for who asks.
+    /// 404 for a thread.
     pub(crate) fn no_thread(id: impl fmt::Display) -> Self {
         Self::not_found(format!("Thread with ID {id} not found"))
     }
 
-    /// An assistant that is not there, or not for who asks.
+    /// 404 for an assistant.
     pub(crate) fn no_assistant(id: impl fmt::Display) -> Self {
         Self::not_found(format!("Assistant with ID {id} not found"))
     }
 
-    /// The body.
     pub(crate) fn body(&self) -> Value {
         json!({ "detail": self.detail })
     }

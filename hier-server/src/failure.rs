@@ -1,26 +1,26 @@
-//! Why a server cannot serve.
+//! Errors of a server.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use hier_core::runs::RunsError;
 
-/// Why a server cannot serve.
+/// The error of a server that cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on `{address}`: {error}{}", mend(error))]
+    /// The server cannot listen on the address.
+    #[error("cannot listen on `{address}`: {error}{}", hint(error))]
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// Everybody could reach the server, and nobody is asked who they are.
+    /// Other machines reach the server, and it does not authenticate users.
     #[error(
-        "`{address}` can be reached from other machines, and nobody is asked who they are: use `.auth(…)`, or \
-         `.without_auth()` if something in front of the server asks"
+        "`{address}` can be reached from other machines, and the server does not authenticate users: add `.auth(…)`, or \
+         `.without_auth()` behind a proxy that authenticates"
     )]
     Unprotected {
         /// The address.
@@ -29,40 +29,40 @@ pub enum ServerError {
     /// The database cannot be opened.
     #[error("the database `{scheme}:…` cannot be opened: {reason}")]
     Database {
-        /// The kind of database; the rest of its address may hold a password.
+        /// The kind of database. The rest of its address may contain a password.
         scheme: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The database has failed.
+    /// The database failed.
     #[error(transparent)]
     Runs(#[from] RunsError),
-    /// The server has failed.
-    #[error("the server has failed: {0}")]
+    /// The server failed.
+    #[error("the server failed: {0}")]
     Failed(#[from] std::io::Error),
-    /// Webhooks cannot be told as they are configured.
+    /// The options of webhooks are invalid.
     #[error("{0}")]
     Webhooks(String),
-    /// Nothing is served.
+    /// The server has no graph.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,
-    /// An origin that no browser sends.
-    #[error("`{origin}` is no origin of a browser: write it like `https://chat.example.org`")]
+    /// An allowed origin is not one that browsers send.
+    #[error("invalid origin `{origin}`: write it like `https://chat.example.org`")]
     Origin {
-        /// What it is.
+        /// The origin.
         origin: String,
     },
 }
 
-/// What can be done about an address that cannot be listened on.
-fn mend(error: &std::io::Error) -> &'static str {
+/// Returns a hint for an address that cannot be bound.
+fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::AddrInUse => ": end the program that listens there, or give another port (0 takes any that is free)",
+        ErrorKind::AddrInUse => ": stop the program that uses the port, or choose another port (0 selects a free one)",
         ErrorKind::AddrNotAvailable => {
-            ": no network of this machine has this address: `127.0.0.1` is this machine only, `0.0.0.0` all networks"
+            ": no network of this machine has the address: use `127.0.0.1` for this machine, or `0.0.0.0` for all networks"
         }
-        ErrorKind::PermissionDenied => ": ports below 1024 are the system's: give another, with a proxy in front",
-        ErrorKind::InvalidInput => ": an address is a host and a port, like `127.0.0.1:8123`",
+        ErrorKind::PermissionDenied => ": ports below 1024 are privileged: choose another one, behind a proxy",
+        ErrorKind::InvalidInput => ": write a host and a port, like `127.0.0.1:8123`",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of the database and of graphs as answers.
+//! Errors of databases and graphs as responses.
 
 use axum::http::StatusCode;
 use hier_core::RunError;
@@ -8,7 +8,7 @@ use hier_core::store::StoreError;
 
 use crate::error::ApiError;
 
-/// What a client is told of an error of the store of runs.
+/// Converts an error of the store of runs.
 pub(crate) fn refused(error: RunsError) -> ApiError {
     match error {
         RunsError::Saver(error) => saver(&error),
@@ -30,7 +30,7 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
     }
 }
 
-/// The same of a saver.
+/// Converts an error of a saver.
 pub(crate) fn saver(error: &SaverError) -> ApiError {
     match error {
         SaverError::Busy { .. } | SaverError::Superseded { .. } => ApiError::conflict(error.to_string()),
@@ -40,7 +40,7 @@ pub(crate) fn saver(error: &SaverError) -> ApiError {
     }
 }
 
-/// The same of reading or changing a thread with its graph.
+/// Converts an error of a graph that reads or changes a thread.
 pub(crate) fn graph(error: &RunError) -> ApiError {
     match error {
         RunError::Saver { error, .. } => saver(error),
@@ -51,7 +51,7 @@ pub(crate) fn graph(error: &RunError) -> ApiError {
     }
 }
 
-/// The same of the memory across threads. The reference answers with the bare text there.
+/// Converts an error of the memory store.
 pub(crate) fn store(error: StoreError) -> ApiError {
     match error {
         StoreError::Invalid(text) => ApiError::invalid(text),

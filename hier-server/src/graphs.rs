@@ -1,4 +1,4 @@
-//! The graphs that are served.
+//! The graphs of a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,22 +11,21 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::wire::message;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 
 /// Fields that the LangGraph connectors of `CopilotKit` and AG-UI send. LangGraph ignores them if the graph has no such channel.
 const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 
-/// A graph that is served.
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct ServedGraph {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// Positions of messages in its states.
-    pub(crate) places: Places,
+    /// Paths of messages in its states.
+    pub(crate) message_paths: MessagePaths,
 }
 
-impl Served {
+impl ServedGraph {
     pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
-        Self { places: Places::new(graph.clone()), graph }
+        Self { message_paths: MessagePaths::new(graph.clone()), graph }
     }
 
     /// Removes the fields that connectors add to every input and state, unless the graph has such a channel.
@@ -36,7 +35,7 @@ impl Served {
         fields.retain(|name, _| !CONNECTOR_FIELDS.contains(&name.as_str()) || channels.get(name).is_some());
     }
 
-    /// Refuses a request that the graph would refuse at once, with a text that names the field.
+    /// Refuses a request that the graph would refuse at once. The error names the field.
     pub(crate) fn check(&self, request: &Request) -> Result<(), String> {
         let input = match &request.command {
             Some(command) => DynInput::Command(DynCommand::from_json(command)?),
@@ -46,7 +45,7 @@ impl Served {
         self.graph.check(&input).map_err(|error| error.to_string())
     }
 
-    /// The JSON Schemas of the graph's types.
+    /// Returns the JSON Schemas of the graph's types.
     pub(crate) fn schemas(&self) -> Schemas {
         let schemas = self.graph.schemas();
         let outward = |schema: &Option<Value>| {
@@ -63,7 +62,7 @@ impl Served {
         }
     }
 
-    /// The graphs in this one, by the names of their nodes. Of their types nothing is known here but that they are objects.
+    /// Returns the subgraphs by the names of their nodes. Their schemas contain nothing but the type `object`.
     pub(crate) fn subgraphs(&self, namespace: Option<&str>, recurse: bool) -> BTreeMap<String, Schemas> {
         let mut found = BTreeMap::new();
         collect(self.graph.spec(), "", recurse || namespace.is_some(), &mut found);
@@ -75,7 +74,7 @@ impl Served {
     }
 }
 
-/// JSON Schemas of what a graph takes, returns and keeps; null where nothing is known.
+/// JSON Schemas of a graph's types. Null for unknown types.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "GraphSchemas")]
 #[expect(clippy::struct_field_names, reason = "the names of the protocol")]

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// How often each route answered how.
+/// Number of responses by method, route and status.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(Mutex<BTreeMap<(String, String, u16), u64>>);
 
 impl Metrics {
-    /// Counts an answer of a route. Paths that no route has count as one.
+    /// Counts a response. Unknown paths count as one route.
     pub(crate) fn count(&self, method: &str, route: &str, status: u16) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((method.to_owned(), route.to_owned(), status)).or_default() += 1;
@@ -22,7 +22,7 @@ impl Metrics {
         counts.iter().map(|((method, route, status), count)| form(method, route, *status, *count)).collect()
     }
 
-    /// The counts as JSON.
+    /// Formats the counts as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows = self.each(
             |method, path, status, count| json!({ "method": method, "path": path, "status": status, "count": count }),
@@ -30,7 +30,7 @@ impl Metrics {
         json!({ "http_requests_total": rows })
     }
 
-    /// The counts in Prometheus' text format.
+    /// Formats the counts in Prometheus' text format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(
             "# HELP http_requests_total Requests by method, route and status.\n# TYPE http_requests_total counter\n",

@@ -1,24 +1,23 @@
-//! What a server allows.
+//! Limits of a server.
 
 use std::time::Duration;
 
-/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The largest body, in bytes.
+    /// Maximum size of a body, in bytes.
     pub(crate) body: usize,
-    /// How long an answer may take that is neither a stream nor waits for a run.
+    /// Time limit of a response that is neither a stream nor waits for a run.
     pub(crate) time: Duration,
-    /// How many requests are answered at once, streams included.
+    /// Number of requests that are served at once, streams included.
     pub(crate) requests: usize,
-    /// How many requests a user, or an address if nobody is asked who they are, may send a second on average. Unless it was
-    /// given, programs on this machine that are not asked who they are may send any number.
+    /// Requests per second of each user, or of each address if there are no users. The default does not apply to programs on this machine
+    /// if there are no users.
     pub(crate) rate: u32,
-    /// Whether it was given.
-    pub(crate) rate_is_given: bool,
-    /// How many results a search returns at most.
+    /// True if the caller has set the rate.
+    pub(crate) rate_is_set: bool,
+    /// Maximum number of results of a search.
     pub(crate) page: usize,
-    /// How long events and ended runs are kept; as long as their thread if none.
+    /// Time for which events and ended runs are kept. None for the lifetime of their thread.
     pub(crate) history: Option<Duration>,
 }
 
@@ -29,7 +28,7 @@ impl Default for Limits {
             time: Duration::from_mins(1),
             requests: 20_000,
             rate: 1_000,
-            rate_is_given: false,
+            rate_is_set: false,
             page: 1_000,
             history: None,
         }

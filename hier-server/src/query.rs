@@ -1,4 +1,4 @@
-//! Reads the query of an address into a type, whose fields are the parameters.
+//! Reads the query of an address into a type whose fields are the parameters.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 use crate::error::{ApiError, ApiResult};
 
-/// The query of the address. A list is a repeated parameter, a comma-separated text, `name[]`, or JSON. If any other parameter is
-/// repeated, the last one counts. Unknown parameters are ignored.
+/// The query of an address. A list is a repeated parameter, a comma-separated text, `name[]`, or JSON. If another parameter is repeated,
+/// the last one counts. Unknown parameters are ignored.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -29,32 +29,32 @@ fn read<T: DeserializeOwned>(pairs: Vec<(String, String)>) -> ApiResult<T> {
     for (name, value) in pairs {
         named.entry(name.strip_suffix("[]").unwrap_or(&name).to_owned()).or_default().push(value);
     }
-    let fields = named.into_iter().map(|(name, values)| (name, Values(values)));
+    let fields = named.into_iter().map(|(name, values)| (name, ParameterValues(values)));
     serde_path_to_error::deserialize(MapDeserializer::new(fields)).map_err(|error| {
         let path = error.path().to_string();
-        let error: Error = error.into_inner();
+        let error: ParameterError = error.into_inner();
         ApiError::invalid(if path == "." { error.to_string() } else { format!("`{path}`: {error}") })
     })
 }
 
-type Error = serde::de::value::Error;
+type ParameterError = serde::de::value::Error;
 
-/// The texts that a parameter was given.
-struct Values(Vec<String>);
+/// The values of a parameter.
+struct ParameterValues(Vec<String>);
 
-impl Values {
-    /// The one that counts where one is wanted.
+impl ParameterValues {
+    /// Returns the value of a parameter that is not a list.
     fn last(mut self) -> String {
         self.0.pop().unwrap_or_default()
     }
 
-    fn number(self) -> Result<u64, Error> {
+    fn number(self) -> Result<u64, ParameterError> {
         let text = self.last();
-        text.parse().map_err(|_| Error::custom(format!("`{text}` is no number from 0 on")))
+        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a number from 0 on")))
     }
 }
 
-impl IntoDeserializer<'_, Error> for Values {
+impl IntoDeserializer<'_, ParameterError> for ParameterValues {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -62,27 +62,27 @@ impl IntoDeserializer<'_, Error> for Values {
     }
 }
 
-impl<'de> Deserializer<'de> for Values {
-    type Error = Error;
+impl<'de> Deserializer<'de> for ParameterValues {
+    type Error = ParameterError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_string(self.last())
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         let text = self.last();
         match text.to_ascii_lowercase().as_str() {
             "" | "0" | "false" | "no" => visitor.visit_bool(false),
             "1" | "true" | "yes" => visitor.visit_bool(true),
-            _ => Err(Error::custom(format!("`{text}` is neither true nor false"))),
+            _ => Err(ParameterError::custom(format!("`{text}` is not a boolean: use `true` or `false`"))),
         }
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_u64(self.number()?)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         let items = self.0.iter().flat_map(|text| match serde_json::from_str::<Vec<String>>(text) {
             Ok(items) => items,
             Err(_) => text.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect(),
@@ -90,11 +90,15 @@ impl<'de> Deserializer<'de> for Values {
         SeqDeserializer::new(items.map(|text| Self(vec![text]))).deserialize_any(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ParameterError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -103,8 +107,8 @@ impl<'de> Deserializer<'de> for Values {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
-        let text: StringDeserializer<Error> = self.last().into_deserializer();
+    ) -> Result<V::Value, ParameterError> {
+        let text: StringDeserializer<ParameterError> = self.last().into_deserializer();
         text.deserialize_enum(name, variants, visitor)
     }
 
@@ -122,26 +126,26 @@ mod tests {
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(default)]
-    struct Asked {
+    struct SampleQuery {
         limit: Option<usize>,
         wait: bool,
         select: Vec<String>,
-        word: Option<Word>,
+        word: Option<SampleWord>,
     }
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    enum Word {
+    enum SampleWord {
         One,
     }
 
-    fn asked(pairs: &[(&str, &str)]) -> Result<Asked, String> {
+    fn parsed(pairs: &[(&str, &str)]) -> Result<SampleQuery, String> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         read(pairs).map_err(|error| error.detail)
     }
 
     #[test]
-    fn a_query_is_read_as_clients_write_it() {
+    fn query_is_read_in_all_forms_of_clients() {
         let lists = [
             ("select", "a,b"),
             ("select[]", "c"),
@@ -151,20 +155,23 @@ mod tests {
             ("other", "x"),
         ];
         let select = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
-        assert_eq!(asked(&lists), Ok(Asked { limit: Some(2), select, ..Asked::default() }));
+        assert_eq!(parsed(&lists), Ok(SampleQuery { limit: Some(2), select, ..SampleQuery::default() }));
         let words = [("wait", "True"), ("word", "one")];
-        assert_eq!(asked(&words), Ok(Asked { wait: true, word: Some(Word::One), ..Asked::default() }));
-        assert_eq!(asked(&[("wait", "")]), Ok(Asked::default()));
+        assert_eq!(
+            parsed(&words),
+            Ok(SampleQuery { wait: true, word: Some(SampleWord::One), ..SampleQuery::default() })
+        );
+        assert_eq!(parsed(&[("wait", "")]), Ok(SampleQuery::default()));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_parameter() {
         for (name, value, text) in [
-            ("limit", "-1", "`limit`: `-1` is no number from 0 on"),
-            ("wait", "maybe", "`wait`: `maybe` is neither true nor false"),
+            ("limit", "-1", "`limit`: `-1` is not a number from 0 on"),
+            ("wait", "maybe", "`wait`: `maybe` is not a boolean: use `true` or `false`"),
             ("word", "two", "`word`: unknown variant `two`, expected `one`"),
         ] {
-            assert_eq!(asked(&[(name, value)]), Err(text.to_owned()));
+            assert_eq!(parsed(&[(name, value)]), Err(text.to_owned()));
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Names and ids that callers cannot choose.
 //!
-//! Ids of threads and runs of AG-UI are derived from the user and the client's ids, so anybody can compute them. No other route creates a
-//! thread with such an id, which would lock its user out.
+//! The ids of AG-UI's threads and runs are derived from the user and the client's ids, so anyone can compute them. No other route creates a
+//! thread with such an id, because that would lock its user out.
 
 use uuid::{Builder, Uuid, Variant};
 
-/// The first bytes of each such id.
+/// The first bytes of derived ids.
 const MARK: [u8; 4] = *b"agui";
 
-/// Why a request that would create a thread with such an id is refused.
-pub(crate) const REFUSED: &str = "`thread_id`: ids that begin with `61677569` and are UUIDs of version 8 are those of `POST /agui/{graph}`: use another one";
+/// Error for a request that would create a thread with a derived id.
+pub(crate) const REFUSED: &str =
+    "`thread_id`: UUIDs of version 8 that begin with `61677569` are reserved for `POST /agui/{graph}`: use another one";
 
 /// The name of the user in the configuration of a run, as in LangGraph.
 pub(crate) const USER: &str = "langgraph_auth_user";
@@ -20,12 +21,12 @@ pub(crate) const ENGINE: &str = "__pregel_";
 /// Names in a configuration that address a checkpoint.
 const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
 
-/// Returns true if callers do not set this name in `configurable`: it is the user, an address, or a name of an engine.
+/// Returns true for names in `configurable` that callers cannot set: the user, an address, or a name of an engine.
 pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(USER) || name.starts_with(ENGINE) || ADDRESS.contains(&name)
 }
 
-/// The id that follows from this name.
+/// Derives an id from a name.
 pub(crate) fn derived(name: &str) -> Uuid {
     let mut bytes = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).into_bytes();
     bytes[..MARK.len()].copy_from_slice(&MARK);

@@ -1,4 +1,4 @@
-//! Servers and workers that run, until the process is told to stop.
+//! Running servers and workers, and how they stop.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::app::App;
 use crate::background;
 use crate::failure::ServerError;
 
-/// How long a server that stops waits for those whom it still answers.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+/// Time that a server that stops gives the open requests.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// A server that is serving. Dropping it does not stop it.
+/// A server that runs in the background. Dropping it does not stop it.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) address: SocketAddr,
@@ -27,24 +27,24 @@ pub struct Running {
 }
 
 impl Running {
-    /// The address that it listens on.
+    /// Returns the address that the server listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops: streams end, runs are handed back, and what is still being answered or written has ten seconds.
+    /// Stops the server. Streams end, runs are returned to the queue, and open requests have ten seconds to finish.
     pub async fn stop(self) -> Result<(), ServerError> {
-        self.until(std::future::ready(())).await
+        self.serve_until(std::future::ready(())).await
     }
 
-    /// Serves until the process is told to stop (SIGTERM, or ctrl-c), and stops then.
-    pub async fn until_told(self) -> Result<(), ServerError> {
-        self.until(told_to_stop()).await
+    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C), then stops like [`stop`](Self::stop).
+    pub async fn until_signal(self) -> Result<(), ServerError> {
+        self.serve_until(stop_signal()).await
     }
 
-    async fn until(mut self, told: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
+    async fn serve_until(mut self, stop: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
         tokio::select! {
-            () = told => {}
+            () = stop => {}
             ended = &mut self.serving => return ended.map_err(|error| std::io::Error::other(error).into()),
         }
         self.stop.cancel();
@@ -53,58 +53,58 @@ impl Running {
         }
         let answered = async {
             let _ = (&mut self.serving).await;
-            // None begins any more: whoever could ask has been answered.
+            // No new task can start, because all requests have been answered.
             self.tasks.close();
             self.tasks.wait().await;
         };
-        if tokio::time::timeout(LAST_WORDS, answered).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_GRACE, answered).await.is_err() {
             self.serving.abort();
         }
         Ok(())
     }
 }
 
-/// How runs are done in this process.
+/// Limits of the runs in this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub(crate) struct WorkOptions {
     pub(crate) concurrency: usize,
     pub(crate) max_run_time: Duration,
     pub(crate) max_steps: usize,
 }
 
-impl Default for Work {
+impl Default for WorkOptions {
     fn default() -> Self {
         Self { concurrency: 10, max_run_time: Duration::MAX, max_steps: usize::MAX }
     }
 }
 
-/// A worker without a server.
+/// A worker without a server, created by [`Server::worker`](crate::Server::worker).
 #[derive(Debug)]
-pub struct Worker {
+pub struct WorkerProcess {
     pub(crate) app: Arc<App>,
-    pub(crate) work: Work,
+    pub(crate) work: WorkOptions,
 }
 
-impl Worker {
-    /// Works until the process is told to stop (SIGTERM, or ctrl-c).
-    pub async fn run(self) {
+impl WorkerProcess {
+    /// Runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then its runs are returned to the queue.
+    pub async fn run_until_signal(self) {
         let stop = CancellationToken::new();
-        let told = stop.clone();
+        let signalled = stop.clone();
         tokio::spawn(async move {
-            told_to_stop().await;
-            told.cancel();
+            stop_signal().await;
+            signalled.cancel();
         });
         self.run_until(stop).await;
     }
 
-    /// Works until the token is cancelled: then its runs are handed back.
+    /// Runs until the token is cancelled. Then its runs are returned to the queue.
     pub async fn run_until(self, stop: CancellationToken) {
         work(self.app, self.work, None, stop).await;
     }
 }
 
-/// Resolves when the process is told to stop.
-async fn told_to_stop() {
+/// Resolves when the process receives a signal to stop.
+async fn stop_signal() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -123,16 +123,16 @@ async fn told_to_stop() {
     interrupt.await;
 }
 
-fn worker(app: &App, work: Work) -> hier_worker::Worker {
-    let worker = hier_worker::Worker::new(app.runs.clone()).memory(app.store.clone());
+fn worker(app: &App, work: WorkOptions) -> hier_worker::Worker {
+    let worker = hier_worker::Worker::new(app.runs.clone()).store(app.store.clone());
     let worker = worker.concurrency(work.concurrency).max_run_time(work.max_run_time).max_steps(work.max_steps);
-    app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
+    app.graphs.iter().fold(worker, |worker, (name, served)| worker.dyn_graph(name.clone(), served.graph.clone()))
 }
 
-/// Does runs, and what is done beside them, until the token is cancelled.
-pub(crate) async fn work(app: Arc<App>, work: Work, own: Option<SocketAddr>, stop: CancellationToken) {
+/// Executes runs and background jobs until the token is cancelled.
+pub(crate) async fn work(app: Arc<App>, work: WorkOptions, own: Option<SocketAddr>, stop: CancellationToken) {
     let worker = worker(&app, work);
-    // Of two in one process, the first has what is added here.
+    // If the process has two workers, the first one gets the runs that are added here.
     let _ = app.worker.set(worker.handle());
     let runs = worker.run_until(stop.clone());
     tokio::join!(runs, background::run_until(app, own, stop));

@@ -1,4 +1,4 @@
-//! When a cron is due: the language of cron, in a time zone.
+//! Computes when a cron is due, from a cron expression in a time zone.
 
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,15 +16,13 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Five fields (minute, hour, day of the month, month, day of the week), or one of `@hourly`, `@daily` and the like, in a
-    /// zone of the IANA database; UTC if none.
+    /// Parses five fields (minute, hour, day of the month, month, day of the week) or a name such as `@hourly` or `@daily`. The zone is
+    /// one of the IANA database. Defaults to UTC.
     pub(crate) fn parse(schedule: &str, zone: Option<&str>) -> Result<Self, String> {
         let zone = match zone {
             None => Tz::UTC,
             Some(name) => Tz::from_str(name).map_err(|_| {
-                format!(
-                    "`timezone`: `{name}` is no time zone of the IANA database, which are named like `Europe/Berlin`"
-                )
+                format!("`timezone`: `{name}` is not in the IANA database: use a name like `Europe/Berlin`")
             })?,
         };
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
@@ -37,8 +35,8 @@ impl Schedule {
         Ok(Self { cron, zone })
     }
 
-    /// The first time after this one. None if there is none: the 30th of February never comes. An hour that the clocks skip is
-    /// made up for after it; one that comes twice counts once for a schedule with a fixed hour.
+    /// Returns the next time after this one, or none if there is none, such as for the 30th of February. If the clocks skip the time, it
+    /// moves to the end of the gap. If the time occurs twice, it counts once for schedules with a fixed hour.
     pub(crate) fn next(&self, after: SystemTime) -> Option<SystemTime> {
         let after = DateTime::<Utc>::from(after).with_timezone(&self.zone);
         let next = self.cron.find_next_occurrence(&after, false).ok()?;
@@ -46,7 +44,7 @@ impl Schedule {
     }
 }
 
-/// A time as clients write it: with an offset, or without for UTC. Not one before 1970, which is not stored.
+/// Parses a time of a client. It is in UTC if it has no offset. Returns none for times before 1970, because they cannot be stored.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     let with_offset = DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
     let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|time| time.and_utc());
@@ -64,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_time_is_in_its_zone() {
+    fn next_time_is_in_the_zone_of_the_schedule() {
         let berlin = Some("Europe/Berlin");
         for (schedule, zone, from, next) in [
             ("0 0 1 1 *", None, "2026-11-21T20:20:02Z", "2027-01-01T00:00"),
@@ -82,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused() {
+    fn invalid_schedules_are_refused() {
         for schedule in ["zzz", "", "* * * *", "* * * * * *", "61 * * * *", "* * * * * * 2030"] {
             assert!(Schedule::parse(schedule, None).is_err(), "{schedule}");
         }

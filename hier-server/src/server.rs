@@ -1,4 +1,4 @@
-//! The server: what it serves, to whom, and where it keeps what it knows.
+//! The server builder.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,23 +16,25 @@ use hier_core::store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, CREATED_BY, SYSTEM, is_there, system_assistant};
-use crate::auth::{Auth, Open};
+use crate::app::{App, CREATED_BY, SYSTEM, already_exists, system_assistant};
+use crate::auth::{Auth, NoAuth};
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
 use crate::database::Database;
 use crate::failure::ServerError;
-use crate::graphs::Served;
-use crate::layers::{self, Around};
+use crate::graphs::ServedGraph;
 use crate::metrics::Metrics;
+use crate::middleware::{self, RequestGate};
 use crate::options::Limits;
 use crate::router::router;
-use crate::running::{Running, Work, Worker, work};
+use crate::running::{Running, WorkOptions, WorkerProcess, work};
 use crate::serving::serve;
 use crate::studio;
-use crate::webhook::{Sender, Webhooks};
+use crate::webhook::{WebhookSender, Webhooks};
 
-/// Serves graphs.
+/// Serves graphs over HTTP.
+///
+/// By default, a server keeps its data in memory, listens only on loopback addresses, and runs its graphs itself.
 ///
 /// ```no_run
 /// use hier_core::prelude::*;
@@ -49,7 +51,7 @@ use crate::webhook::{Sender, Webhooks};
 /// ```
 #[must_use = "a server does nothing until it serves"]
 pub struct Server {
-    graphs: BTreeMap<String, Served>,
+    graphs: BTreeMap<String, ServedGraph>,
     database: Option<String>,
     opened: Option<(Arc<dyn RunStore>, Arc<dyn Store>)>,
     auth: Option<Arc<dyn Auth>>,
@@ -58,22 +60,20 @@ pub struct Server {
     limits: Limits,
     routes: Option<Router>,
     webhooks: Webhooks,
-    work: Work,
+    work: WorkOptions,
     works: bool,
     runner: Option<Box<dyn Runner>>,
-    studio: Studio,
+    studio: StudioMode,
     stopping: CancellationToken,
 }
 
-/// Whether the studio is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Studio {
-    /// Beside everything else.
-    Beside,
-    /// Alone, without graphs.
-    Alone,
-    /// Not at all.
-    Absent,
+enum StudioMode {
+    /// In addition to the API.
+    WithApi,
+    /// Without the API and without graphs.
+    Only,
+    Off,
 }
 
 impl Default for Server {
@@ -89,7 +89,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server without graphs, in memory, for this machine alone.
+    /// Creates a server without graphs.
     pub fn new() -> Self {
         Self {
             graphs: BTreeMap::new(),
@@ -101,16 +101,16 @@ impl Server {
             limits: Limits::default(),
             routes: None,
             webhooks: Webhooks::new(),
-            work: Work::default(),
+            work: WorkOptions::default(),
             works: true,
             runner: None,
-            studio: Studio::Beside,
+            studio: StudioMode::WithApi,
             stopping: CancellationToken::new(),
         }
     }
 
-    /// Serves a graph under a name. The context is a value that every run gets a clone of, or a function of what the run was
-    /// asked for, which may fail.
+    /// Serves a graph under a name. The context is a value that is cloned for every run, or a function of the [`RunRequest`], which may
+    /// fail.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -139,83 +139,82 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// The same of a graph without its types ([`CompiledGraph::erase`]): with schemas of one's own, for instance.
+    /// Serves a graph without its types ([`CompiledGraph::erase`]), for example one with custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
-        self.graphs.insert(name.into(), Served::new(graph));
+        self.graphs.insert(name.into(), ServedGraph::new(graph));
         self
     }
 
-    /// Keeps everything in this database: `sqlite:FILE` or `postgres://…`. Without, in memory.
+    /// Stores everything in this database: `sqlite:FILE` or `postgres://…`. Defaults to the memory of the process.
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
         self
     }
 
-    /// Keeps everything in what is open already.
+    /// Stores everything in databases that are open already.
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self
     }
 
-    /// Asks everybody who they are.
+    /// Authenticates and authorizes all requests. Without it, the server accepts only loopback addresses.
     pub fn auth(mut self, auth: impl Auth) -> Self {
         self.auth = Some(Arc::new(auth));
         self
     }
 
-    /// Lets everybody who reaches the server do everything, from other machines too: where something in front of it asks who
-    /// they are.
+    /// Grants everyone who reaches the server all rights, also from other machines. Use this behind a proxy that authenticates users.
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
     }
 
-    /// Lets pages of these origins (`https://chat.example.org`) use the server from a browser; `*` is every origin. None unless
-    /// given.
+    /// Lets pages of these origins (`https://chat.example.org`) use the server from a browser. `*` stands for every origin. Defaults to
+    /// none.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The largest body that is read, in bytes; 16 MiB unless given.
+    /// Sets the maximum size of a request's body, in bytes. Defaults to 16 MiB.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.limits.body = bytes;
         self
     }
 
-    /// How long the server takes at most before it begins an answer; one minute unless given. Streams may last.
+    /// Sets the time within which a response must begin. Defaults to one minute. Streams may last longer.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
     }
 
-    /// How many requests are answered at once, open streams included; 20,000 unless given. Others get a 503.
+    /// Sets the number of requests that are served at once, open streams included. Others get a 503. Defaults to 20,000.
     pub fn max_requests(mut self, requests: usize) -> Self {
         self.limits.requests = requests;
         self
     }
 
-    /// How many requests each user (each address, where nobody is asked who they are) may send a second; others get a 429 that says
-    /// when to try again. 1,000 unless given, which does not hold for programs on this machine that are not asked who they are.
+    /// Sets the number of requests per second of each user, or of each address if there are no users. Others get a 429 with the time to
+    /// wait. Defaults to 1,000; the default does not apply to programs on this machine if there are no users.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
-        (self.limits.rate, self.limits.rate_is_given) = (each_second.max(1), true);
+        (self.limits.rate, self.limits.rate_is_set) = (each_second.max(1), true);
         self
     }
 
-    /// How long events and ended runs are kept after they were told or ended; as long as their thread unless given.
+    /// Sets how long events and ended runs are kept. Defaults to the lifetime of their thread.
     pub fn keep_history(mut self, time: Duration) -> Self {
         self.limits.history = Some(time);
         self
     }
 
-    /// Which addresses may be told of the end of a run (`webhook`), and how. Only those on the open internet unless given.
+    /// Sets the addresses that may be notified of the end of a run (`webhook`). Defaults to addresses on the open internet.
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = webhooks;
         self
     }
 
-    /// Answers these routes too, beside its own: who asks is asked who they are, and the limits hold, as for the server's own. The
-    /// router is [`axum`](crate::axum)'s; a path that the server has itself makes [`start`](Self::start) panic, as axum does.
+    /// Serves these routes in addition to the server's own. The same authentication and limits apply to them. The router is
+    /// [`axum`](crate::axum)'s. [`start`](Self::start) panics if a path collides with one of the server's own, as axum does.
     ///
     /// ```
     /// use hier_server::Server;
@@ -229,62 +228,62 @@ impl Server {
         self
     }
 
-    /// Is cancelled when the server stops: for [routes](Self::routes) whose streams are to end then.
+    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) should end then.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// How many runs this process does at once; 10 unless given.
+    /// Sets the number of runs that this process executes at once. Defaults to 10.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.work.concurrency = runs;
         self
     }
 
     /// Limits the time of a run in this process without a break. A run that takes longer ends with the status `timeout`. Defaults to no
-    /// limit. Servers and [workers](Self::worker) on one database each have their own limit.
+    /// limit. Servers and [workers](Self::worker) that share a database each have their own limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.work.max_run_time = limit;
         self
     }
 
     /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. At least 1; defaults to no limit.
-    /// Servers and [workers](Self::worker) on one database each have their own limit.
+    /// Servers and [workers](Self::worker) that share a database each have their own limit.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.work.max_steps = steps;
         self
     }
 
-    /// Leaves all runs to workers in other processes ([`Self::worker`]), and crons and webhooks, too.
+    /// Leaves runs, crons and webhooks to [workers](Self::worker) in other processes.
     pub fn without_worker(mut self) -> Self {
         self.works = false;
         self
     }
 
-    /// Hands all runs to somebody else: to a cluster, with `hier_restate::ClusterRunner`. This server keeps their rows and their events, and
-    /// waits for their ends; the threads are kept where the runs are. What is claimed here takes a place of
-    /// [`concurrency`](Self::concurrency) until it has ended, so that it says how many runs the cluster is given at once.
+    /// Executes all runs elsewhere, for example on a cluster with `hier_restate::ClusterRunner`. The server keeps their rows and events, and waits
+    /// for their ends. Threads are stored where the runs are executed. [`concurrency`](Self::concurrency) limits the number of runs
+    /// that are given to the runner at once.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
         self
     }
 
-    /// Serves no studio: the pages at `/studio`, which are there unless this is said.
+    /// Disables the studio, the pages at `/studio`.
     pub fn without_studio(mut self) -> Self {
-        self.studio = Studio::Absent;
+        self.studio = StudioMode::Off;
         self
     }
 
-    /// Serves only the studio, on the database without its program: threads are shown, copied and pruned, and nothing runs. No
-    /// graphs are needed, and those given are not served.
+    /// Serves only the studio, on a database without its program. Threads can be read, copied and pruned, but not run. Graphs are not
+    /// needed, and those already added are dropped.
     pub fn only_studio(mut self) -> Self {
-        self.studio = Studio::Alone;
+        self.studio = StudioMode::Only;
         self.works = false;
         self.graphs.clear();
         self
     }
 
     async fn app(&mut self) -> Result<Arc<App>, ServerError> {
-        if self.graphs.is_empty() && self.studio != Studio::Alone {
+        if self.graphs.is_empty() && self.studio != StudioMode::Only {
             return Err(ServerError::NoGraphs);
         }
         let database = match (self.opened.take(), &self.database) {
@@ -303,25 +302,34 @@ impl Server {
             runs: database.runs,
             worker: OnceLock::new(),
             store: database.store,
-            auth: self.auth.clone().unwrap_or_else(|| Arc::new(Open)),
+            auth: self.auth.clone().unwrap_or_else(|| Arc::new(NoAuth)),
             limits: self.limits,
             webhooks: self.webhooks.clone(),
             metrics: Metrics::default(),
             stopping: self.stopping.clone(),
             tasks: TaskTracker::new(),
         });
-        Sender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
-        make_assistants(&app).await?;
+        WebhookSender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
+        create_assistants(&app).await?;
         Ok(app)
     }
 
-    /// Serves until the process is told to stop (SIGTERM, or ctrl-c): then streams end, and runs are handed back to the
-    /// database for others.
+    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C). Then streams end, and runs are returned to the queue for
+    /// other processes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
     pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
-        self.start(address).await?.until_told().await
+        self.start(address).await?.until_signal().await
     }
 
-    /// Begins to serve, in the background.
+    /// Starts serving in the background.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address cannot be bound, if other machines reach it and neither [`auth`](Self::auth) nor
+    /// [`without_auth`](Self::without_auth) was called, if the database cannot be opened, or if no graph was added.
     pub async fn start(mut self, address: impl fmt::Display) -> Result<Running, ServerError> {
         let text = address.to_string();
         let listener = TcpListener::bind(&text).await.map_err(|error| ServerError::Listen { address: text, error })?;
@@ -330,18 +338,18 @@ impl Server {
             return Err(ServerError::Unprotected { address });
         }
         let origins = std::mem::take(&mut self.origins);
-        let routes = self.routes.take().unwrap_or_default().layer(from_fn(layers::identified));
+        let routes = self.routes.take().unwrap_or_default().layer(from_fn(middleware::add_identity));
         let (works, own_work) = (self.works, self.work);
         let served = match self.studio {
-            Studio::Beside => router().merge(studio::router()),
-            Studio::Alone => studio::router(),
-            Studio::Absent => router(),
+            StudioMode::WithApi => router().merge(studio::router()),
+            StudioMode::Only => studio::router(),
+            StudioMode::Off => router(),
         };
-        let asks_nobody = self.auth.is_none() && !self.open_to_all;
+        let is_local_only = self.auth.is_none() && !self.open_to_all;
         let app = self.app().await?;
         let mut service = layered(app.clone(), served.merge(routes.with_state(())), &origins)?;
-        if asks_nobody {
-            service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::guarded));
+        if is_local_only {
+            service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::check_origin));
         }
         let (stop, tasks) = (app.stopping.clone(), app.tasks.clone());
         let working = works.then(|| tokio::spawn(work(app, own_work, Some(address), stop.clone())));
@@ -350,23 +358,23 @@ impl Server {
         Ok(Running { address, stop, serving, working, tasks })
     }
 
-    /// A worker without a server: it does runs that servers on the same database have taken.
-    pub async fn worker(mut self) -> Result<Worker, ServerError> {
+    /// Creates a worker without a server. It executes runs that servers on the same database have accepted.
+    pub async fn worker(mut self) -> Result<WorkerProcess, ServerError> {
         let work = self.work;
         let app = self.app().await?;
-        Ok(Worker { app, work })
+        Ok(WorkerProcess { app, work })
     }
 }
 
-/// Creates the default assistant of each graph. It replaces an assistant with the same id that a user has created.
-async fn make_assistants(app: &App) -> Result<(), ServerError> {
+/// Creates the default assistant of each graph. It replaces a user's assistant that has the same id.
+async fn create_assistants(app: &App) -> Result<(), ServerError> {
     let assistants = Assistants::of(&*app.runs);
     for (name, served) in &app.graphs {
         let mut new = NewAssistant::new(system_assistant(name).to_string(), name.clone());
         new.name = Some(served.graph.spec().name.to_string());
         new.metadata.insert(CREATED_BY.to_owned(), SYSTEM.into());
         match assistants.create(new.clone()).await {
-            Err(error) if is_there(&error) => {}
+            Err(error) if already_exists(&error) => {}
             made => {
                 made?;
                 continue;
@@ -376,25 +384,25 @@ async fn make_assistants(app: &App) -> Result<(), ServerError> {
         if assistants.get(&new.id).await?.as_ref().is_none_or(is_ours) {
             continue;
         }
-        tracing::warn!(assistant = new.id, graph = name, "deleted an assistant of a user whose id belongs to a graph");
+        tracing::warn!(assistant = new.id, graph = name, "deleted a user's assistant whose id belongs to a graph");
         assistants.delete(&new.id).await?;
         match assistants.create(new).await {
             // Another server created it first.
-            Err(error) if is_there(&error) => {}
+            Err(error) if already_exists(&error) => {}
             made => drop(made?),
         }
     }
     Ok(())
 }
 
-/// The routes with everything around them.
+/// Adds the middleware to the routes.
 fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {
     let router = served
-        .fallback(layers::not_found)
-        .method_not_allowed_fallback(layers::wrong_method)
+        .fallback(middleware::not_found)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(DefaultBodyLimit::max(app.limits.body))
-        .layer(from_fn_with_state(Arc::new(Around::new(app.clone())), layers::around))
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(layers::panicked));
+        .layer(from_fn_with_state(Arc::new(RequestGate::new(app.clone())), middleware::gate))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::respond_to_panic));
     let router = match cross_origin::layer(origins)? {
         Some(layer) => router.layer(layer),
         None => router,

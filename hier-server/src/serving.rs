@@ -17,27 +17,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-/// Time limit for a connection to send the head of its next request. Slow and idle connections are closed then.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for a connection to send the head of its next request. Slow and idle connections are closed after it.
+const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Delay after a connection could not be accepted because too many are open.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Serves until the token is cancelled, and then answers those that have asked.
+/// Serves until the token is cancelled, then finishes the open requests.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
     let connections = TaskTracker::new();
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, address)) => {
-                // Otherwise the second part of an answer, as each event of a stream, waits until its client acknowledges the first, 40 ms.
+                // Otherwise the second part of a response, such as an event of a stream, waits 40 ms for the acknowledgement of the first.
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "a connection cannot be told not to wait: its answers will be slow");
+                    tracing::debug!(%error, "failed to set TCP_NODELAY: responses on this connection will be slow");
                 }
                 let (router, stopping) = (router.clone(), stopping.clone());
                 connections.spawn(async move { answer(TokioIo::new(stream), address, router, stopping).await });
             }
-            Err(error) if is_of_client(&error) => tracing::debug!(%error, "a client has gone before it was accepted"),
+            Err(error) if is_of_client(&error) => {
+                tracing::debug!(%error, "a client disconnected before its connection was accepted");
+            }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; trying again");
+                tracing::warn!(%error, "failed to accept a connection; trying again");
                 stopping.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
             }
         }
@@ -52,7 +54,6 @@ fn is_of_client(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
-/// Answers the requests of a connection.
 async fn answer<C>(connection: C, address: SocketAddr, router: Router, stopping: CancellationToken)
 where
     C: Read + Write + Unpin + Send + 'static,
@@ -63,7 +64,7 @@ where
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(connection, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
@@ -99,7 +100,7 @@ mod tests {
     async fn silent_connections_are_closed() {
         let (mut client, begun) = (connected(), Instant::now());
         client.read_to_end(&mut Vec::new()).await.expect("it ends");
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), HEADER_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
@@ -109,14 +110,14 @@ mod tests {
         while client.write_all(b"y").await.is_ok() {
             sleep(Duration::from_secs(2)).await;
         }
-        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(4), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() <= HEADER_TIMEOUT + Duration::from_secs(4), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_connections_are_closed_after_their_last_answer() {
         let mut client = connected();
         for _ in 0..3 {
-            sleep(PATIENCE / 2).await;
+            sleep(HEADER_TIMEOUT / 2).await;
             client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is sent");
             let mut answer = vec![0; 1_024];
             let read = client.read(&mut answer).await.expect("an answer");
@@ -124,6 +125,6 @@ mod tests {
         }
         let begun = Instant::now();
         client.read_to_end(&mut Vec::new()).await.expect("it ends");
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), HEADER_TIMEOUT);
     }
 }

@@ -1,4 +1,4 @@
-//! Times as clients read them.
+//! Times in the form of clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,28 +6,27 @@ use chrono::{DateTime, Utc};
 
 use crate::error::{ApiError, ApiResult};
 
-/// The longest time to live, in minutes: a hundred years.
+/// Maximum time to live, in minutes: a hundred years.
 const LONGEST: f64 = 52_560_000.0;
 
-/// `2026-11-21T20:19:02.440304+00:00`; the last time that can be written instead of a later one.
+/// Formats a time like `2026-11-21T20:19:02.440304+00:00`. Later times become the last one that can be written.
 pub(crate) fn iso(time: SystemTime) -> String {
     let written = i64::try_from(micros(time)).ok().and_then(DateTime::<Utc>::from_timestamp_micros);
     written.unwrap_or(DateTime::<Utc>::MAX_UTC).format("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
-/// A time to live that a client gives as `ttl`, in minutes.
-pub(crate) fn lives(minutes: f64) -> ApiResult<Duration> {
+/// Parses a time to live, in minutes.
+pub(crate) fn time_to_live(minutes: f64) -> ApiResult<Duration> {
     if (0.0..=LONGEST).contains(&minutes) {
         return Ok(Duration::from_secs_f64(minutes * 60.0));
     }
-    Err(ApiError::invalid(format!("`ttl`: {minutes} is not a number of minutes from 0 to {LONGEST} (a hundred years)")))
+    Err(ApiError::invalid(format!("`ttl`: {minutes} is not between 0 and {LONGEST} minutes (a hundred years)")))
 }
 
 fn micros(time: SystemTime) -> u128 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()
 }
 
-/// Milliseconds since 1970.
 pub(crate) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! Does one claimed run, from its row to its end.
+//! Executes one claimed run, from its row to its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -8,33 +8,39 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
-use super::ending::{self, Ending};
+use super::context::WorkerContext;
+use super::ending::{self, RunEnding};
 use super::prepare;
-use super::shared::Shared;
-use super::watch::{self, Heartbeat, Stop, Storing};
+use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
 
-/// Does the run. Whatever goes wrong, it is stored, or the run is left to whoever claims it next. Its place is free for another one once
-/// nothing of it is at work any more: whoever hears of its end may add the next run at once.
-pub(super) async fn drive(shared: &Shared, claimed: Claimed, place: OwnedSemaphorePermit, stop: &CancellationToken) {
+/// Executes the run. Every failure is stored, or leaves the run to the next worker that claims it.
+///
+/// The slot is released before the end is stored, so that a client that learns of the end can add the next run at once.
+pub(super) async fn drive(
+    shared: &WorkerContext,
+    claimed: Claimed,
+    slot: OwnedSemaphorePermit,
+    stop: &CancellationToken,
+) {
     let Claimed { run, lease, .. } = claimed;
     let keeps = prepare::keeps(run.request.durability);
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
-    let done = done(shared, &run, &log, stop).await;
-    drop(place);
-    let done = match done {
-        Ok(Some(ending)) => ending::settle(shared, &run, &log, ending).await,
-        Ok(None) => ending::hand_back(shared, &run, &log).await,
+    let ended = execute(shared, &run, &log, stop).await;
+    drop(slot);
+    let stored = match ended {
+        Ok(Some(ending)) => ending::finish(shared, &run, &log, ending).await,
+        Ok(None) => ending::requeue(shared, &run, &log).await,
         Err(error) => Err(error),
     };
-    match done {
+    match stored {
         Ok(()) => {}
         Err(RunsError::Saver(SaverError::Superseded { .. }) | RunsError::NoThread { .. }) => {
-            tracing::info!(run = %run.id, thread = run.thread, "a run was taken over, or its thread was deleted");
+            tracing::info!(run = %run.id, thread = run.thread, "another worker took over the run, or its thread was deleted");
         }
         Err(error) => {
             tracing::warn!(run = %run.id, thread = run.thread, %error, "a run is left to the next worker");
@@ -42,108 +48,117 @@ pub(super) async fn drive(shared: &Shared, claimed: Claimed, place: OwnedSemapho
     }
 }
 
-/// How the run ended; none if it is to be handed back.
-async fn done(
-    shared: &Shared,
+/// Returns how the run ended, or none if it is to be returned to the queue.
+async fn execute(
+    shared: &WorkerContext,
     run: &Run,
     log: &Arc<RunLog>,
     stop: &CancellationToken,
-) -> Result<Option<Ending>, RunsError> {
+) -> Result<Option<RunEnding>, RunsError> {
     if let Some(action) = run.cancel {
-        return Ok(Some(Ending::Cancelled(action)));
+        return Ok(Some(RunEnding::Cancelled(action)));
     }
-    if run.attempts > shared.attempts {
+    if run.attempts > shared.max_attempts {
         let message = format!(
-            "the run was begun {} times, and each time its worker died with it, or lost the database: see what its nodes do \
-             to the process",
+            "the run was started {} times, and each time its worker died or lost the database: check what its nodes do to the \
+             process",
             run.attempts - 1
         );
-        return Ok(Some(Ending::Failed(Failure::new("AttemptsExceeded", message))));
+        return Ok(Some(RunEnding::Failed(Failure::new("AttemptsExceeded", message))));
     }
     let Some(graph) = shared.graphs.get(&run.graph) else {
-        let message = format!("there is no graph `{}` in this program", run.graph);
-        return Ok(Some(Ending::Failed(Failure::new("UnknownGraph", message))));
+        let message = format!("this program has no graph `{}`", run.graph);
+        return Ok(Some(RunEnding::Failed(Failure::new("UnknownGraph", message))));
     };
     let entered = prepare::is_entered(&*shared.store, run).await?;
     let cancel = CancellationToken::new();
     match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
-        Ok(prepared) => attempt(shared, run, log, (&**graph, prepared, cancel), stop).await,
-        Err(failure) => Ok(Some(Ending::Failed(failure))),
+        Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, stop }.execute(prepared).await,
+        Err(failure) => Ok(Some(RunEnding::Failed(failure))),
     }
 }
 
-/// Runs the graph, and everything beside it.
-async fn attempt(
-    shared: &Shared,
-    run: &Run,
-    log: &Arc<RunLog>,
-    (graph, mut prepared, cancel): (&dyn DynGraph, DynRun, CancellationToken),
-    stop: &CancellationToken,
-) -> Result<Option<Ending>, RunsError> {
-    let (told, id) = (log.clone(), run.id);
-    let tell: DynTell = Arc::new(move |mut event| {
-        event.run = Some(id);
-        told.push(event);
-    });
-    prepared.saver = Some(log.clone());
-    prepared.store.clone_from(&shared.memory);
-    prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
-    let storing = Storing::default();
-    // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
-    let mut flush = pin!(unconstrained(watch::flush(shared, log, &storing)));
-    let ended = watched(shared, run, log, (graph, prepared, cancel), (stop, flush.as_mut())).await;
-    if ended.is_ok() {
-        storing.end(flush).await;
-    }
-    ended
+/// An attempt to execute a run.
+struct RunAttempt<'a> {
+    shared: &'a WorkerContext,
+    run: &'a Run,
+    log: &'a Arc<RunLog>,
+    graph: &'a dyn DynGraph,
+    /// Cancels the graph.
+    cancel: CancellationToken,
+    /// Cancelled when the worker stops.
+    stop: &'a CancellationToken,
 }
 
-/// Runs the graph, and stops it if it is to be stopped.
-async fn watched(
-    shared: &Shared,
-    run: &Run,
-    log: &Arc<RunLog>,
-    (graph, prepared, cancel): (&dyn DynGraph, DynRun, CancellationToken),
-    (stop, mut flush): (&CancellationToken, Pin<&mut impl Future<Output = ()>>),
-) -> Result<Option<Ending>, RunsError> {
-    let heartbeat = Heartbeat::begin(shared, log.lease()).await;
-    let working = panics::caught(graph.run(prepared));
-    tokio::pin!(working);
-    let limit = prepare::limit(&run.request).min(shared.max_run_time);
-    let stopped = unconstrained(async {
-        tokio::select! {
-            stop = watch::stopped(shared, run, &heartbeat, limit, stop) => stop,
-            () = flush.as_mut() => Stop::Lost,
+impl RunAttempt<'_> {
+    /// Runs the graph, and stores its events meanwhile.
+    async fn execute(&self, mut prepared: DynRun) -> Result<Option<RunEnding>, RunsError> {
+        let (log, id) = (self.log.clone(), self.run.id);
+        let tell: DynTell = Arc::new(move |mut event| {
+            event.run = Some(id);
+            log.push(event);
+        });
+        prepared.saver = Some(self.log.clone());
+        prepared.store.clone_from(&self.shared.memory);
+        prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
+        let state = FlushState::default();
+        // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
+        let mut flush = pin!(unconstrained(watch::flush(self.shared, self.log, &state)));
+        let ended = self.run_until_stopped(prepared, flush.as_mut()).await;
+        if ended.is_ok() {
+            state.finish(flush).await;
         }
-    });
-    let why = tokio::select! {
-        biased;
-        ended = &mut working => return ended_by_itself(ended).map(Some),
-        why = stopped => why,
-    };
-    if why == Stop::Shutdown && graph.runs_elsewhere() {
-        return Ok(None);
+        ended
     }
-    // A run that was cancelled returns when its last task is gone. Until then the lease is kept.
-    cancel.cancel();
-    let ended = tokio::select! {
-        biased;
-        ended = &mut working => ended,
-        () = unconstrained(heartbeat.lost()) => return Err(lost(log)),
-        // What is being stored keeps what the run itself stores waiting.
-        () = flush => return Err(lost(log)),
-    };
-    // It may have ended before it was told.
-    match (ended_by_itself(ended)?, why) {
-        (Ending::Failed(failure), _) if failure.error == CANCELLED => {}
-        (ending, Stop::Timeout | Stop::Shutdown | Stop::Cancelled(Cancel::Interrupt)) => return Ok(Some(ending)),
-        _ => {}
-    }
-    match why {
-        Stop::Cancelled(action) => Ok(Some(Ending::Cancelled(action))),
-        Stop::Timeout => Ok(Some(Ending::TimedOut)),
-        Stop::Shutdown => Ok(None),
-        Stop::Lost => Err(lost(log)),
+
+    /// Runs the graph to its end, unless there is a reason to stop it.
+    async fn run_until_stopped(
+        &self,
+        prepared: DynRun,
+        mut flush: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<RunEnding>, RunsError> {
+        let Self { shared, run, log, graph, cancel, stop } = self;
+        let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
+        let working = panics::caught(graph.run(prepared));
+        tokio::pin!(working);
+        let limit = prepare::limit(&run.request).min(shared.max_run_time);
+        let stopped = unconstrained(async {
+            tokio::select! {
+                reason = watch::stop_reason(shared, run, &heartbeat, limit, stop) => reason,
+                () = flush.as_mut() => StopCause::Lost,
+            }
+        });
+        let reason = tokio::select! {
+            biased;
+            ended = &mut working => return own_ending(ended).map(Some),
+            reason = stopped => reason,
+        };
+        if reason == StopCause::Shutdown && graph.runs_elsewhere() {
+            return Ok(None);
+        }
+        // A cancelled graph returns when its last task is gone. Until then the lease is kept.
+        cancel.cancel();
+        let ended = tokio::select! {
+            biased;
+            ended = &mut working => ended,
+            () = unconstrained(heartbeat.lost()) => return Err(lost(log)),
+            // The run's own commits wait for the events that are being stored.
+            () = flush => return Err(lost(log)),
+        };
+        // The graph may have ended before it noticed the cancellation.
+        match (own_ending(ended)?, reason) {
+            (RunEnding::Failed(failure), _) if failure.error == CANCELLED => {}
+            (ending, StopCause::Timeout | StopCause::Shutdown | StopCause::Cancelled(Cancel::Interrupt)) => {
+                return Ok(Some(ending));
+            }
+            _ => {}
+        }
+        match reason {
+            StopCause::Cancelled(action) => Ok(Some(RunEnding::Cancelled(action))),
+            StopCause::Timeout => Ok(Some(RunEnding::TimedOut)),
+            StopCause::Shutdown => Ok(None),
+            StopCause::Lost => Err(lost(log)),
+        }
     }
 }
 
@@ -151,27 +166,27 @@ fn lost(log: &RunLog) -> RunsError {
     RunsError::Saver(SaverError::Superseded { thread: log.lease().thread.to_string() })
 }
 
-/// The kind of a failure of a run that was cancelled.
+/// The kind of failure of a cancelled graph.
 const CANCELLED: &str = "Cancelled";
 
-type Ended = Result<Result<Outcome<Value>, RunError>, Box<dyn std::any::Any + Send>>;
+type GraphResult = Result<Result<Outcome<Value>, RunError>, Box<dyn std::any::Any + Send>>;
 
-/// How the run ended; an error if that is for the next worker to say.
-fn ended_by_itself(ended: Ended) -> Result<Ending, RunsError> {
+/// Returns how the graph ended by itself. Returns an error if another worker should continue the run.
+fn own_ending(ended: GraphResult) -> Result<RunEnding, RunsError> {
     match ended {
-        Err(payload) => Ok(Ending::Failed(Failure::new("Panic", panics::text(&*payload)))),
-        Ok(Ok(outcome)) => Ok(Ending::Outcome(outcome)),
+        Err(payload) => Ok(RunEnding::Failed(Failure::new("Panic", panics::text(&*payload)))),
+        Ok(Ok(outcome)) => Ok(RunEnding::Outcome(outcome)),
         Ok(Err(error)) => match error.root() {
             RunError::Saver {
                 error: error @ (SaverError::Superseded { .. } | SaverError::Database { .. }), ..
             } => Err(RunsError::Saver(error.clone())),
-            // Clients know the error of a node by its own words; where it was is told beside them.
+            // Clients match the error of a node by its own text, so the node is reported separately.
             RunError::Node { graph, node, error } => {
                 let place = format!("node `{node}` of graph `{graph}`");
-                Ok(Ending::Failed(Failure::new(error.name(), error.to_string()).at(place)))
+                Ok(RunEnding::Failed(Failure::new(error.name(), error.to_string()).at(place)))
             }
-            RunError::Elsewhere { kind, message } => Ok(Ending::Failed(Failure::new(kind.clone(), message.clone()))),
-            root => Ok(Ending::Failed(Failure::new(root.name(), error.to_string()))),
+            RunError::Elsewhere { kind, message } => Ok(RunEnding::Failed(Failure::new(kind.clone(), message.clone()))),
+            root => Ok(RunEnding::Failed(Failure::new(root.name(), error.to_string()))),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! Goes on with the threads for which a time or a signal has come: adds a run to each.
+//! Resumes threads that are due, because a time or a signal has come: adds a run to each.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,78 +7,77 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::shared::Shared;
+use super::context::WorkerContext;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{DueQuery, DueThread};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
 
-/// How many threads are read at once.
-const LIMIT: usize = 256;
-/// How many such pages are looked at in one go.
+/// Number of threads in a page.
+const PAGE: usize = 256;
+/// Number of pages in a pass.
 const PAGES: usize = 4;
-/// When a thread is looked at again whose run did not get on. It is twice as long each time.
-const AGAIN: Duration = Duration::from_mins(1);
-/// The longest that it is put off.
-const LONGEST: Duration = Duration::from_hours(24);
-/// The metadata of such a run.
+/// Delay after the first run that did not make progress. It doubles each time.
+const FIRST_DELAY: Duration = Duration::from_mins(1);
+/// Maximum delay.
+const MAX_DELAY: Duration = Duration::from_hours(24);
+/// The metadata field that marks such a run.
 const WOKEN: &str = "woken";
 
-/// Looks for threads that are due until the token is cancelled. Any number of workers may: the id of a run follows from its thread and
-/// the time, so that one of them adds it.
-pub(super) async fn run_until(shared: Arc<Shared>, stop: CancellationToken) {
-    let mut round = Round::default();
+/// Resumes due threads until the token is cancelled. Several workers may do so at once: the id of a run is derived from its thread and the
+/// time, so only one of them adds it.
+pub(super) async fn run_until(shared: Arc<WorkerContext>, stop: CancellationToken) {
+    let mut cursor = DueCursor::default();
     loop {
-        if let Err(error) = look(&shared, &mut round).await {
-            tracing::warn!(%error, "cannot look for threads that are due; trying again later");
+        if let Err(error) = resume_due(&shared, &mut cursor).await {
+            tracing::warn!(%error, "failed to look for due threads; trying again later");
         }
-        if stop.run_until_cancelled(tokio::time::sleep(shared.poll)).await.is_none() {
+        if stop.run_until_cancelled(tokio::time::sleep(shared.poll_interval)).await.is_none() {
             return;
         }
     }
 }
 
-/// A way through all threads that are due, from the longest due on, a part at a time: those that cannot go on now stay in the list, and
-/// must not keep the others from being looked at. After the last it begins again.
+/// A position in the list of due threads, longest due first. Threads that cannot continue stay in the list, so each pass starts where the last
+/// one ended. After the last thread, the list starts again.
 #[derive(Debug, Default)]
-struct Round {
-    /// The last that was looked at.
+struct DueCursor {
     last: Option<DueThread>,
 }
 
-/// Looks at the next part of them.
-async fn look(shared: &Shared, round: &mut Round) -> Result<(), RunsError> {
+/// Resumes the next threads.
+async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<(), RunsError> {
     let now = SystemTime::now();
     let graphs: Vec<String> = shared.graphs.values().flat_map(|graph| graph.names()).collect();
     for _ in 0..PAGES {
-        let page = shared.store.due(DueQuery::new(now, graphs.clone(), LIMIT).after(round.last.take())).await?;
+        let page = shared.store.due(DueQuery::new(now, graphs.clone(), PAGE).after(cursor.last.take())).await?;
         for due in &page {
-            match panics::caught(wake(shared, due, now)).await {
+            match panics::caught(resume(shared, due, now)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(thread = %due.thread, %error, "a thread that is due cannot go on; trying again later");
+                    tracing::warn!(thread = %due.thread, %error, "failed to resume a due thread; trying again later");
                 }
                 Err(payload) => {
                     let message = panics::text(&*payload);
                     tracing::error!(
                         thread = %due.thread,
                         message,
-                        "the graph of a thread that is due panicked while it was looked at; trying again later: mend the panic"
+                        "a graph panicked while its due thread was checked; trying again later: fix the panic"
                     );
                 }
             }
         }
-        if page.len() < LIMIT {
+        if page.len() < PAGE {
             break;
         }
-        round.last = page.into_iter().next_back();
+        cursor.last = page.into_iter().next_back();
     }
     Ok(())
 }
 
 /// Adds a run to a thread, unless it has one.
-async fn wake(shared: &Shared, due: &DueThread, now: SystemTime) -> Result<(), RunsError> {
-    // A thread that a program runs by itself is for the program to go on with.
+async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Result<(), RunsError> {
+    // Threads without a row belong to a program that runs them without this store.
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };
@@ -87,7 +86,7 @@ async fn wake(shared: &Shared, due: &DueThread, now: SystemTime) -> Result<(), R
     let before = shared.store.runs(before).await?;
     let in_vain = before.iter().take_while(|run| is_woken(run) && run.status != RunStatus::Success).count();
     if let Some(last) = before.first().filter(|_| in_vain > 0) {
-        let until = last.updated + put_off(in_vain);
+        let until = last.updated + delay(in_vain);
         if until > now {
             return is_due(&**graph, shared, due, now, Some(until)).await.map(|_| ());
         }
@@ -95,21 +94,22 @@ async fn wake(shared: &Shared, due: &DueThread, now: SystemTime) -> Result<(), R
     if !is_due(&**graph, shared, due, now, None).await? {
         return Ok(());
     }
-    match shared.store.create_run(next(due, name, before.into_iter().next(), row.config, in_vain)).await {
+    let new = resuming_run(due, name, before.into_iter().next(), row.config, in_vain);
+    match shared.store.create_run(new).await {
         Ok(run) => {
-            tracing::debug!(thread = %due.thread, run = %run.id, "a thread that was due goes on");
+            tracing::debug!(thread = %due.thread, run = %run.id, "resumed a due thread");
             Ok(())
         }
         Err(RunsError::Busy { .. }) => Ok(()),
-        // It was added already, and has not got on: others come first meanwhile.
-        Err(RunsError::Exists { .. }) => is_due(&**graph, shared, due, now, Some(now + AGAIN)).await.map(|_| ()),
+        // The run was added already and made no progress. Other threads come first now.
+        Err(RunsError::Exists { .. }) => is_due(&**graph, shared, due, now, Some(now + FIRST_DELAY)).await.map(|_| ()),
         Err(error) => Err(error),
     }
 }
 
 async fn is_due(
     graph: &dyn DynGraph,
-    shared: &Shared,
+    shared: &WorkerContext,
     due: &DueThread,
     now: SystemTime,
     again: Option<SystemTime>,
@@ -123,14 +123,14 @@ fn is_woken(run: &Run) -> bool {
     run.metadata.get(WOKEN).is_some_and(|woken| *woken == Value::Bool(true))
 }
 
-/// For how long a thread is put off after so many runs in vain.
-fn put_off(in_vain: usize) -> Duration {
+/// Returns the delay after this number of runs without progress.
+fn delay(in_vain: usize) -> Duration {
     let times = u32::try_from(in_vain.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
-    AGAIN.saturating_mul(1 << times).min(LONGEST)
+    FIRST_DELAY.saturating_mul(1 << times).min(MAX_DELAY)
 }
 
-/// The run that goes on: as the last one of the thread was asked for, without its input.
-fn next(
+/// Creates a run with the request of the thread's last run, but without its input.
+fn resuming_run(
     due: &DueThread,
     graph: String,
     last: Option<Run>,

@@ -1,11 +1,11 @@
-//! How a run ended, as it is stored: with its last checkpoint, in one transaction.
+//! Stores how a run ended, in the transaction of its last checkpoint.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::shared::Shared;
+use super::context::WorkerContext;
 use hier_checkpoint::panics;
 use hier_core::Config;
 use hier_core::Outcome;
@@ -14,51 +14,53 @@ use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::{DynSnapshot, interrupts};
 use hier_core::runs::{Cancel, Failure, Run, RunEnd, RunLog, RunStatus, RunsError, ThreadIndex, ThreadStatus};
 
-/// How a run ended.
-pub(super) enum Ending {
-    /// By itself, and well.
+/// The way in which a run ended.
+pub(super) enum RunEnding {
+    /// The graph returned.
     Outcome(Outcome<Value>),
-    /// It failed.
     Failed(Failure),
-    /// It was cancelled.
     Cancelled(Cancel),
-    /// It took longer than it may.
+    /// The run exceeded its time limit.
     TimedOut,
 }
 
 /// Stores how the run ended.
-pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending: Ending) -> Result<(), RunsError> {
-    let (index, end) = match ending {
-        Ending::Outcome(outcome) => outcome_of(run, outcome),
-        Ending::Failed(failure) => {
-            let index = Box::pin(left(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
+pub(super) async fn finish(
+    shared: &WorkerContext,
+    run: &Run,
+    log: &Arc<RunLog>,
+    ending: RunEnding,
+) -> Result<(), RunsError> {
+    let (mut index, end) = match ending {
+        RunEnding::Outcome(outcome) => outcome_of(run, outcome),
+        RunEnding::Failed(failure) => {
+            let index = Box::pin(index_of(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
             (index, RunEnd::failed(run.id, failure))
         }
-        Ending::TimedOut => {
-            let failure = Failure::new("Timeout", "the run took longer than it may");
-            let index = Box::pin(left(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
+        RunEnding::TimedOut => {
+            let failure = Failure::new("Timeout", "the run exceeded its time limit");
+            let index = Box::pin(index_of(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
             (index, RunEnd::new(run.id, RunStatus::Timeout).because(failure))
         }
-        Ending::Cancelled(Cancel::Interrupt) => {
+        RunEnding::Cancelled(Cancel::Interrupt) => {
             let failure = Failure::new("UserInterrupt", "the last run was cancelled");
-            let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure))).await;
+            let index = Box::pin(index_of(shared, run, log, ThreadStatus::Idle, Some(failure))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted))
         }
-        Ending::Cancelled(Cancel::Rollback) if is_elsewhere(shared, run) => {
-            let failure = Failure::new("RollbackUnsupported", ELSEWHERE);
-            let index = Box::pin(left(shared, run, log, ThreadStatus::Idle, Some(failure.clone()))).await;
+        RunEnding::Cancelled(Cancel::Rollback) if is_elsewhere(shared, run) => {
+            let failure = Failure::new("RollbackUnsupported", ROLLBACK_UNSUPPORTED);
+            let index = Box::pin(index_of(shared, run, log, ThreadStatus::Idle, Some(failure.clone()))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted).because(failure))
         }
-        Ending::Cancelled(Cancel::Rollback) => {
-            let index = Box::pin(undone(shared, run, log)).await?;
+        RunEnding::Cancelled(Cancel::Rollback) => {
+            let index = Box::pin(roll_back(shared, run, log)).await?;
             log.settle(index, Some(RunEnd::rolled_back(run.id))).await?;
-            return ended(shared, run).await;
+            return report_end(shared, run).await;
         }
     };
-    let mut index = index;
     index.config = Some(run.request.config.clone());
     match log.settle(Some(index), Some(end)).await {
-        // The result of the run can never be stored.
+        // The result of the run cannot be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
@@ -67,29 +69,29 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
         }
         settled => settled?,
     }
-    ended(shared, run).await
+    report_end(shared, run).await
 }
 
-/// Tells of the end of a run that is stored.
-async fn ended(shared: &Shared, run: &Run) -> Result<(), RunsError> {
+/// Reports a run whose end is stored.
+async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> {
     if run.temporary
         && let Some(graph) = shared.graphs.get(&run.graph)
         && let Err(error) = graph.forget(&run.thread).await
     {
-        tracing::warn!(thread = run.thread, %error, "a thread that was made for one run is not forgotten where it is kept");
+        tracing::warn!(thread = run.thread, %error, "failed to delete a temporary thread where its graph stores it");
     }
-    if let Some(ended) = &shared.ended
+    if let Some(on_end) = &shared.on_end
         && let Ok(Some(run)) = shared.store.run(run.id).await
-        && let Err(payload) = panics::catch(|| ended(&run))
+        && let Err(payload) = panics::catch(|| on_end(&run))
     {
         let message = panics::text(&*payload);
-        tracing::error!(run = %run.id, message, "what `Worker::on_end` was given panicked; the run has ended: mend the panic");
+        tracing::error!(run = %run.id, message, "the function of `Worker::on_end` panicked after the run ended: fix the panic");
     }
     Ok(())
 }
 
-/// Hands the run back: what it has stored stays, and what waits to be stored is stored.
-pub(super) async fn hand_back(shared: &Shared, run: &Run, log: &RunLog) -> Result<(), RunsError> {
+/// Returns the run to the queue. Events that wait to be stored are stored first.
+pub(super) async fn requeue(shared: &WorkerContext, run: &Run, log: &RunLog) -> Result<(), RunsError> {
     log.settle(None, None).await?;
     shared.store.hand_back(log.lease(), run.id).await
 }
@@ -108,7 +110,7 @@ fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {
     (index, RunEnd::new(run.id, RunStatus::Success).output(output))
 }
 
-/// A question in the output of a run: with the schema of its answer, and with the graph that asks, if that is not the root.
+/// Formats a question for the output of a run. The namespace is left out for the root graph.
 fn question_json(question: &Question) -> Value {
     let mut asked = json!({ "id": question.id, "value": question.value });
     if let Some(schema) = &question.schema {
@@ -121,10 +123,10 @@ fn question_json(question: &Question) -> Value {
     asked
 }
 
-/// What the index says of a thread whose run did not end well: its last checkpoint, as far as it can be read, and what the run's
-/// tasks left there, which is stored with the index.
-async fn left(
-    shared: &Shared,
+/// Returns the row of a thread whose run did not end well: its last checkpoint, as far as it can be read, and the results of the run's
+/// tasks.
+async fn index_of(
+    shared: &WorkerContext,
     run: &Run,
     log: &Arc<RunLog>,
     status: ThreadStatus,
@@ -144,26 +146,26 @@ async fn left(
     index
 }
 
-/// Why a run is cancelled that was to be rolled back.
-const ELSEWHERE: &str = "the run was cancelled and not rolled back: what a run did on a cluster cannot be undone; cancel such runs with \
-                         `interrupt`, and go back with a checkpoint";
+/// The error of a rollback that becomes a cancellation.
+const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled but not rolled back, because the effects of a run on a cluster cannot be undone: \
+                         cancel such runs with `interrupt`, and go back with a checkpoint";
 
 /// Returns true if the effects of the run are outside this store.
-fn is_elsewhere(shared: &Shared, run: &Run) -> bool {
+fn is_elsewhere(shared: &WorkerContext, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
-/// Undoes everything that the run did, and returns the thread's index without it. Returns none if the thread cannot be read.
-async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
+/// Undoes the run, and returns the row of its thread. Returns none if the thread cannot be read.
+async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
-    settle_due(shared, run, log).await;
+    update_due(shared, run, log).await;
     let Some(snapshot) = snapshot(shared, run, log.clone(), Config::new().thread(&run.thread)).await else {
         return Ok(None);
     };
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);
-    // Without a checkpoint the index is unchanged, because a run changes it only at its end.
+    // Without a checkpoint, the row stays the same, because a run changes it only at its end.
     index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
     let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);
@@ -177,33 +179,38 @@ async fn undone(shared: &Shared, run: &Run, log: &Arc<RunLog>) -> Result<Option<
     Ok(Some(index))
 }
 
-/// Makes the thread due if its stored state requires it, because the run may have changed that.
-async fn settle_due(shared: &Shared, run: &Run, log: &Arc<RunLog>) {
+/// Updates the time at which the thread is due, because the run may have changed it.
+async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();
     match panics::caught(graph.is_due(log.clone(), &run.thread, now, Some(now))).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
-            tracing::warn!(thread = run.thread, %error, "cannot say when a thread is due whose run was rolled back");
+            tracing::warn!(thread = run.thread, %error, "failed to find out when a thread is due after the rollback of its run");
         }
         Err(payload) => {
             let message = panics::text(&*payload);
             tracing::error!(
                 thread = run.thread,
                 message,
-                "saying when a thread is due panicked after its run was rolled back"
+                "finding out when a thread is due panicked after the rollback of its run"
             );
         }
     }
 }
 
-/// A thread as it is stored. What cannot be read is left as the index has it.
-async fn snapshot(shared: &Shared, run: &Run, saver: Arc<dyn Checkpointer>, config: Config) -> Option<DynSnapshot> {
+/// Reads a thread. Logs errors and returns none, so that the row of the thread stays the same.
+async fn snapshot(
+    shared: &WorkerContext,
+    run: &Run,
+    saver: Arc<dyn Checkpointer>,
+    config: Config,
+) -> Option<DynSnapshot> {
     let graph = shared.graphs.get(&run.graph)?;
     match panics::caught(graph.state(saver, config)).await {
         Ok(Ok(snapshot)) => Some(snapshot),
         Ok(Err(error)) => {
-            tracing::warn!(thread = run.thread, %error, "the thread of a run that ended cannot be read");
+            tracing::warn!(thread = run.thread, %error, "failed to read the thread of a run that ended");
             None
         }
         Err(payload) => {
@@ -211,7 +218,7 @@ async fn snapshot(shared: &Shared, run: &Run, saver: Arc<dyn Checkpointer>, conf
             tracing::error!(
                 thread = run.thread,
                 message,
-                "reading the thread of a run that ended panicked; the run is ended without its values: mend how the state is read"
+                "reading the thread of a run panicked; the run ends without values: fix how the state is read"
             );
             None
         }

@@ -1,4 +1,4 @@
-//! The handle of a worker, for those who add runs in its process: a run for which it has a free slot is claimed as it is added.
+//! Adds runs in the process of a worker, which claims a run as it is added if it has a free slot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,97 +9,98 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::context::WorkerContext;
 use super::drive;
-use super::shared::Shared;
 use hier_checkpoint::sync::{Mutex, lock};
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 
-/// Adds runs to the store of a [`Worker`](super::Worker) in its process: a run is claimed in the transaction that adds it, and begun at
-/// once, if the worker has a free slot that no run waits for. Otherwise, and while the worker does not run, it is added as by
-/// [`RunStore::create_run`]. A clone is a handle of the same worker.
+/// Adds runs to the store of a [`Worker`](super::Worker) in its process.
+///
+/// If the worker has a free slot that no other run waits for, the run is claimed in the transaction that adds it, and starts at once.
+/// Otherwise, and while the worker is not running, it is added like by [`RunStore::create_run`]. Clones are handles of the same worker.
 #[derive(Clone, Default)]
-pub struct Handle(Arc<Mutex<Option<Running>>>);
+pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
-/// A worker that runs.
+/// A running worker.
 #[derive(Clone)]
-pub(super) struct Running {
-    pub(super) shared: Arc<Shared>,
-    /// A slot for each run at once. Whoever waits for one here comes first: that is the worker itself, for the runs that wait longest.
+pub(super) struct RunningWorker {
+    pub(super) shared: Arc<WorkerContext>,
+    /// A permit for each run. The worker itself waits here first, for the runs that have waited longest.
     pub(super) slots: Arc<Semaphore>,
-    /// Whether there may be runs that wait for a slot, as far as the last claim and the runs added since tell.
+    /// True if runs may wait for a slot, judging by the last claim and the runs added since.
     pub(super) waiting: Arc<AtomicBool>,
     pub(super) runs: TaskTracker,
     pub(super) stop: CancellationToken,
     pub(super) lost: CancellationToken,
 }
 
-/// A slot that was taken. Until it is dropped the worker does not return.
+/// A taken slot. The worker does not return before it is dropped.
 struct Slot {
-    worker: Running,
-    place: OwnedSemaphorePermit,
+    worker: RunningWorker,
+    permit: OwnedSemaphorePermit,
     _counted: TaskTrackerToken,
 }
 
-/// Detaches the handles of a worker that ends.
-pub(super) struct Attached(Handle);
+/// Detaches the handles of a worker when it ends.
+pub(super) struct HandleAttachment(Handle);
 
-impl Drop for Attached {
+impl Drop for HandleAttachment {
     fn drop(&mut self) {
         *lock(&self.0.0) = None;
     }
 }
 
 impl Handle {
-    /// Attaches the worker, until what this returns is dropped.
-    pub(super) fn attach(&self, worker: Running) -> Attached {
+    /// Attaches the worker until the result is dropped.
+    pub(super) fn attach(&self, worker: RunningWorker) -> HandleAttachment {
         *lock(&self.0) = Some(worker);
-        Attached(self.clone())
+        HandleAttachment(self.clone())
     }
 
-    /// Whether the worker runs.
+    /// Returns true if the worker is running.
     pub fn is_running(&self) -> bool {
         lock(&self.0).is_some()
     }
 
-    /// Takes a slot, if one is free and no run waits for it. Otherwise the new one waits, too.
+    /// Takes a slot if one is free and no run waits for it.
     fn try_slot(&self) -> Option<Slot> {
         let worker = lock(&self.0);
         let worker = worker.as_ref().filter(|worker| !worker.stop.is_cancelled())?;
         if worker.waiting.load(Ordering::Relaxed) {
             return None;
         }
-        let Ok(place) = worker.slots.clone().try_acquire_owned() else {
+        let Ok(permit) = worker.slots.clone().try_acquire_owned() else {
             worker.waiting.store(true, Ordering::Relaxed);
             return None;
         };
-        Some(Slot { place, _counted: worker.runs.token(), worker: worker.clone() })
+        Some(Slot { permit, _counted: worker.runs.token(), worker: worker.clone() })
     }
 
-    /// Adds a run to the store of the worker, which is this one, and begins it if there is a free slot.
+    /// Adds a run to `store`, which must be the worker's store, and starts it if a slot is free.
     ///
-    /// Needs a tokio runtime. It may be dropped: a run that was claimed is done all the same.
+    /// Needs a tokio runtime. If the future is dropped, a run that was already claimed is executed nevertheless.
     pub async fn create_run(&self, store: &Arc<dyn RunStore>, run: NewRun) -> Result<Run, RunsError> {
         let Some(slot) = self.try_slot() else {
             let added = store.create_run(run).await;
             if added.is_err() {
-                // Nothing was added that the worker would hear of: it is to see whether there are runs that wait.
+                // The worker receives no notification of the run, so it is asked to look.
                 store.bell().ring_runs();
             }
             return added;
         };
         let (answer, answered) = oneshot::channel();
-        // In a task of its own, which a caller that goes away leaves to its end: who claims has to do what is claimed.
+        // A task, because a claimed run must be executed even if the caller disconnects.
         tokio::spawn(async move {
             let claim = slot.worker.shared.claim_of_one();
             let (added, claimed) = match slot.worker.shared.store.create_claimed(run, claim).await {
                 Ok((added, claimed)) => (Ok(added), claimed),
                 Err(error) => (Err(error), None),
             };
-            // Nobody may wait for it any more.
+            // The caller may have disconnected.
             let _ = answer.send(added);
             if let Some(claimed) = claimed {
-                slot.work(claimed).await;
+                slot.execute(claimed).await;
             }
         });
         answered.await.unwrap_or_else(|_| {
@@ -110,9 +111,9 @@ impl Handle {
 }
 
 impl Slot {
-    async fn work(self, claimed: Claimed) {
-        let Running { shared, stop, lost, .. } = &self.worker;
-        lost.run_until_cancelled(drive::drive(shared, claimed, self.place, stop)).await;
+    async fn execute(self, claimed: Claimed) {
+        let RunningWorker { shared, stop, lost, .. } = &self.worker;
+        lost.run_until_cancelled(drive::drive(shared, claimed, self.permit, stop)).await;
     }
 }
 

@@ -1,8 +1,8 @@
-//! Workers: they claim runs and do them.
+//! Workers, which claim runs and execute them.
 //!
-//! A worker holds graphs and a [`RunStore`]. It claims runs of its graphs, several at once, and stores with each commit what it
-//! tells of the run, and with the last how the run ended. To threads for which a time or a signal has come it adds a run that goes on.
-//! Any number of workers, in any number of processes, share a store.
+//! A worker has graphs and a [`RunStore`]. It claims several runs of its graphs at once. With each commit it stores the events of the run,
+//! and with the last commit how the run ended. It also adds runs to threads that are due because of a time or a signal. Any number of
+//! workers, in any number of processes, share a store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,13 +36,13 @@
 //! # }
 //! ```
 
+mod context;
 mod drive;
 mod due;
 mod ending;
-mod guarded;
 mod handle;
+mod panic_guard;
 mod prepare;
-mod shared;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -56,93 +56,93 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use context::WorkerContext;
 pub use handle::Handle;
-use handle::Running;
+use handle::RunningWorker;
 use hier_checkpoint::panics;
 use hier_core::graph::DynGraph;
 use hier_core::runs::{Claimed, Run, RunClaim, RunStore};
 use hier_core::store::Store;
-use shared::Shared;
 
-/// How many runs a worker claims at once. No more, so that other workers have their part.
-const AT_ONCE: usize = 32;
-/// How long a worker waits after the store has failed.
+/// Maximum number of runs that are claimed at once, so that other workers get their share.
+const CLAIM_LIMIT: usize = 32;
+/// Delay after the store has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Claims runs and does them.
+/// Claims runs and executes them.
 #[must_use = "a worker does nothing until it runs"]
-pub struct Worker(Shared, Handle);
+pub struct Worker(WorkerContext, Handle);
 
 impl Worker {
-    /// A worker that does ten runs at once, and has no graphs yet.
+    /// Creates a worker without graphs.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
-        let shared = Shared {
-            store: Arc::new(guarded::Guarded::new(store)),
+        let shared = WorkerContext {
+            store: Arc::new(panic_guard::PanicGuardedStore::new(store)),
             graphs: BTreeMap::new(),
             memory: None,
-            lasts: Duration::from_secs(30),
-            poll: Duration::from_secs(1),
-            flush: Duration::from_millis(10),
-            attempts: 3,
+            lease_duration: Duration::from_secs(30),
+            poll_interval: Duration::from_secs(1),
+            flush_interval: Duration::from_millis(10),
+            max_attempts: 3,
             max_run_time: Duration::MAX,
             max_steps: usize::MAX,
-            ended: None,
+            on_end: None,
             holder: format!("worker {}", std::process::id()),
             concurrency: 10,
         };
         Self(shared, Handle::default())
     }
 
-    /// A handle for whoever adds runs to its store in this process: it begins them at once while it has a free slot.
+    /// Returns a handle that adds runs to the store in this process. The worker starts them at once while it has a free slot.
     pub fn handle(&self) -> Handle {
         self.1.clone()
     }
 
-    /// Does runs of this graph, which rows name so.
+    /// Executes runs of this graph. Rows refer to it by `name`.
     pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
-        self.shared_graph(name, Arc::new(graph))
+        self.dyn_graph(name, Arc::new(graph))
     }
 
-    /// The same of a graph that others hold too.
-    pub fn shared_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
+    /// Executes runs of a shared graph. Rows refer to it by `name`.
+    pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.0.graphs.insert(name.into(), graph);
         self
     }
 
-    /// Gives the nodes a memory across threads.
-    pub fn memory(mut self, memory: Arc<dyn Store>) -> Self {
+    /// Gives the nodes a store, which threads share.
+    pub fn store(mut self, memory: Arc<dyn Store>) -> Self {
         self.0.memory = Some(memory);
         self
     }
 
-    /// How many runs it does at once. At least 1; 10 unless given. A run of which only the end is still to be stored is not counted.
+    /// Sets the number of runs that are executed at once. At least 1; defaults to 10. A run that only has to store its end is not counted.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.0.concurrency = runs.max(1);
         self
     }
 
-    /// How long it may be silent before another worker goes on with its runs; 30 seconds unless given. It tells three times as
-    /// often that it is alive.
-    pub fn lease(mut self, lasts: Duration) -> Self {
-        self.0.lasts = lasts.max(Duration::from_millis(100));
+    /// Sets the time without a sign of life after which another worker takes over the runs. Defaults to 30 seconds. The leases are renewed
+    /// three times as often.
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.0.lease_duration = duration.max(Duration::from_millis(100));
         self
     }
 
-    /// How often it looks for runs, and whether its own are to be cancelled, if nobody tells it; 1 second unless given.
-    pub fn poll(mut self, every: Duration) -> Self {
-        self.0.poll = every.max(Duration::from_millis(1));
+    /// Sets the interval at which the worker polls for new runs and cancellations if it receives no notification. Defaults to 1 second.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.0.poll_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// For how long events are collected before they are stored, where no commit comes before; 10 milliseconds unless given.
-    pub fn flush(mut self, every: Duration) -> Self {
-        self.0.flush = every;
+    /// Sets how long events are collected before they are stored, unless a commit stores them earlier. Defaults to 10 milliseconds.
+    pub fn flush_interval(mut self, interval: Duration) -> Self {
+        self.0.flush_interval = interval;
         self
     }
 
-    /// Sets how many times a run is started or resumed after its worker died. Then it fails. At least 1; defaults to 3.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.0.attempts = attempts.max(1);
+    /// Sets how many times a run is started or resumed if its worker dies. After that, the run fails. At least 1; defaults to 3.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.0.max_attempts = attempts.max(1);
         self
     }
 
@@ -159,31 +159,31 @@ impl Worker {
         self
     }
 
-    /// Who it is, in words for people.
+    /// Sets the name of the worker, which the leases show. Defaults to `worker` with the id of the process.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.0.holder = holder.into();
         self
     }
 
-    /// Tells of each run that has ended here, once that is stored; the next run may have begun by then. It must not wait. A worker that dies between the two tells
-    /// nobody: [`RunStore::runs`] has what is true.
-    pub fn on_end(mut self, ended: impl Fn(&Run) + Send + Sync + 'static) -> Self {
-        self.0.ended = Some(Arc::new(ended));
+    /// Calls a function with each run that has ended here, after the end is stored. The next run of the thread may have started by then. The
+    /// function must not block. If the worker dies before the call, the function is not called: [`RunStore::runs`] has the result.
+    pub fn on_end(mut self, on_end: impl Fn(&Run) + Send + Sync + 'static) -> Self {
+        self.0.on_end = Some(Arc::new(on_end));
         self
     }
 
-    /// Works until the token is cancelled: then it hands the runs that it is doing back to the store, and returns. Dropping the
-    /// future leaves them to other workers, once their leases have run out.
+    /// Executes runs until the token is cancelled. Then the worker returns its runs to the queue and stops. If the future is dropped, other
+    /// workers take over the runs when their leases expire.
     pub async fn run_until(self, stop: CancellationToken) {
         panics::note_places();
         let (shared, handle) = (Arc::new(self.0), self.1);
         let (slots, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
-        // If this is dropped, so are the runs.
+        // If this future is dropped, so are the runs.
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
         let (own, counted) = (shared.clone(), runs.clone());
         let waiting = Arc::new(AtomicBool::new(false));
-        let running = Running {
+        let running = RunningWorker {
             shared: own,
             slots: slots.clone(),
             waiting: waiting.clone(),
@@ -191,59 +191,58 @@ impl Worker {
             stop: stop.clone(),
             lost: lost.clone(),
         };
-        let attached = handle.attach(running);
+        let attachment = handle.attach(running);
         let mut bell = shared.store.bell().runs();
-        let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
+        let _resuming = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
-            let Some(Ok(place)) = stop.run_until_cancelled(slots.clone().acquire_owned()).await else { break };
+            let Some(Ok(slot)) = stop.run_until_cancelled(slots.clone().acquire_owned()).await else { break };
             if stop.is_cancelled() {
                 break;
             }
-            // While nobody is known to wait, half of the free slots stay for runs that are begun as they are added.
+            // If no run is known to wait, half of the free slots stay for runs that start as they are added.
             let half = slots.available_permits() / 2;
-            let more = if waiting.load(Ordering::Relaxed) { AT_ONCE - 1 } else { half.min(AT_ONCE - 1) };
+            let more = if waiting.load(Ordering::Relaxed) { CLAIM_LIMIT - 1 } else { half.min(CLAIM_LIMIT - 1) };
             let free = std::iter::from_fn(|| slots.clone().try_acquire_owned().ok());
-            let places: Vec<_> = std::iter::once(place).chain(free.take(more)).collect();
-            let claimed = shared.claim(places.len()).await;
-            // As many as there were places: there may be more.
-            waiting.store(claimed.as_ref().is_ok_and(|claimed| claimed.len() == places.len()), Ordering::Relaxed);
+            let taken: Vec<_> = std::iter::once(slot).chain(free.take(more)).collect();
+            let claimed = shared.claim(taken.len()).await;
+            // If every slot got a run, more runs may wait.
+            waiting.store(claimed.as_ref().is_ok_and(|claimed| claimed.len() == taken.len()), Ordering::Relaxed);
             match claimed {
                 Ok(claimed) if claimed.is_empty() => {
-                    drop(places);
-                    // Whether it rang or time passed: look again.
-                    if stop.run_until_cancelled(timeout(shared.poll, bell.rung())).await.is_none() {
+                    drop(taken);
+                    // Looks again after a notification, or when the time has passed.
+                    if stop.run_until_cancelled(timeout(shared.poll_interval, bell.rung())).await.is_none() {
                         break;
                     }
                 }
                 Ok(claimed) => {
-                    for (claimed, place) in claimed.into_iter().zip(places) {
+                    for (claimed, slot) in claimed.into_iter().zip(taken) {
                         let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
                         runs.spawn(async move {
-                            lost.run_until_cancelled(drive::drive(&shared, claimed, place, &stop)).await;
+                            lost.run_until_cancelled(drive::drive(&shared, claimed, slot, &stop)).await;
                         });
                     }
                 }
                 Err(error) => {
-                    drop(places);
-                    tracing::warn!(%error, "a worker cannot claim runs; trying again later");
-                    stop.run_until_cancelled(tokio::time::sleep(PAUSE.min(shared.poll))).await;
+                    drop(taken);
+                    tracing::warn!(%error, "failed to claim runs; trying again later");
+                    stop.run_until_cancelled(tokio::time::sleep(PAUSE.min(shared.poll_interval))).await;
                 }
             }
         }
-        drop(attached);
+        drop(attachment);
         runs.close();
         runs.wait().await;
     }
 }
 
-impl Shared {
+impl WorkerContext {
     async fn claim(&self, most: usize) -> Result<Vec<Claimed>, hier_core::runs::RunsError> {
         self.store.claim_runs(self.claim_of_one(), most).await
     }
 
-    /// How a run is claimed.
     fn claim_of_one(&self) -> RunClaim {
-        RunClaim::new(self.holder.clone(), self.lasts, self.graphs.keys().cloned())
+        RunClaim::new(self.holder.clone(), self.lease_duration, self.graphs.keys().cloned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a run's row asks for, as the engine takes it.
+//! Converts the row of a run into the engine's types.
 
 use std::time::Duration;
 
@@ -10,12 +10,11 @@ use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use hier_core::runs::{Failure, Keeps, Request, Run, RunsError};
 use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability};
 
-/// What is wrong with a request.
 fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
 }
 
-/// When its events are stored.
+/// Returns when the events of a run are stored.
 pub(super) const fn keeps(durability: Durability) -> Keeps {
     match durability {
         Durability::Sync => Keeps::WithCommits,
@@ -23,13 +22,13 @@ pub(super) const fn keeps(durability: Durability) -> Keeps {
     }
 }
 
-/// Whether an earlier attempt has stored the input.
+/// Returns true if an earlier attempt has stored the input.
 pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bool, RunsError> {
-    // A run from a checkpoint of an inner graph goes on with the thread: it begins no branch.
+    // A run from a checkpoint of a subgraph continues the thread without a branch.
     if !run.entered || run.request.checkpoint.is_none() || !run.request.checkpoint_ns.is_empty() {
         return Ok(run.entered);
     }
-    // A branch has begun once it has a checkpoint of its own; what goes on from the newest checkpoint, once something is stored there.
+    // A branch has begun once it has its own checkpoint. A run from the newest checkpoint has begun once something is stored there.
     let newest = saver.list(ListQuery { limit: Some(1), ..ListQuery::thread(&run.thread) }).await?;
     if newest.first().map(|newest| newest.checkpoint.id) == run.request.checkpoint {
         return Ok(true);
@@ -39,7 +38,7 @@ pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bo
     Ok(!saver.list(query).await?.is_empty())
 }
 
-/// The run as the graph takes it.
+/// Converts a run. `entered` is true if the input is already stored.
 pub(super) fn prepare(
     graph: &dyn DynGraph,
     run: &Run,
@@ -56,7 +55,7 @@ pub(super) fn prepare(
     for (key, value) in &run.metadata {
         config = config.metadata(key.clone(), value.clone());
     }
-    // The engine's keys come last: rollback and filters find checkpoints by them.
+    // The engine's keys come last, because rollback and filters find checkpoints by them.
     config = config.run_id(run.id.to_string()).metadata("graph_id", run.graph.clone());
     if let Some(assistant) = &run.assistant {
         config = config.metadata("assistant_id", assistant.clone());
@@ -90,10 +89,10 @@ fn recursion_limit(request: &Request) -> Result<usize, Failure> {
         return Ok(DEFAULT_RECURSION_LIMIT);
     };
     let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    limit.ok_or_else(|| invalid("`config.recursion_limit` must be a whole number from 1 on"))
+    limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number from 1 on"))
 }
 
-/// How long the run may take.
+/// Returns the time limit of the request.
 pub(super) fn limit(request: &Request) -> Duration {
     request.timeout_ms.map_or(Duration::MAX, Duration::from_millis)
 }
@@ -108,7 +107,7 @@ fn input(request: &Request) -> Result<DynInput, Failure> {
     }
 }
 
-/// The nodes; `*` is all of them.
+/// Returns the nodes. `*` stands for all nodes of the graph.
 fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
     if nodes.iter().any(|node| node == "*") {
         return graph.spec().nodes.iter().map(|node| node.name.clone().into_owned()).collect();

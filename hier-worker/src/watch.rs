@@ -1,4 +1,4 @@
-//! What happens beside a run that is being done: its lease is kept, its events are stored, and somebody may want it to stop.
+//! Runs alongside a run: renews its lease, stores its events, and detects reasons to stop it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,32 +10,31 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::shared::Shared;
+use super::context::WorkerContext;
 use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Cancel, Run, RunLog};
 
-/// Why a run is to stop.
+/// The reason why a run has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// Somebody cancelled it.
+pub(super) enum StopCause {
     Cancelled(Cancel),
-    /// It took too long.
+    /// The run exceeded its time limit.
     Timeout,
-    /// The worker ends.
+    /// The worker stops.
     Shutdown,
-    /// Somebody else has claimed the thread, or it was deleted.
+    /// Another worker has claimed the thread, or it was deleted.
     Lost,
 }
 
-/// Resolves once the run is to stop.
-pub(super) async fn stopped(
-    shared: &Shared,
+/// Resolves when the run has to stop.
+pub(super) async fn stop_reason(
+    shared: &WorkerContext,
     run: &Run,
-    heartbeat: &Heartbeat,
+    heartbeat: &LeaseHeartbeat,
     limit: Duration,
     stop: &CancellationToken,
-) -> Stop {
-    let in_time = async {
+) -> StopCause {
+    let timeout = async {
         if limit == Duration::MAX {
             std::future::pending::<()>().await;
         }
@@ -43,31 +42,32 @@ pub(super) async fn stopped(
     };
     tokio::select! {
         biased;
-        () = heartbeat.lost() => Stop::Lost,
-        action = cancelled(shared, run) => Stop::Cancelled(action),
-        () = in_time => Stop::Timeout,
-        () = stop.cancelled() => Stop::Shutdown,
+        () = heartbeat.lost() => StopCause::Lost,
+        action = cancelled(shared, run) => StopCause::Cancelled(action),
+        () = timeout => StopCause::Timeout,
+        () = stop.cancelled() => StopCause::Shutdown,
     }
 }
 
-/// Keeps the lease of a run until it is dropped. In a task of its own: a run may do so much at a time, and wait for so little, that
-/// nothing beside it gets its turn.
-pub(super) struct Heartbeat {
+/// Renews the lease of a run until it is dropped. It has its own task, because a busy run may keep other futures of its task from being
+/// polled.
+pub(super) struct LeaseHeartbeat {
     lost: CancellationToken,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Heartbeat {
-    pub(super) async fn begin(shared: &Shared, lease: &Lease) -> Self {
-        let (store, lasts, lease, lost) = (shared.store.clone(), shared.lasts, lease.clone(), CancellationToken::new());
-        let told = lost.clone();
+impl LeaseHeartbeat {
+    pub(super) async fn start(shared: &WorkerContext, lease: &Lease) -> Self {
+        let (store, duration, lease) = (shared.store.clone(), shared.lease_duration, lease.clone());
+        let lost = CancellationToken::new();
+        let superseded = lost.clone();
         let beating = async move {
             loop {
-                sleep(lasts / 3).await;
+                sleep(duration / 3).await;
                 match store.renew(&lease).await {
                     Ok(()) => {}
-                    Err(SaverError::Superseded { .. }) => return told.cancel(),
-                    // It runs for another while; the next commit tells.
+                    Err(SaverError::Superseded { .. }) => return superseded.cancel(),
+                    // The lease lasts a while longer, and the next commit detects its loss.
                     Err(error) => {
                         tracing::warn!(thread = %lease.thread, %error, "failed to renew the lease of a run's thread");
                     }
@@ -75,49 +75,48 @@ impl Heartbeat {
             }
         };
         let heartbeat = Self { lost, _task: AbortOnDropHandle::new(tokio::spawn(beating)) };
-        // What was spawned last waits for this thread, and no other takes it: it has to begin before the run does.
+        // A newly spawned task waits for this thread, and no other thread takes it, so it must start before the run does.
         tokio::task::yield_now().await;
         heartbeat
     }
 
-    /// Resolves once the lease is lost.
+    /// Resolves when the lease is lost.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
     }
 }
 
-/// When it is first looked whether a run is to be cancelled, if nobody tells: it may have been before anybody listened. Most runs have
-/// ended by then.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// Delay of the first check for a cancellation that came before this listened. Most runs have ended by then.
+const FIRST_CHECK: Duration = Duration::from_millis(100);
 
-/// Resolves once the run's row says that it is to be cancelled.
-async fn cancelled(shared: &Shared, run: &Run) -> Cancel {
+/// Resolves when the row of the run has a cancellation.
+async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
     let mut bell = shared.store.bell().ends(&run.thread);
-    let mut wait = shared.poll.min(FIRST_LOOK);
+    let mut wait = shared.poll_interval.min(FIRST_CHECK);
     loop {
         let _ = timeout(wait, bell.rung()).await;
-        wait = shared.poll;
+        wait = shared.poll_interval;
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
             Ok(_) => {}
-            Err(error) => tracing::warn!(run = %run.id, %error, "cannot see whether a run was cancelled"),
+            Err(error) => tracing::warn!(run = %run.id, %error, "failed to find out whether a run was cancelled"),
         }
-        // Runs that are added to the thread, and end unbegun, ring too: no more often than so.
-        sleep(shared.flush).await;
+        // Other runs of the thread that end before they start also notify, so the checks are limited.
+        sleep(shared.flush_interval).await;
     }
 }
 
-/// Whether events are being stored at this moment.
+/// True while events are being stored.
 #[derive(Default)]
-pub(super) struct Storing(AtomicBool);
+pub(super) struct FlushState(AtomicBool);
 
-impl Storing {
+impl FlushState {
     fn set(&self, storing: bool) {
         self.0.store(storing, Ordering::Relaxed);
     }
 
-    /// Goes on with [`flush`] until nothing is being stored: what it was cut off from storing would be nowhere.
-    pub(super) async fn end(&self, mut flush: Pin<&mut impl Future<Output = ()>>) {
+    /// Polls [`flush`] until no events are being stored, because the ones in progress would be lost.
+    pub(super) async fn finish(&self, mut flush: Pin<&mut impl Future<Output = ()>>) {
         poll_fn(|cx| {
             if self.0.load(Ordering::Relaxed) && flush.as_mut().poll(cx).is_pending() {
                 return if self.0.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(()) };
@@ -128,18 +127,18 @@ impl Storing {
     }
 }
 
-/// Stores events for ever, soon after they were told.
-pub(super) async fn flush(shared: &Shared, log: &RunLog, storing: &Storing) {
+/// Stores events soon after they occur. Never returns.
+pub(super) async fn flush(shared: &WorkerContext, log: &RunLog, state: &FlushState) {
     loop {
         log.told().await;
-        sleep(shared.flush).await;
-        storing.set(true);
+        sleep(shared.flush_interval).await;
+        state.set(true);
         let stored = log.flush().await;
-        storing.set(false);
+        state.set(false);
         if let Err(error) = stored {
-            // What ends the run is told by its next commit.
-            tracing::warn!(thread = %log.lease().thread, %error, "events of a run could not be stored");
-            sleep(shared.poll).await;
+            // The next commit detects errors that end the run.
+            tracing::warn!(thread = %log.lease().thread, %error, "failed to store events of a run");
+            sleep(shared.poll_interval).await;
         }
     }
 }

@@ -40,7 +40,7 @@ pub const TABLE: &[Order] = &[
         "hier_agents",
         "nesting schema bounds fit words call_ids paired options model compact state redaction tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder prelude plumbing",
     ),
-    order("hier_worker", "prepare guarded shared ending watch due drive handle"),
+    order("hier_worker", "prepare panic_guard context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
     order("hier_postgres", "saver store"),
     order("hier_testkit", "contract layered checkpoint store runs model session replay"),
@@ -52,8 +52,8 @@ pub const TABLE: &[Order] = &[
     ),
     order(
         "hier_server",
-        "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app follow feed routes v3 agui \
-         openapi router background studio layers cross_origin database running serving server",
+        "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app event_tail sse routes v3 agui \
+         openapi router background studio middleware cross_origin database running serving server",
     ),
     order("hier_mcp", "error client server"),
     order("hier_mcp::server", "seal elicitation graph_tool sessions calls progress handler"),
@@ -61,8 +61,8 @@ pub const TABLE: &[Order] = &[
         "hier_mcp::client",
         "schema tool_schema question options answer handler child connection mcp_client builder content catalogue resources call",
     ),
-    order("hier_server::wire", "message places question run object row state"),
-    order("hier_server::stream", "sse assembler chunk runnables translate"),
+    order("hier_server::wire", "message message_paths question run object row state"),
+    order("hier_server::stream", "assembler chunk runnables translate"),
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(
         "hier_restate",

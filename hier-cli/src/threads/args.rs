@@ -6,147 +6,154 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 use uuid::Uuid;
 
-/// A command that works with threads.
+/// A command about threads.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ThreadCommand {
     /// Lists the threads of a database, those with the newest checkpoint first.
-    Threads(Threads),
+    Threads(ThreadsArgs),
     /// Lists the checkpoints of a thread, newest first.
-    History(History),
-    /// Shows a thread's state: the values at its last checkpoint, what runs next, and what came of that so far.
-    State(State),
-    /// Copies a thread with its whole history to a new one.
-    Fork(Fork),
-    /// Deletes old checkpoints. What is left can be read as before.
-    Prune(Prune),
-    /// Lists what was sent to a thread and was not taken yet: signals, and messages for its inbox.
-    Mail(Mail),
-    /// Takes something out of the mailbox of a thread that no run can take. A thread that is being run is left alone.
-    Discard(Discard),
+    History(HistoryArgs),
+    /// Shows the state of a thread: its values at a checkpoint, the next nodes, and the results of their tasks so far.
+    State(StateArgs),
+    /// Copies a thread with its history to a new thread.
+    Fork(ForkArgs),
+    /// Deletes old checkpoints. The remaining ones are unchanged.
+    Prune(PruneArgs),
+    /// Lists or discards signals and messages that no run of a thread has read.
+    #[command(subcommand)]
+    Inbox(InboxCommand),
 }
 
-/// Which database, and how to answer.
+/// A command about the inbox of a thread.
+#[derive(Debug, Subcommand)]
+pub enum InboxCommand {
+    /// Lists the signals and messages that no run has read, oldest first.
+    List(InboxListArgs),
+    /// Removes a signal or message that no run can read. Fails if the thread has a running run.
+    Discard(InboxDiscardArgs),
+}
+
+/// The database, and the form of the output.
 #[derive(Args, Debug)]
-pub struct Database {
-    /// The database: a SQLite file (`PATH`, `sqlite:PATH`) or `postgres://USER:PASSWORD@HOST/DATABASE`.
+pub struct DatabaseArgs {
+    /// Database: a SQLite file (`PATH`, `sqlite:PATH`) or `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[arg(long, value_name = "PATH|URL")]
     pub db: String,
-    /// The schema of a Postgres database.
+    /// Schema of a Postgres database.
     #[arg(long, default_value = "hier", value_name = "NAME")]
     pub schema: String,
-    /// A file with the key of an encrypted database, as 64 hexadecimal digits. Without it, the variable `HIER_KEY` is looked
-    /// at.
+    /// File with the key of an encrypted database, as 64 hexadecimal digits. Defaults to the environment variable `HIER_KEY`.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Answers with JSON.
+    /// Prints JSON.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct Threads {
+#[allow(missing_docs)] // see the help
+pub struct ThreadsArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// At most so many.
+    pub database: DatabaseArgs,
+    /// Maximum number of threads.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct History {
+#[allow(missing_docs)] // see the help
+pub struct HistoryArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The thread.
+    pub database: DatabaseArgs,
+    /// Id of the thread.
     pub thread: String,
-    /// Of a subgraph; the root graph's is empty.
+    /// Namespace of a subgraph. Empty for the root graph.
     #[arg(long, default_value = "", value_name = "NS")]
     pub namespace: String,
-    /// At most so many.
+    /// Maximum number of checkpoints.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct State {
+#[allow(missing_docs)] // see the help
+pub struct StateArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The thread.
+    pub database: DatabaseArgs,
+    /// Id of the thread.
     pub thread: String,
-    /// As it was at this checkpoint.
+    /// Id of the checkpoint. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
-    /// Of a subgraph; the root graph's is empty.
+    /// Namespace of a subgraph. Empty for the root graph.
     #[arg(long, default_value = "", value_name = "NS")]
     pub namespace: String,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct Fork {
+#[allow(missing_docs)] // see the help
+pub struct ForkArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The thread.
+    pub database: DatabaseArgs,
+    /// Id of the thread.
     pub thread: String,
-    /// The name of the copy.
+    /// Id of the copy.
     pub new_thread: String,
-    /// Lets the copy go on from this checkpoint: the tasks that followed it run again.
+    /// Id of the checkpoint from which the copy continues. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
-    /// Replaces a thread that has the name of the copy.
+    /// Replaces an existing thread with the id of the copy.
     #[arg(long)]
     pub replace: bool,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct Mail {
+#[allow(missing_docs)] // see the help
+pub struct InboxListArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The thread.
+    pub database: DatabaseArgs,
+    /// Id of the thread.
     pub thread: String,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
-pub struct Discard {
+#[allow(missing_docs)] // see the help
+pub struct InboxDiscardArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The thread.
+    pub database: DatabaseArgs,
+    /// Id of the thread.
     pub thread: String,
-    /// The id, as `hier mail` and the errors of runs show it.
+    /// Id of the signal or message, from `hier inbox list` or the error of a run.
     pub id: Uuid,
 }
 
 #[derive(Args, Debug)]
-#[allow(missing_docs)] // the help has it
+#[allow(missing_docs)] // see the help
 #[command(group(ArgGroup::new("strategy").required(true).args(["keep", "keep_latest", "delete"])))]
-pub struct Prune {
+pub struct PruneArgs {
     #[command(flatten)]
-    pub database: Database,
-    /// The threads; all if none is named.
+    pub database: DatabaseArgs,
+    /// Ids of the threads. Defaults to all threads.
     #[arg(value_name = "THREAD")]
     pub threads: Vec<String>,
-    /// Keeps so many of the newest checkpoints of each thread and subgraph.
+    /// Keeps this many of the newest checkpoints of each thread and subgraph.
     #[arg(long, value_name = "N")]
     pub keep: Option<usize>,
-    /// Keeps the newest one.
+    /// Keeps the newest checkpoint.
     #[arg(long)]
     pub keep_latest: bool,
-    /// Keeps none.
+    /// Keeps no checkpoint.
     #[arg(long)]
     pub delete: bool,
-    /// Deletes only what is older than this: `90s`, `30m`, `12h`, `7d`, `2w`.
+    /// Deletes only checkpoints older than this: `90s`, `30m`, `12h`, `7d`, `2w`.
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// Says that everything in all threads is meant, where no thread is named and nothing would be left.
+    /// Confirms the deletion of all checkpoints of all threads.
     #[arg(long)]
     pub all: bool,
 }
 
-/// A length of time: `7d`.
+/// Parses an age such as `7d`.
 fn age(text: &str) -> Result<Duration, String> {
     const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 604_800)];
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));

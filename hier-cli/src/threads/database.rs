@@ -1,4 +1,4 @@
-//! Opens the database that the arguments name. It is never made: a command that looks at threads makes no files.
+//! Opens the database that the arguments name. It must exist, because commands that read threads create no files.
 
 use std::env;
 use std::fs;
@@ -11,23 +11,23 @@ use hier_postgres::Postgres;
 use hier_sqlite::Key;
 use hier_sqlite::Sqlite;
 
-use super::args::Database;
-use super::{Error, Saver};
+use super::args::DatabaseArgs;
+use super::{SharedSaver, ThreadsError};
 
-/// The variable with the key of an encrypted database.
+/// The environment variable with the key of an encrypted database.
 const KEY: &str = "HIER_KEY";
 
-/// The saver of the database.
-pub(super) async fn saver(arguments: &Database) -> Result<Saver, Error> {
+/// Opens the database as a saver.
+pub(super) async fn saver(arguments: &DatabaseArgs) -> Result<SharedSaver, ThreadsError> {
     open(arguments).await.map(<dyn RunStore>::as_checkpointer)
 }
 
-/// The database, with its runs.
-pub(crate) async fn open(arguments: &Database) -> Result<Arc<dyn RunStore>, Error> {
+/// Opens the database with its runs.
+pub(crate) async fn open(arguments: &DatabaseArgs) -> Result<Arc<dyn RunStore>, ThreadsError> {
     let key = key(arguments)?;
-    match place(&arguments.db) {
-        Place::File(path) => open_file(Path::new(path), key).await,
-        Place::Server(url) => {
+    match location(&arguments.db) {
+        DatabaseLocation::File(path) => open_file(Path::new(path), key).await,
+        DatabaseLocation::Server(url) => {
             let options = Postgres::options().schema(&arguments.schema);
             let options = match key {
                 Some(key) => options.encrypt(&key),
@@ -38,35 +38,35 @@ pub(crate) async fn open(arguments: &Database) -> Result<Arc<dyn RunStore>, Erro
     }
 }
 
-enum Place<'a> {
+enum DatabaseLocation<'a> {
     File(&'a str),
     Server(&'a str),
 }
 
-/// `postgres:URL` and a URL by itself are both understood, and so are `sqlite:PATH` and a path by itself.
-fn place(db: &str) -> Place<'_> {
+/// Parses a location: `postgres:URL`, a URL, `sqlite:PATH` or a path.
+fn location(db: &str) -> DatabaseLocation<'_> {
     match db.split_once(':') {
-        Some(("sqlite", path)) => Place::File(path),
-        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Place::Server(db),
-        Some(("postgres" | "postgresql", url)) => Place::Server(url),
-        _ => Place::File(db),
+        Some(("sqlite", path)) => DatabaseLocation::File(path),
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => DatabaseLocation::Server(db),
+        Some(("postgres" | "postgresql", url)) => DatabaseLocation::Server(url),
+        _ => DatabaseLocation::File(db),
     }
 }
 
-async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, Error> {
-    let unusable = |reason: &str| Err(Error::Usage(format!("`{}` {reason}", path.display())));
+async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, ThreadsError> {
+    let unusable = |reason: &str| Err(ThreadsError::Usage(format!("`{}` {reason}", path.display())));
     if path == Path::new(":memory:") {
         return unusable(
-            "is a database in the memory of one process, which no other can read: give the path of a file",
+            "is a database in the memory of one process, which other processes cannot read: give the path of a file",
         );
     }
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return unusable("is not there: give the file of a database");
+            return unusable("does not exist: give the file of a database");
         }
-        Err(error) => return unusable(&format!("cannot be looked at: {error}")),
+        Err(error) => return unusable(&format!("cannot be read: {error}")),
         Ok(file) if file.is_file() && file.len() == 0 => {
-            return unusable("is empty: no thread has been kept there yet");
+            return unusable("is empty: it contains no threads yet");
         }
         Ok(_) => {}
     }
@@ -77,19 +77,21 @@ async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, E
     Ok(Arc::new(options.open(path).await?))
 }
 
-/// The key, if one is given. No message quotes it.
-fn key(arguments: &Database) -> Result<Option<Key>, Error> {
+/// Reads the key, if there is one. No error message contains it.
+fn key(arguments: &DatabaseArgs) -> Result<Option<Key>, ThreadsError> {
     let (digits, from) = match &arguments.key_file {
         Some(path) => {
             let from = format!("the key file `{}`", path.display());
-            let digits =
-                fs::read_to_string(path).map_err(|error| Error::Usage(format!("{from} cannot be read: {error}")))?;
+            let digits = fs::read_to_string(path)
+                .map_err(|error| ThreadsError::Usage(format!("{from} cannot be read: {error}")))?;
             (digits, from)
         }
         None => match env::var(KEY) {
-            Ok(digits) => (digits, format!("the variable `{KEY}`")),
+            Ok(digits) => (digits, format!("the environment variable `{KEY}`")),
             Err(_) => return Ok(None),
         },
     };
-    Key::from_hex(&digits).map(Some).map_err(|error| Error::Usage(format!("{from} has no key: {error}")))
+    Key::from_hex(&digits)
+        .map(Some)
+        .map_err(|error| ThreadsError::Usage(format!("{from} does not contain a key: {error}")))
 }

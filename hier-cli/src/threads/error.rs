@@ -1,32 +1,32 @@
-//! What can go wrong with a command.
+//! The errors of commands.
 
 use std::io;
 
 use hier_core::checkpoint::SaverError;
 
-/// Why a command could not be done.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// What was asked for is not there.
+pub enum ThreadsError {
+    /// The thread or checkpoint does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// An argument that makes no sense, or a file that cannot be used.
+    /// An argument is invalid, or a file cannot be used.
     #[error("{0}")]
     Usage(String),
     /// The database failed.
     #[error(transparent)]
     Saver(SaverError),
-    /// What was found could not be written.
-    #[error("the answer could not be written: {0}")]
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
     Write(io::Error),
-    /// There is no runtime to wait with.
-    #[error("the system gives no means of waiting: {0}")]
+    /// The async runtime could not be started.
+    #[error("cannot start the async runtime: {0}")]
     Runtime(io::Error),
 }
 
-impl Error {
-    /// Whether nothing was found, where everything else went well.
+impl ThreadsError {
+    /// Returns true if the command only found nothing.
     pub fn is_nothing_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }

@@ -6,14 +6,14 @@ use hier_core::checkpoint::Claim;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::args::Fork;
-use super::{Error, Saver, database, expect_thread, text, write_json};
+use super::args::ForkArgs;
+use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
 
-pub(super) async fn run(arguments: &Fork, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
-    let Fork { thread, new_thread, checkpoint, replace, .. } = arguments;
+    let ForkArgs { thread, new_thread, checkpoint, replace, .. } = arguments;
     if thread == new_thread {
-        return Err(Error::Usage("a thread is no copy of itself: give the copy another name".to_owned()));
+        return Err(ThreadsError::Usage("a thread cannot be copied to itself: choose another name".to_owned()));
     }
     expect_thread(&saver, thread).await?;
     if let Some(id) = checkpoint
@@ -24,7 +24,9 @@ pub(super) async fn run(arguments: &Fork, out: &mut dyn Write) -> Result<(), Err
     let taken = saver.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
     if taken && !replace {
         let name = text::safe(new_thread);
-        return Err(Error::Usage(format!("there is a thread `{name}` already: give another name, or `--replace`")));
+        return Err(ThreadsError::Usage(format!(
+            "a thread `{name}` exists already: choose another name, or add `--replace`"
+        )));
     }
     saver.copy_thread(thread, new_thread).await?;
     if let Some(from) = checkpoint {
@@ -35,18 +37,18 @@ pub(super) async fn run(arguments: &Fork, out: &mut dyn Write) -> Result<(), Err
         return write_json(out, &json!({ "thread": new_thread, "checkpoint": latest }));
     }
     let (thread, new_thread) = (text::safe(thread), text::safe(new_thread));
-    writeln!(out, "copied `{thread}` to `{new_thread}`").map_err(Error::Write)
+    writeln!(out, "copied `{thread}` to `{new_thread}`").map_err(ThreadsError::Write)
 }
 
-/// Makes a copy of a checkpoint the latest one: it has the same values, and the same is to run next.
-async fn branch_off(saver: &Saver, thread: &str, from: Uuid) -> Result<(), Error> {
+/// Makes a copy of a checkpoint the latest one, with the same values and the same next tasks.
+async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<(), ThreadsError> {
     let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
     let branched = hier_core::branch_off(saver, &lease, from).await;
     saver.release(&lease).await?;
     branched?.map(drop).ok_or_else(|| missing(thread, from))
 }
 
-fn missing(thread: &str, id: Uuid) -> Error {
+fn missing(thread: &str, id: Uuid) -> ThreadsError {
     let thread = text::safe(thread);
-    Error::NotFound(format!("thread `{thread}` has no checkpoint `{id}`: `hier history` lists them"))
+    ThreadsError::NotFound(format!("thread `{thread}` has no checkpoint `{id}`: `hier history` lists them"))
 }

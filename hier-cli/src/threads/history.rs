@@ -5,13 +5,13 @@ use std::io::Write;
 use hier_core::checkpoint::{Checkpoint, ListQuery};
 use serde_json::Value;
 
-use super::args::History;
+use super::args::HistoryArgs;
 use super::record::{changed, checkpoint_json, counted, next};
-use super::{Error, Saver, database, expect_thread, text, write_json};
+use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
 
-pub(super) async fn run(arguments: &History, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) async fn list_checkpoints(arguments: &HistoryArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
-    let History { thread, namespace, limit, .. } = arguments;
+    let HistoryArgs { thread, namespace, limit, .. } = arguments;
     let query = ListQuery { namespace: Some(namespace.clone()), limit: *limit, ..ListQuery::thread(thread) };
     let found = saver.list(query).await?;
     if found.is_empty() && *limit != Some(0) {
@@ -21,20 +21,24 @@ pub(super) async fn run(arguments: &History, out: &mut dyn Write) -> Result<(), 
     if arguments.database.json {
         return write_json(out, &found.iter().map(|it| Value::Object(checkpoint_json(&it.checkpoint))).collect());
     }
-    let head = ["CHECKPOINT", "STEP", "SOURCE", "MADE", "NEXT", "CHANGED"].map(str::to_owned).to_vec();
+    let head = ["CHECKPOINT", "STEP", "SOURCE", "CREATED", "NEXT", "CHANGED"].map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head).chain(found.iter().map(|listed| row(&listed.checkpoint))).collect();
-    text::headed_table(out, &rows).map_err(Error::Write)
+    text::headed_table(out, &rows).map_err(ThreadsError::Write)
 }
 
-/// Says which namespaces the thread has instead.
-pub(super) async fn no_namespace(saver: &Saver, thread: &str, namespace: &str) -> Result<Error, Error> {
+/// Creates an error with the namespaces that the thread has.
+pub(super) async fn no_namespace(
+    saver: &SharedSaver,
+    thread: &str,
+    namespace: &str,
+) -> Result<ThreadsError, ThreadsError> {
     let all = saver.list(ListQuery { namespace: None, ..ListQuery::thread(thread) }).await?;
     let mut known: Vec<&str> = all.iter().map(|listed| &*listed.namespace).collect();
     known.sort_unstable();
     known.dedup();
     let known = hier_spec::did_you_mean(namespace, known.iter().copied());
     let reason = format!("thread `{thread}` has no checkpoints in namespace `{namespace}`{known}");
-    Ok(Error::NotFound(text::safe(&reason)))
+    Ok(ThreadsError::NotFound(text::safe(&reason)))
 }
 
 fn row(checkpoint: &Checkpoint) -> Vec<String> {

@@ -5,11 +5,11 @@ use std::io::Write;
 use hier_core::checkpoint::ThreadInfo;
 use serde_json::{Value, json};
 
-use super::args::Threads;
+use super::args::ThreadsArgs;
 use super::record::{counted, next};
-use super::{Error, database, text, write_json};
+use super::{ThreadsError, database, text, write_json};
 
-pub(super) async fn run(arguments: &Threads, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) async fn list_threads(arguments: &ThreadsArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let threads = database::saver(&arguments.database).await?.threads(arguments.limit).await?;
     if arguments.database.json {
         write_json(out, &Value::Array(threads.iter().map(as_json).collect()))?;
@@ -17,9 +17,9 @@ pub(super) async fn run(arguments: &Threads, out: &mut dyn Write) -> Result<(), 
         let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(threads.iter().map(row));
-        text::headed_table(out, &rows).map_err(Error::Write)?;
+        text::headed_table(out, &rows).map_err(ThreadsError::Write)?;
     }
-    if threads.is_empty() { Err(Error::NotFound("there are no threads".to_owned())) } else { Ok(()) }
+    if threads.is_empty() { Err(ThreadsError::NotFound("the database has no threads".to_owned())) } else { Ok(()) }
 }
 
 fn row(info: &ThreadInfo) -> Vec<String> {

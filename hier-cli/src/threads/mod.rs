@@ -1,14 +1,14 @@
-//! Looks into the threads that a program keeps in a database, and changes them.
+//! Reads and changes the threads in a program's database.
 //!
-//! Values are shown as JSON, without knowing the program's types.
+//! Values are shown as JSON, without the program's types.
 
 mod args;
 mod database;
 mod error;
 mod fork;
 mod history;
+mod inbox;
 mod list;
-mod mail;
 mod prune;
 mod record;
 mod state;
@@ -22,46 +22,53 @@ use serde_json::Value;
 
 use crate::progress::during;
 
-pub use args::{Command, Database};
+pub use args::{DatabaseArgs, InboxCommand, ThreadCommand};
 pub(crate) use database::open;
-pub use error::Error;
+pub use error::ThreadsError;
 
-/// Does a command, and writes what comes of it to `out`.
-pub fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
+/// Runs a command, and writes its results to `out`.
+pub fn run_command(command: &ThreadCommand, out: &mut dyn Write) -> Result<(), ThreadsError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ThreadsError::Runtime)?;
     runtime.block_on(async {
         match command {
-            Command::Threads(arguments) => during("reading the threads", list::run(arguments, out)).await,
-            Command::History(arguments) => during("reading the history", history::run(arguments, out)).await,
-            Command::State(arguments) => during("reading the state", state::run(arguments, out)).await,
-            Command::Fork(arguments) => during("copying", fork::run(arguments, out)).await,
-            Command::Prune(arguments) => during("deleting", prune::run(arguments, out)).await,
-            Command::Mail(arguments) => during("reading the mailbox", mail::list(arguments, out)).await,
-            Command::Discard(arguments) => during("discarding", mail::discard(arguments, out)).await,
+            ThreadCommand::Threads(arguments) => {
+                during("reading the threads", list::list_threads(arguments, out)).await
+            }
+            ThreadCommand::History(arguments) => {
+                during("reading the history", history::list_checkpoints(arguments, out)).await
+            }
+            ThreadCommand::State(arguments) => during("reading the state", state::show_state(arguments, out)).await,
+            ThreadCommand::Fork(arguments) => during("copying", fork::fork(arguments, out)).await,
+            ThreadCommand::Prune(arguments) => during("deleting", prune::prune(arguments, out)).await,
+            ThreadCommand::Inbox(InboxCommand::List(arguments)) => {
+                during("reading the inbox", inbox::list(arguments, out)).await
+            }
+            ThreadCommand::Inbox(InboxCommand::Discard(arguments)) => {
+                during("discarding", inbox::discard(arguments, out)).await
+            }
         }
     })
 }
 
-/// The saver of a database.
-type Saver = Arc<dyn Checkpointer>;
+type SharedSaver = Arc<dyn Checkpointer>;
 
-/// Fails with the nearest name if there is no such thread.
-async fn expect_thread(saver: &Saver, thread: &str) -> Result<(), Error> {
+/// Checks that the thread exists. The error suggests the most similar id.
+async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsError> {
     let threads = saver.threads(None).await?;
     let mut names = threads.iter().map(|info| &*info.thread);
     if names.any(|name| name == thread) {
         return Ok(());
     }
     let known = hier_spec::did_you_mean(thread, threads.iter().map(|info| &*info.thread));
-    Err(Error::NotFound(format!("there is no thread `{}`{}", text::safe(thread), text::safe(&known))))
+    Err(ThreadsError::NotFound(format!("no thread named `{}`{}", text::safe(thread), text::safe(&known))))
 }
 
-fn write_json(out: &mut dyn Write, value: &Value) -> Result<(), Error> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(|error| Error::Write(error.into()))?;
-    writeln!(out).map_err(Error::Write)
+fn write_json(out: &mut dyn Write, value: &Value) -> Result<(), ThreadsError> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(|error| ThreadsError::Write(error.into()))?;
+    writeln!(out).map_err(ThreadsError::Write)
 }
 
-impl From<SaverError> for Error {
+impl From<SaverError> for ThreadsError {
     fn from(error: SaverError) -> Self {
         Self::Saver(error)
     }

@@ -5,11 +5,11 @@ use std::io::Write;
 use hier_core::checkpoint::{self, Strategy};
 use serde_json::json;
 
-use super::args::Prune;
-use super::{Error, database, expect_thread, write_json};
+use super::args::PruneArgs;
+use super::{ThreadsError, database, expect_thread, write_json};
 
-pub(super) async fn run(arguments: &Prune, out: &mut dyn Write) -> Result<(), Error> {
-    let Prune { threads, keep, delete, older_than, all, .. } = arguments;
+pub(super) async fn prune(arguments: &PruneArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
+    let PruneArgs { threads, keep, delete, older_than, all, .. } = arguments;
     let strategy = match (keep, delete) {
         (Some(count), _) => Strategy::Keep(*count),
         (None, true) => Strategy::Delete,
@@ -17,8 +17,8 @@ pub(super) async fn run(arguments: &Prune, out: &mut dyn Write) -> Result<(), Er
     };
     if threads.is_empty() && strategy.kept() == 0 && older_than.is_none() && !all {
         let reason =
-            "this would delete all checkpoints of all threads: name the threads, add `--older-than`, or say `--all`";
-        return Err(Error::Usage(reason.to_owned()));
+            "this would delete all checkpoints of all threads: name the threads, or add `--older-than` or `--all`";
+        return Err(ThreadsError::Usage(reason.to_owned()));
     }
     let saver = database::saver(&arguments.database).await?;
     for thread in threads {
@@ -30,5 +30,5 @@ pub(super) async fn run(arguments: &Prune, out: &mut dyn Write) -> Result<(), Er
         return write_json(out, &json!({ "deleted": deleted }));
     }
     let noun = if deleted == 1 { "checkpoint" } else { "checkpoints" };
-    writeln!(out, "deleted {deleted} {noun}").map_err(Error::Write)
+    writeln!(out, "deleted {deleted} {noun}").map_err(ThreadsError::Write)
 }

@@ -1,4 +1,4 @@
-//! What a checkpoint says, as text and as JSON.
+//! Formats checkpoints as text and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde_json::{Map, Value, json};
 
 use super::text;
 
-/// What the engine's own channels and entries start with.
+/// Prefix of the engine's own channels and entries.
 const OWN: &str = "__";
-/// The entry that says where a task led: it is done.
+/// The entry with the routes of a task, which shows that the task is done.
 const ROUTING: &str = "__routing__";
 
-/// The channels of the program's state, with their places.
+/// Returns the channels of the program's state, with their indices.
 pub(super) fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
     checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
 }
 
-/// The channels to which this checkpoint brought a value.
+/// Returns the channels that changed at this checkpoint.
 pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
     let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
     channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
 }
 
-/// The nodes that run next, one entry a task.
+/// Returns the nodes that run next, with one entry for each task.
 pub(super) fn next(agenda: &Agenda) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
 }
 
-/// Names in their order, with how often one comes: `work ×3, gather`.
+/// Joins names, with the number of times that each occurs: `work ×3, gather`.
 pub(super) fn counted(names: &[&str]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -46,7 +46,7 @@ pub(super) fn counted(names: &[&str]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// A checkpoint without its values.
+/// Formats a checkpoint without its values.
 pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
     let fields = json!({
         "checkpoint": checkpoint.id,
@@ -66,21 +66,20 @@ pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
     }
 }
 
-/// What came of a task of the open step.
-pub(super) struct Task {
+/// A task of the open step.
+pub(super) struct TaskView {
     pub(super) id: String,
-    /// The node; none for what a caller's command wrote.
+    /// None for the writes of a caller's command.
     pub(super) node: Option<String>,
     pub(super) done: bool,
     pub(super) error: Option<String>,
-    /// What it asks.
     pub(super) questions: Vec<Value>,
-    /// What it wrote, by channel.
+    /// Written values by channel.
     pub(super) writes: BTreeMap<String, Vec<Value>>,
 }
 
-impl Task {
-    pub(super) fn of(record: &TaskWrites, agenda: &Agenda) -> Self {
+impl TaskView {
+    pub(super) fn new(record: &TaskWrites, agenda: &Agenda) -> Self {
         let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
         let read = |bytes: &[u8]| codec::decode_json(bytes).unwrap_or_else(|error| json!(format!("({error})")));
         let failed = entry(slot::ERROR).map(|write| read(&write.value));
@@ -114,28 +113,28 @@ impl Task {
         })
     }
 
-    /// What came of it, in words.
-    pub(super) fn told(&self) -> Vec<String> {
-        let mut told = Vec::new();
+    /// Describes the results in words.
+    pub(super) fn results(&self) -> Vec<String> {
+        let mut results = Vec::new();
         let wrote: Vec<&str> = self.writes.keys().map(String::as_str).collect();
         match (self.done, wrote.as_slice()) {
-            (true, []) => told.push("done".to_owned()),
-            (true, _) => told.push(format!("done, wrote {}", text::short(&wrote.join(", ")))),
+            (true, []) => results.push("done".to_owned()),
+            (true, _) => results.push(format!("done, wrote {}", text::short(&wrote.join(", ")))),
             (false, []) => {}
-            (false, _) => told.push(format!("wrote {}", text::short(&wrote.join(", ")))),
+            (false, _) => results.push(format!("wrote {}", text::short(&wrote.join(", ")))),
         }
         if let Some(error) = self.error.as_ref().filter(|_| !self.done) {
-            told.push(format!("failed: {}", text::short(error)));
+            results.push(format!("failed: {}", text::short(error)));
         }
         for asked in self.questions.iter().filter(|_| !self.done) {
             let id = asked["id"].as_str().unwrap_or_default();
-            told.push(format!("asks {} (id {})", text::short(&asked["value"].to_string()), text::safe(id)));
+            results.push(format!("asks {} (id {})", text::short(&asked["value"].to_string()), text::safe(id)));
         }
-        told
+        results
     }
 }
 
-/// The node of a task, from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
+/// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
 fn node(path: &str, agenda: &Agenda) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {

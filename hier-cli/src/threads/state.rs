@@ -5,43 +5,43 @@ use std::io::{self, Write};
 use hier_core::checkpoint::{Saved, chain_json};
 use serde_json::{Map, Value};
 
-use super::args::State;
+use super::args::StateArgs;
 use super::history::no_namespace;
-use super::record::{Task, channels, checkpoint_json, counted, next};
-use super::{Error, database, expect_thread, text, write_json};
+use super::record::{TaskView, channels, checkpoint_json, counted, next};
+use super::{ThreadsError, database, expect_thread, text, write_json};
 
-pub(super) async fn run(arguments: &State, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
-    let State { thread, namespace, checkpoint, .. } = arguments;
+    let StateArgs { thread, namespace, checkpoint, .. } = arguments;
     let Some(found) = saver.get(thread, namespace, *checkpoint).await? else {
         expect_thread(&saver, thread).await?;
         return Err(match checkpoint {
-            Some(id) => Error::NotFound(format!(
-                "thread `{}` has no checkpoint `{id}` there: `hier history` lists them",
+            Some(id) => ThreadsError::NotFound(format!(
+                "thread `{}` has no checkpoint `{id}`: list them with `hier history`",
                 text::safe(thread)
             )),
             None => no_namespace(&saver, thread, namespace).await?,
         });
     };
-    let shown = Shown::of(&found);
+    let shown = CheckpointView::new(&found);
     if arguments.database.json {
         write_json(out, &shown.json(thread, namespace))
     } else {
-        shown.write(thread, out).map_err(Error::Write)
+        shown.write(thread, out).map_err(ThreadsError::Write)
     }
 }
 
-/// What is shown of a checkpoint.
-struct Shown<'a> {
+/// The parts of a checkpoint that are shown.
+struct CheckpointView<'a> {
     saved: &'a Saved,
     values: Map<String, Value>,
-    /// Channels with a value that cannot be shown, and why.
+    /// The errors of channels whose values cannot be read.
     unreadable: Map<String, Value>,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskView>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(saved: &'a Saved) -> Self {
+impl<'a> CheckpointView<'a> {
+    fn new(saved: &'a Saved) -> Self {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in channels(&saved.checkpoint) {
             let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
             saved,
             values,
             unreadable,
-            tasks: saved.writes.iter().map(|record| Task::of(record, &saved.checkpoint.agenda)).collect(),
+            tasks: saved.writes.iter().map(|record| TaskView::new(record, &saved.checkpoint.agenda)).collect(),
         }
     }
 
@@ -67,14 +67,14 @@ impl<'a> Shown<'a> {
         if !self.unreadable.is_empty() {
             all.insert("unreadable".to_owned(), Value::Object(self.unreadable.clone()));
         }
-        all.insert("tasks".to_owned(), self.tasks.iter().map(Task::json).collect());
+        all.insert("tasks".to_owned(), self.tasks.iter().map(TaskView::json).collect());
         Value::Object(all)
     }
 
     fn write(&self, thread: &str, out: &mut dyn Write) -> io::Result<()> {
         let checkpoint = &self.saved.checkpoint;
         let agenda = &checkpoint.agenda;
-        let made = format!(
+        let checkpoint_line = format!(
             "{} (step {}, {}, {})",
             checkpoint.id,
             checkpoint.step,
@@ -84,9 +84,9 @@ impl<'a> Shown<'a> {
         let next = next(agenda);
         let mut rows = vec![
             ("thread", text::safe(thread)),
-            ("checkpoint", made),
+            ("checkpoint", checkpoint_line),
             ("graph", text::safe(&checkpoint.schema.graph)),
-            ("next", if next.is_empty() { "nothing: it has ended".to_owned() } else { counted(&next) }),
+            ("next", if next.is_empty() { "nothing: the thread has ended".to_owned() } else { counted(&next) }),
         ];
         if !agenda.waiting.is_empty() {
             rows.push(("waiting", counted(&agenda.waiting.iter().map(|node| &**node).collect::<Vec<_>>())));
@@ -97,9 +97,8 @@ impl<'a> Shown<'a> {
         let mut rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
         for task in &self.tasks {
             let node = task.node.as_deref().unwrap_or("(a command)");
-            rows.extend(
-                task.told().into_iter().map(|told| vec!["task".to_owned(), format!("{}: {told}", text::safe(node))]),
-            );
+            let results = task.results().into_iter();
+            rows.extend(results.map(|result| vec!["task".to_owned(), format!("{}: {result}", text::safe(node))]));
         }
         text::table(out, &rows)?;
         writeln!(out)?;

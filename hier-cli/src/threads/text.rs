@@ -1,15 +1,14 @@
-//! Text for people: tables, times, and names that cannot harm a terminal.
+//! Formats text for terminals: tables, times, and names without control characters.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
 
-/// What is longer is cut in a table.
-const WIDEST: usize = 100;
+/// Maximum length of a value in a table, in characters.
+const MAX_WIDTH: usize = 100;
 
-/// Text without what a terminal would obey: control characters and those that turn the direction of writing are written as
-/// escapes.
+/// Escapes characters that a terminal interprets: control characters, and those that change the direction of writing.
 pub(super) fn safe(text: &str) -> String {
     let turns = |letter| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut safe = String::with_capacity(text.len());
@@ -23,21 +22,21 @@ pub(super) fn safe(text: &str) -> String {
     safe
 }
 
-/// Safe text of a length that fits.
+/// Escapes text, and cuts it to the maximum length.
 pub(super) fn short(text: &str) -> String {
     let text = safe(text);
-    match text.char_indices().nth(WIDEST) {
+    match text.char_indices().nth(MAX_WIDTH) {
         None => text,
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
     }
 }
 
-/// Columns of equal width, with two blanks between them. The cells are safe.
+/// Writes columns of equal width, separated by two spaces. The cells must be escaped.
 pub(super) fn table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     aligned(out, rows, Style::new())
 }
 
-/// The same with a first row that is the head.
+/// Writes a table whose first row is the head.
 pub(super) fn headed_table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     aligned(out, rows, Style::new().bold())
 }
@@ -49,14 +48,14 @@ fn aligned(out: &mut dyn Write, rows: &[Vec<String>], head: Style) -> io::Result
     for (number, row) in rows.iter().enumerate() {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");
-        // What writes to a terminal shows it, what writes to anything else leaves it out.
+        // `anstream` removes the style if the output is not a terminal.
         let head = if number == 0 { head } else { Style::new() };
         writeln!(out, "{head}{}{head:#}", line.trim_end())?;
     }
     Ok(())
 }
 
-/// A time as people and machines read it: `2026-11-21T08:30:00Z`.
+/// Formats a time like `2026-11-21T08:30:00Z`.
 pub(super) fn time(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (year, month, day) = date(seconds / 86_400);
@@ -64,14 +63,14 @@ pub(super) fn time(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date of a day, counted from 1970. Years begin in March here, so that a leap day is the last of its year.
+/// Returns year, month and day of a day since 1970. Years begin in March here, so that a leap day is the last of its year.
 fn date(day: u64) -> (u64, u64, u64) {
-    // Since the 1st of March of year 0; 400 years have 146,097 days.
+    // Days since the 1st of March of year 0. 400 years have 146,097 days.
     let day = day + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months from March: 0 to 11, in groups of five with 153 days.
+    // Months from March, 0 to 11. Five months have 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(safe("a\u{1b}[2Jb\n\u{202e}ü"), "a\\u{1b}[2Jb\\n\\u{202e}ü");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_goes_on_by_itself() {
+async fn fork_continues_independently() {
     let desk = Desk::new().await;
     assert_eq!(desk.hier(&["fork", "case-17", "copy"]).status.code(), Some(0));
     assert_eq!(desk.ids("copy").await, desk.ids("case-17").await);
@@ -18,7 +18,7 @@ async fn a_fork_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
+async fn fork_from_a_checkpoint_repeats_later_steps() {
     let desk = Desk::new().await;
     let history = desk.json(&["history", "case-17"]);
     let after_check = history.as_array().and_then(|all| all.iter().find(|it| it["step"] == 1)).expect("step 1");
@@ -35,7 +35,7 @@ async fn a_fork_from_a_checkpoint_runs_again_what_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pruning_keeps_what_it_was_told_to() {
+async fn pruning_keeps_the_requested_checkpoints() {
     let desk = Desk::new().await;
     desk.run("other", Case::update()).await;
     let (before, other) = (desk.ids("case-17").await, desk.ids("other").await);
@@ -52,26 +52,29 @@ async fn pruning_keeps_what_it_was_told_to() {
     assert_eq!(desk.ids("other").await.len(), 1);
     assert_eq!(desk.json(&["prune", "--delete", "--all"]), json!({ "deleted": 2 }));
     let none = desk.hier(&["threads"]);
-    assert_eq!((none.status.code(), err(&none).as_str()), (Some(1), "error: there are no threads\n"));
+    assert_eq!((none.status.code(), err(&none).as_str()), (Some(1), "error: the database has no threads\n"));
     assert_eq!(desk.hier(&["prune"]).status.code(), Some(2));
     assert_eq!(desk.hier(&["prune", "--keep", "1", "--delete"]).status.code(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_that_no_run_can_take_is_discarded() {
+async fn unreadable_signal_is_discarded() {
     use hier_core::graph::{Mail, Signal};
 
     let desk = Desk::new().await;
     let graph = Approval::compile().checkpointer(desk.saver.clone());
     let id = uuid::Uuid::from_u128(7);
     graph.send("case-17", Mail::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
-    assert_eq!(desk.json(&["mail", "case-17"]), json!([{ "id": id, "signal": "paid", "value": 17 }]));
-    let text = out(&desk.hier(&["mail", "case-17"]));
+    assert_eq!(desk.json(&["inbox", "list", "case-17"]), json!([{ "id": id, "signal": "paid", "value": 17 }]));
+    let text = out(&desk.hier(&["inbox", "list", "case-17"]));
     assert_eq!(text, format!("{id}  signal `paid`  17\n"));
-    let wrong = desk.hier(&["discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
-    assert!(err(&wrong).contains("`hier mail` lists it"), "{}", err(&wrong));
-    assert_eq!(out(&desk.hier(&["discard", "case-17", &id.to_string()])), format!("discarded `{id}` of `case-17`\n"));
-    let empty = desk.hier(&["mail", "case-17"]);
-    assert!(err(&empty).contains("nothing waits in the mailbox of `case-17`"), "{}", err(&empty));
-    assert_eq!(desk.json(&["mail", "case-17"]), json!([]));
+    let wrong = desk.hier(&["inbox", "discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
+    assert!(err(&wrong).contains("list it with `hier inbox list`"), "{}", err(&wrong));
+    assert_eq!(
+        out(&desk.hier(&["inbox", "discard", "case-17", &id.to_string()])),
+        format!("discarded `{id}` of `case-17`\n")
+    );
+    let empty = desk.hier(&["inbox", "list", "case-17"]);
+    assert!(err(&empty).contains("the inbox of `case-17` is empty"), "{}", err(&empty));
+    assert_eq!(desk.json(&["inbox", "list", "case-17"]), json!([]));
 }

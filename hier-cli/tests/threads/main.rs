@@ -168,11 +168,11 @@ async fn a_state_is_shown_without_knowing_its_type() {
     assert_eq!(state["values"]["log"].as_array().map(Vec::len), Some(5));
     assert_eq!(state["values"]["messages"].as_array().map(Vec::len), Some(2));
     assert_eq!((&state["next"], &state["values"]["approved"]), (&json!([]), &json!(true)));
-    assert!(out(&desk.hier(&["state", "case-17"])).contains("nothing: it has ended"));
+    assert!(out(&desk.hier(&["state", "case-17"])).contains("nothing: the thread has ended"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_the_program_can_put_together_is_said() {
+async fn values_that_only_the_program_can_read_are_named() {
     let desk = Desk::new().await;
     desk.run("case-17", hier_core::graph::Command::resume(true)).await;
     let state = desk.json(&["state", "case-17"]);
@@ -212,7 +212,7 @@ async fn wrong_names_get_the_nearest_one() {
     ] {
         let output = desk.hier(command);
         assert_eq!(output.status.code(), Some(1), "{command:?}: {}", err(&output));
-        assert!(err(&output).contains("there is no thread `case-71`; did you mean `case-17`?"), "{}", err(&output));
+        assert!(err(&output).contains("no thread named `case-71`; did you mean `case-17`?"), "{}", err(&output));
     }
     let id = "1f0c1e3e-0000-6000-8000-000000000000";
     let output = desk.hier(&["state", "case-17", "--checkpoint", id]);
@@ -223,7 +223,7 @@ async fn wrong_names_get_the_nearest_one() {
 }
 
 #[test]
-fn files_are_never_made() {
+fn files_are_never_created() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("missing.db");
     for command in
@@ -231,7 +231,7 @@ fn files_are_never_made() {
     {
         let output = hier(&missing, command);
         assert_eq!(output.status.code(), Some(2), "{command:?}");
-        assert!(err(&output).contains("is not there"), "{}", err(&output));
+        assert!(err(&output).contains("does not exist"), "{}", err(&output));
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
     let empty = folder.path().join("empty.db");
@@ -250,8 +250,7 @@ fn database_in_memory_is_refused() {
     for name in [":memory:", "sqlite::memory:"] {
         let output = hier(Path::new(name), &["threads"]);
         assert_eq!(output.status.code(), Some(2), "{name}");
-        let says =
-            "`:memory:` is a database in the memory of one process, which no other can read: give the path of a file";
+        let says = "`:memory:` is a database in the memory of one process, which other processes cannot read: give the path of a file";
         assert!(err(&output).contains(says), "{name}: {}", err(&output));
     }
 }
@@ -319,7 +318,7 @@ async fn names_cannot_harm_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_has_seen_enough_is_no_error() {
+async fn closed_output_is_not_an_error() {
     let desk = Desk::new().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
     command.args(["state", "case-17", "--db"]).arg(desk.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -349,7 +348,7 @@ async fn a_server_is_read_like_a_file() {
 
 /// Before anything is sent.
 #[test]
-fn a_machine_that_believes_nobody_says_how_a_server_can_be_believed() {
+fn missing_certificates_have_a_hint() {
     let nothing = tempfile::tempdir().expect("a folder");
     let none = nothing.path().join("none.pem");
     std::fs::write(&none, "").expect("a file");

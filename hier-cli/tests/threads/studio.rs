@@ -51,7 +51,7 @@ async fn the_studio_opens_on_a_database_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_studio_is_for_this_machine_unless_told() {
+async fn studio_serves_only_this_machine_by_default() {
     let desk = Desk::new().await;
     let refused = desk.hier(&["studio", "--addr", "0.0.0.0:0"]);
     assert_eq!(refused.status.code(), Some(2));

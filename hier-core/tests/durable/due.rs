@@ -244,7 +244,10 @@ async fn a_signal_of_another_type_is_not_taken() {
     assert_eq!((waiting.len(), waiting[0].letter.parse::<u32>().unwrap()), (1, 17));
     // The error says how it is removed; what is not there, or in a thread that is held, is not.
     let id = waiting[0].letter.id;
-    assert!(error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier discard t {id}`")), "{error}");
+    assert!(
+        error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier inbox discard t {id}`")),
+        "{error}"
+    );
     assert!(!graph.discard("t", uuid::Uuid::from_u128(1)).await.unwrap());
     let lease = saver.acquire("t", hier_core::checkpoint::Claim::default()).await.unwrap();
     let held = graph.discard("t", id).await.unwrap_err();

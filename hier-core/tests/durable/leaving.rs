@@ -112,7 +112,8 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         }
         let error = graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap_err().to_string();
         let id = Uuid::from_u128(2);
-        let is_named = error.contains(&format!("message `{id}`")) && error.contains(&format!("hier discard t {id}"));
+        let is_named =
+            error.contains(&format!("message `{id}`")) && error.contains(&format!("hier inbox discard t {id}"));
         assert!(is_named && error.contains("overflow"), "{durability:?}: {error}");
         assert_eq!((tally.of("adds"), saver.mail("t").await.unwrap().len()), (1, 3), "{durability:?}");
         assert_eq!(graph.state(config.clone()).await.unwrap().next, ["ships"], "{durability:?}");

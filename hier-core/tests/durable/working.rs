@@ -53,7 +53,7 @@ impl Desk {
         let tally = self.tally.clone();
         let graph = asking(&self.hangs).erase(move |_| Ok(tally.clone()));
         let worker = Worker::new(self.store.clone()).graph("desk", graph);
-        let worker = worker.lease(Duration::from_millis(200)).poll(Duration::from_millis(10));
+        let worker = worker.lease_duration(Duration::from_millis(200)).poll_interval(Duration::from_millis(10));
         tokio_util::task::AbortOnDropHandle::new(tokio::spawn(worker.run_until(CancellationToken::new())))
     }
 

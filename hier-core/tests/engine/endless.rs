@@ -63,7 +63,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
-    let worker = Worker::new(store.clone()).concurrency(11).poll(Duration::from_millis(100));
+    let worker = Worker::new(store.clone()).concurrency(11).poll_interval(Duration::from_millis(100));
     let worker = worker.graph("endless", Endless::compile().erase(|_| Ok(())));
     let worker = worker.graph("short", Short::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.run_until(stop.clone()));

@@ -122,7 +122,7 @@ impl Desk {
         let own = gate.clone();
         let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
         let worker = worker.graph("waits", Waits::compile().erase(move |_| Ok(own.clone())));
-        let worker = worker.concurrency(places).poll(Duration::from_millis(5));
+        let worker = worker.concurrency(places).poll_interval(Duration::from_millis(5));
         let handle = worker.handle();
         let working = tokio::spawn(worker.run_until(stop.clone()));
         while !handle.is_running() {
@@ -330,7 +330,7 @@ async fn an_input_that_was_not_stored_is_given_again() {
     store.claims.store(true, Ordering::SeqCst);
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
-    let working = tokio::spawn(worker.poll(Duration::from_millis(5)).run_until(stop.clone()));
+    let working = tokio::spawn(worker.poll_interval(Duration::from_millis(5)).run_until(stop.clone()));
     let mut changes = store.bell().thread("t");
     while store.run(claimed.run.id).await.expect("the store").expect("the run").status.is_live() {
         let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;

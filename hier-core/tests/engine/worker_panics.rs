@@ -154,7 +154,8 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         let store = Arc::new(Layered(Panicking::default()));
         let stop = CancellationToken::new();
         let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
-        let worker = worker.poll(Duration::from_millis(10)).lease(Duration::from_secs(1)).attempts(100);
+        let worker =
+            worker.poll_interval(Duration::from_millis(10)).lease_duration(Duration::from_secs(1)).max_attempts(100);
         let working = tokio::spawn(worker.run_until(stop.clone()));
         let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
         let first = store.runs.create_run(new).await.expect("a run").id;

@@ -46,7 +46,8 @@ async fn a_run_that_never_waits_keeps_its_lease() {
     let mut working = Vec::new();
     for name in ["one", "two"] {
         let worker = Worker::new(store.clone()).graph("busy", Busy::compile().erase(|_| Ok(())));
-        let worker = worker.holder(name).lease(Duration::from_secs(3)).poll(Duration::from_millis(100));
+        let worker =
+            worker.holder(name).lease_duration(Duration::from_secs(3)).poll_interval(Duration::from_millis(100));
         working.push(tokio::spawn(worker.run_until(stop.clone())));
     }
     let mut changes = store.bell().thread("t");
@@ -87,7 +88,7 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
         store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
     }
     let mut changes = store.bell().thread("t");
-    let working = tokio::spawn(worker.poll(Duration::from_millis(10)).run_until(stop.clone()));
+    let working = tokio::spawn(worker.poll_interval(Duration::from_millis(10)).run_until(stop.clone()));
     while store.run(first).await.expect("the store").expect("the run").status.is_live() {
         let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
     }
@@ -154,7 +155,7 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
 
     store.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
     let stop = CancellationToken::new();
-    let worker = Worker::new(store.clone()).graph("both", both).poll(Duration::from_millis(10));
+    let worker = Worker::new(store.clone()).graph("both", both).poll_interval(Duration::from_millis(10));
     let working = tokio::spawn(worker.run_until(stop.clone()));
     assert_eq!(ended(&store, run).await.status, RunStatus::Interrupted);
     let thread = store.thread("t").await.expect("the store").expect("the thread");

@@ -60,13 +60,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if arguments.worker {
         let worker = server.worker().await?;
         println!("working");
-        worker.run().await;
+        worker.run_until_signal().await;
         return Ok(());
     }
     let running = server.allow_origins(["*"]).start(arguments.addr).await?;
     // The port is the system's choice if the address says 0.
     println!("serving on http://{}", running.address());
-    Ok(running.until_told().await?)
+    Ok(running.until_signal().await?)
 }
 
 /// Adds the graph `paced`: that of `chat`, whose model says a word whenever `POST /internal/say` is called.

@@ -1,8 +1,8 @@
-//! What has changed between two states, as JSON Patch (RFC 6902).
+//! Differences between two states, as JSON Patch (RFC 6902).
 
 use serde_json::{Value, json};
 
-/// The operations that make one state of the other: of the fields of objects each, of everything else as a whole.
+/// Returns the operations that turn `old` into `new`. Fields of objects are compared one by one, everything else as a whole.
 pub(super) fn diff(old: &Value, new: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     walk("", old, new, &mut operations);
@@ -28,7 +28,7 @@ fn walk(path: &str, old: &Value, new: &Value, operations: &mut Vec<Value>) {
     }
 }
 
-/// A name as a part of a JSON Pointer.
+/// Escapes a name for a JSON Pointer.
 fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -1,4 +1,4 @@
-//! What a client of AG-UI asks for, as a run.
+//! Turns the request of an AG-UI client into a run.
 
 use hier_core::graph::DynInput;
 use hier_core::runs::{OnDisconnect, ThreadRow};
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::messages;
-use crate::graphs::Served;
+use crate::graphs::ServedGraph;
 use crate::reserved;
 use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
 
-/// What a client sends. What it does not know, hier does not need.
+/// The body that starts a run. Fields that hier does not use are ignored.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunAgentInput {
@@ -34,7 +34,7 @@ pub(crate) struct RunAgentInput {
     resume: Option<Vec<Resume>>,
 }
 
-/// An answer to what was asked.
+/// An answer to an interrupt.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Resume {
@@ -48,11 +48,11 @@ struct Resume {
 #[serde(rename_all = "snake_case")]
 enum ResumeStatus {
     Resolved,
-    /// Nobody answers: the node that asked gets null.
+    /// The user declined to answer. The node that asked receives null.
     Cancelled,
 }
 
-/// Whether two values are the same for a client: to JavaScript 1 and 1.0 are one number.
+/// Returns true if two values are equal for a JavaScript client, to which 1 and 1.0 are one number.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -67,36 +67,36 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Ids of clients are any text, and those of the server UUIDs: one follows from the other, apart for each user.
+/// Derives a UUID from the ids of a client, which may be any text. It differs for each user.
 fn uuid(kind: &str, user: &str, parts: &[&str]) -> Uuid {
-    // As JSON, so that no two lists of parts make one text.
+    // As JSON, so that two different lists of parts never become the same text.
     let name = json!((["ag-ui", kind, user], parts)).to_string();
     reserved::derived(&name)
 }
 
 impl RunAgentInput {
-    /// The thread: the client's id, if that is a UUID.
+    /// Returns the id of the thread: the client's id if it is a UUID, or else a derived one.
     pub(super) fn thread(&self, user: &str) -> Uuid {
         Uuid::try_parse(&self.thread_id).unwrap_or_else(|_| uuid("thread", user, &[&self.thread_id]))
     }
 
-    /// Returns true if the client may create the thread. An id that was derived from another client's id is refused.
+    /// Returns true if the client may create the thread. A thread id that was derived from another client's id may not be used.
     pub(super) fn may_create(&self) -> bool {
         Uuid::try_parse(&self.thread_id).map_or(true, |id| !reserved::is_derived(id))
     }
 
-    /// The run. What a client sends again with the same ids is the same run.
+    /// Returns the id of the run. A request with the same ids is the same run.
     pub(super) fn run(&self, user: &str) -> Uuid {
         uuid("run", user, &[&self.thread_id, &self.run_id])
     }
 
-    /// The run on a thread as it is now. The error names the field that is wrong.
-    pub(super) fn body(&self, graph: &str, served: &Served, row: Option<&ThreadRow>) -> Result<RunCreate, String> {
+    /// Builds the body that creates the run. The error names the field.
+    pub(super) fn body(&self, graph: &str, served: &ServedGraph, row: Option<&ThreadRow>) -> Result<RunCreate, String> {
         let mut body = RunCreate::default();
         body.assistant_id.0 = Some(graph.to_owned());
         body.on_disconnect = Some(OnDisconnect::Cancel);
-        let beside = json!({ "tools": self.tools, "context": self.context, "forwarded_props": self.forwarded_props });
-        let configurable = Map::from_iter([("ag_ui".to_owned(), beside)]);
+        let extra = json!({ "tools": self.tools, "context": self.context, "forwarded_props": self.forwarded_props });
+        let configurable = Map::from_iter([("ag_ui".to_owned(), extra)]);
         body.config = Some(ConfigBody { configurable: Some(configurable), ..ConfigBody::default() });
         match self.resume.as_deref() {
             Some(answers) if !answers.is_empty() => {
@@ -111,8 +111,8 @@ impl RunAgentInput {
         Ok(body)
     }
 
-    /// What is new: messages that the thread does not have, and channels that the client has changed.
-    fn input(&self, served: &Served, row: Option<&ThreadRow>) -> Result<Value, String> {
+    /// Returns the new part of the input: messages that the thread does not have, and channels that the client has changed.
+    fn input(&self, served: &ServedGraph, row: Option<&ThreadRow>) -> Result<Value, String> {
         let known = row.and_then(|row| row.values.clone()).unwrap_or_default();
         let mut input = Map::new();
         if served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok() {
@@ -121,8 +121,8 @@ impl RunAgentInput {
                 list.into_iter().flatten().any(|message| message.get("id") == Some(id))
             };
             let mut new = Vec::new();
-            for (place, told) in self.messages.iter().enumerate() {
-                new.extend(messages::inward(told, place)?.filter(|message| !has(&message["id"])));
+            for (place, message) in self.messages.iter().enumerate() {
+                new.extend(messages::inward(message, place)?.filter(|message| !has(&message["id"])));
             }
             input.insert("messages".to_owned(), new.into());
         }
@@ -133,7 +133,7 @@ impl RunAgentInput {
         Ok(Value::Object(input))
     }
 
-    /// Whether it answers anything.
+    /// Returns true if the request answers interrupts.
     pub(super) fn is_resume(&self) -> bool {
         self.resume.as_ref().is_some_and(|answers| !answers.is_empty())
     }

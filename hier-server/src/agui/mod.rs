@@ -1,4 +1,4 @@
-//! AG-UI: the same runs for clients of the Agent-User Interaction Protocol (1.0), which front ends of chats speak.
+//! AG-UI: runs for clients of the Agent-User Interaction Protocol (1.0), such as the front ends of chats.
 
 mod diff;
 mod input;

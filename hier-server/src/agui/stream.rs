@@ -1,4 +1,4 @@
-//! `POST /agui/{graph}`: a run and what happens in it, as server-sent events.
+//! `POST /agui/{graph}`: starts a run and streams its events.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use hier_core::runs::{EventRow, LogEvent, Run, StreamMode, ThreadStatus};
 use serde_json::Value;
 
 use super::input::RunAgentInput;
-use super::translate::Translator;
+use super::translate::AguiTranslator;
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
-use crate::body::Body;
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
+use crate::event_tail::EventTail;
 use crate::fault::refused;
-use crate::feed::{self, End, Feed, answer};
-use crate::follow::Follow;
-use crate::routes::runs::{Kept, add_keeping};
-use crate::routes::streams::{Guard, Leaves};
+use crate::routes::run_plan::{Recording, RunPlan};
+use crate::routes::streams::DisconnectGuard;
+use crate::sse::{self, SourceEnd, SseFrames, SseSource};
 use crate::wire::run::IfNotExists;
 
-/// The modes of the engine that the events are made of.
+/// The modes of the engine that provide the events.
 const MODES: [StreamMode; 5] =
     [StreamMode::Values, StreamMode::Updates, StreamMode::Messages, StreamMode::Custom, StreamMode::Tasks];
 
 pub(crate) async fn run(
     caller: Caller,
     Path(graph): Path<String>,
-    Body(input): Body<RunAgentInput>,
+    JsonBody(input): JsonBody<RunAgentInput>,
 ) -> ApiResult<Streamed> {
     let assistant = caller.assistant_or_graph(&graph).await?;
     let served = caller.app.graph(&assistant.graph)?;
@@ -41,81 +41,81 @@ pub(crate) async fn run(
         Err(error) => return Err(error),
     };
     let mut translator =
-        Translator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.places.clone());
-    // What is sent again, since its answer was lost, is told again.
+        AguiTranslator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.message_paths.clone());
+    // A client that lost the response sends the request again, and gets the same events.
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
     {
-        return Ok(Streamed(told(&caller, &run, translator)));
+        return Ok(Streamed(respond(&caller, &run, translator)));
     }
     let asks = row.as_ref().filter(|row| row.status == ThreadStatus::Interrupted && !row.interrupts.is_empty());
     if asks.is_some() && !input.is_resume() {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run";
-        return Ok(Streamed(at_once(&translator.failed("INTERRUPT_PENDING", text))));
+        return Ok(Streamed(respond_at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
     let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
-    let kept = Kept { modes: MODES.to_vec(), subgraphs: false };
-    let run = add_keeping(&caller, Some(&thread), body, kept, false).await?;
-    Ok(Streamed(told(&caller, &run, translator)))
+    let recording = Recording { modes: MODES.to_vec(), subgraphs: false };
+    let run = RunPlan::recording(&thread, &body, recording).start(&caller).await?;
+    Ok(Streamed(respond(&caller, &run, translator)))
 }
 
-fn at_once(events: &[Value]) -> Response {
-    answer(futures_util::stream::iter(events.iter().map(frame).map(Ok).collect::<Vec<_>>()))
+fn respond_at_once(events: &[Value]) -> Response {
+    sse::response(futures_util::stream::iter(events.iter().map(frame).map(Ok).collect::<Vec<_>>()))
 }
 
-/// An event has no name but that in its data.
+/// Formats an event. Its name is only in its data.
 fn frame(event: &Value) -> String {
     format!("data: {event}\n\n")
 }
 
 /// The events of one run.
-struct Telling {
+struct AguiStream {
     app: Arc<App>,
     run: Run,
-    follow: Follow,
-    translator: Translator,
-    guard: Guard,
+    tail: EventTail,
+    translator: AguiTranslator,
+    guard: DisconnectGuard,
 }
 
-fn told(caller: &Caller, run: &Run, translator: Translator) -> Response {
-    let telling = Telling {
+fn respond(caller: &Caller, run: &Run, translator: AguiTranslator) -> Response {
+    let stream = AguiStream {
         app: caller.app.clone(),
         run: run.clone(),
-        follow: Follow::of_run(caller.app.clone(), run),
+        tail: EventTail::of_run(caller.app.clone(), run),
         translator,
-        // That a client goes away is how it stops a run: the protocol has no other word for it.
-        guard: Guard::new(&caller.app, run, Leaves::as_said(run)),
+        // The protocol has no request to stop a run, so clients disconnect.
+        guard: DisconnectGuard::new(&caller.app, run, run.on_disconnect),
     };
-    feed::feed(&caller.app, telling)
+    sse::respond(&caller.app, stream)
 }
 
-impl Feed for Telling {
+impl SseSource for AguiStream {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
-        self.follow.next().await
+        self.tail.next().await
     }
 
-    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+    async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
         let is_end = matches!(row.event.body, LogEvent::End { .. });
         let ended = if is_end { self.app.same_run(&self.run).await } else { None };
-        told.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
+        frames.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
         if !is_end {
             return ControlFlow::Continue(());
         }
-        self.guard.has_ended();
+        self.guard.disarm();
         ControlFlow::Break(())
     }
 
-    fn end(&mut self, why: End, told: &mut feed::Told) {
-        self.guard.has_ended();
-        let events = match why {
-            End::Over => self.translator.failed("GONE", "the events of the run are gone"),
-            End::Failed(error) => self.translator.failed("HTTPException", &error.detail),
-            End::Stopping => self.translator.failed("HTTPException", "the server stops"),
+    fn end(&mut self, end: SourceEnd, frames: &mut SseFrames) {
+        self.guard.disarm();
+        let events = match end {
+            SourceEnd::Complete => self.translator.failed("GONE", "the events of the run no longer exist"),
+            SourceEnd::Failed(error) => self.translator.failed("HTTPException", &error.detail),
+            SourceEnd::Stopping => self.translator.failed("HTTPException", "the server stops"),
         };
-        told.extend(events.iter().map(frame));
+        frames.extend(events.iter().map(frame));
     }
 }

@@ -1,4 +1,4 @@
-//! Turns the log of a run into the events of AG-UI.
+//! Translates the log of a run into the events of AG-UI.
 
 use std::collections::HashMap;
 
@@ -8,38 +8,40 @@ use uuid::Uuid;
 
 use super::diff::diff;
 use super::messages;
-use crate::stream::assembler::{Block, Change, MessageAssembler, MessageDelta, PartialMessage, calls, field, written};
+use crate::stream::assembler::{
+    Block, MessageAssembler, MessageChange, MessageDelta, PartialMessage, calls, field, written,
+};
 use crate::time::millis;
 use crate::wire::message;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::{ROOT, questions};
 
-/// The version that is spoken.
+/// The version of the protocol.
 const VERSION: &str = "1.0";
 
-/// Tells one run. Only the root graph is told of: what the graphs inside say is theirs.
+/// Translates the events of one run. Events of subgraphs are not sent.
 #[derive(Debug, Default)]
-pub(super) struct Translator {
+pub(super) struct AguiTranslator {
     thread: String,
     run: String,
     parent: Option<String>,
-    places: Places,
+    message_paths: MessagePaths,
     messages: MessageAssembler,
-    /// The messages whose reasoning has begun and not ended.
+    /// Ids of messages with open reasoning.
     thoughts: Vec<String>,
-    /// The steps that have begun and not ended, by the ids of their tasks.
+    /// Open steps, by the ids of their tasks.
     steps: HashMap<Uuid, String>,
     state: Option<Value>,
     has_begun: bool,
-    told: Vec<Value>,
+    events: Vec<Value>,
 }
 
-impl Translator {
-    pub(super) fn new(thread: &str, run: &str, parent: Option<String>, places: Places) -> Self {
-        Self { thread: thread.to_owned(), run: run.to_owned(), parent, places, ..Self::default() }
+impl AguiTranslator {
+    pub(super) fn new(thread: &str, run: &str, parent: Option<String>, message_paths: MessagePaths) -> Self {
+        Self { thread: thread.to_owned(), run: run.to_owned(), parent, message_paths, ..Self::default() }
     }
 
-    /// What an event becomes. Of the last event of a run, with the run as it ended.
+    /// Translates an event of the log. `ended` is the row of the run, for its last event.
     pub(super) fn event(&mut self, row: &EventRow, ended: Option<&Run>) -> Vec<Value> {
         if row.event.namespace.is_empty() {
             match &row.event.body {
@@ -48,14 +50,14 @@ impl Translator {
                 LogEvent::Message(piece) => self.message(piece),
                 LogEvent::Updates(update) => {
                     let mut update = update.clone();
-                    self.places.state(ROOT, &mut update.writes);
+                    self.message_paths.state(ROOT, &mut update.writes);
                     self.update(&update);
                 }
                 LogEvent::Values(state) => self.values(state.clone()),
                 LogEvent::Task(task) => self.task(task),
                 LogEvent::Custom { value, .. } => {
                     let name = value.get("name").and_then(Value::as_str).unwrap_or("custom");
-                    self.tell("CUSTOM", json!({ "name": name, "value": value }));
+                    self.push("CUSTOM", json!({ "name": name, "value": value }));
                 }
                 LogEvent::Interrupted(_)
                 | LogEvent::Debug { .. }
@@ -65,29 +67,29 @@ impl Translator {
             }
         }
         let at = millis(row.at);
-        let mut told = std::mem::take(&mut self.told);
-        for event in &mut told {
+        let mut events = std::mem::take(&mut self.events);
+        for event in &mut events {
             event["timestamp"] = at.into();
         }
-        told
+        events
     }
 
-    /// A run that could not begin, or of which no more can be told.
+    /// Creates the events of a run that cannot start, or whose events cannot be read.
     pub(super) fn failed(&mut self, code: &str, text: &str) -> Vec<Value> {
         if !self.has_begun {
             self.begin();
         }
         self.close();
-        self.tell("RUN_ERROR", json!({ "message": text, "code": code }));
-        std::mem::take(&mut self.told)
+        self.push("RUN_ERROR", json!({ "message": text, "code": code }));
+        std::mem::take(&mut self.events)
     }
 
-    fn tell(&mut self, kind: &str, mut event: Value) {
+    fn push(&mut self, kind: &str, mut event: Value) {
         event["type"] = kind.into();
-        self.told.push(event);
+        self.events.push(event);
     }
 
-    /// Another attempt goes on where the last one was cut off: what that had begun to say is ended.
+    /// Starts the run. A later attempt only closes what the interrupted one has left open.
     fn begin(&mut self) {
         if self.has_begun {
             return self.close();
@@ -97,12 +99,12 @@ impl Translator {
         if let Some(parent) = &self.parent {
             event["parentRunId"] = parent.as_str().into();
         }
-        self.tell("RUN_STARTED", event);
+        self.push("RUN_STARTED", event);
     }
 
     fn message(&mut self, piece: &LoggedMessage) {
         let mut messages = std::mem::take(&mut self.messages);
-        if let Some(delta) = messages.take(piece) {
+        if let Some(delta) = messages.add(piece) {
             self.delta(&piece.id, delta);
         }
         self.messages = messages;
@@ -110,8 +112,8 @@ impl Translator {
 
     fn delta(&mut self, id: &str, delta: MessageDelta<'_>) {
         let growth = match delta.change {
-            Change::Grown(growth) => growth,
-            Change::Done(message) => return self.whole(&delta.sent, &message),
+            MessageChange::Grown(growth) => growth,
+            MessageChange::Done(message) => return self.whole(&delta.sent, &message),
         };
         let text = growth.text;
         match &delta.sent.blocks[growth.block] {
@@ -128,9 +130,9 @@ impl Translator {
         }
         self.end_reasoning(id);
         if begins {
-            self.tell("TEXT_MESSAGE_START", json!({ "messageId": id, "role": "assistant" }));
+            self.push("TEXT_MESSAGE_START", json!({ "messageId": id, "role": "assistant" }));
         }
-        self.tell("TEXT_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
+        self.push("TEXT_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
     }
 
     fn reasoning(&mut self, id: &str, text: &str) {
@@ -140,43 +142,43 @@ impl Translator {
         let id = format!("{id}-reasoning");
         if !self.thoughts.contains(&id) {
             self.thoughts.push(id.clone());
-            self.tell("REASONING_START", json!({ "messageId": id }));
-            self.tell("REASONING_MESSAGE_START", json!({ "messageId": id, "role": "reasoning" }));
+            self.push("REASONING_START", json!({ "messageId": id }));
+            self.push("REASONING_MESSAGE_START", json!({ "messageId": id, "role": "reasoning" }));
         }
-        self.tell("REASONING_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
+        self.push("REASONING_MESSAGE_CONTENT", json!({ "messageId": id, "delta": text }));
     }
 
-    /// The reasoning of a message is over once something else of it is told.
+    /// Ends the reasoning of a message, because another part of the message follows.
     fn end_reasoning(&mut self, id: &str) {
         let id = format!("{id}-reasoning");
         if let Some(place) = self.thoughts.iter().position(|open| *open == id) {
             self.thoughts.remove(place);
-            self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
-            self.tell("REASONING_END", json!({ "messageId": id }));
+            self.push("REASONING_MESSAGE_END", json!({ "messageId": id }));
+            self.push("REASONING_END", json!({ "messageId": id }));
         }
     }
 
     fn call(&mut self, message: &str, call: &str, name: &str) {
         self.end_reasoning(message);
         let event = json!({ "toolCallId": call, "toolCallName": name, "parentMessageId": message });
-        self.tell("TOOL_CALL_START", event);
+        self.push("TOOL_CALL_START", event);
     }
 
     fn arguments(&mut self, call: &str, text: &str) {
         if !text.is_empty() {
-            self.tell("TOOL_CALL_ARGS", json!({ "toolCallId": call, "delta": text }));
+            self.push("TOOL_CALL_ARGS", json!({ "toolCallId": call, "delta": text }));
         }
     }
 
-    /// Ends a call whose arguments were sent so far.
+    /// Ends a call. `sent` are the arguments that were sent so far.
     fn end_call(&mut self, call: &str, sent: &str, args: &str) {
         if sent.is_empty() {
             self.arguments(call, args);
         }
-        self.tell("TOOL_CALL_END", json!({ "toolCallId": call }));
+        self.push("TOOL_CALL_END", json!({ "toolCallId": call }));
     }
 
-    /// Sends what the pieces of a message have not sent, and ends it.
+    /// Sends everything that the pieces of a message have not sent, and ends the message.
     fn whole(&mut self, sent: &PartialMessage, message: &Value) {
         let id = &*sent.id;
         let text = sent.missing_text(message);
@@ -192,16 +194,16 @@ impl Translator {
             let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
             self.end_call(of, args_sent.unwrap_or_default(), &args);
         }
-        // Calls that were cut off are not part of the message.
+        // Calls that were interrupted are not part of the message.
         for (call, args) in sent.calls().filter(|(id, _)| calls(message).iter().all(|call| field(call, "id") != *id)) {
             self.end_call(call, args, "{}");
         }
         if has_text {
-            self.tell("TEXT_MESSAGE_END", json!({ "messageId": id }));
+            self.push("TEXT_MESSAGE_END", json!({ "messageId": id }));
         }
     }
 
-    /// Messages that nodes wrote without saying them before, and results of tools.
+    /// Sends the results of tools, and messages that were not sent in pieces.
     fn update(&mut self, update: &LoggedUpdate) {
         if update.is_by_handler() {
             return;
@@ -215,64 +217,64 @@ impl Translator {
                         "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
                         "content": message::text(&whole),
                     });
-                    self.tell("TOOL_CALL_RESULT", event);
+                    self.push("TOOL_CALL_RESULT", event);
                 }
                 _ => {}
             }
         }
     }
 
-    /// The state without its conversation, which is told as messages: first whole, then what changed.
+    /// Sends the state without its messages: as a snapshot first, then as differences.
     fn values(&mut self, mut data: Value) {
         if let Some(fields) = data.as_object_mut() {
             fields.remove("messages");
         }
         match &self.state {
-            None => self.tell("STATE_SNAPSHOT", json!({ "snapshot": data })),
+            None => self.push("STATE_SNAPSHOT", json!({ "snapshot": data })),
             Some(old) => {
                 let delta = diff(old, &data);
                 if !delta.is_empty() {
-                    self.tell("STATE_DELTA", json!({ "delta": delta }));
+                    self.push("STATE_DELTA", json!({ "delta": delta }));
                 }
             }
         }
         self.state = Some(data);
     }
 
-    /// A task begins or has ended. Of two with one node the second has its id in the name.
+    /// Sends the start or end of a step. If a node runs twice at once, the second step has its task's id in the name.
     fn task(&mut self, task: &TaskEvent) {
         match &task.phase {
             TaskPhase::Started { .. } => {
                 let is_open = self.steps.values().any(|open| *open == task.node);
                 let step = if is_open { format!("{} {}", task.node, task.id) } else { task.node.clone() };
                 self.steps.insert(task.id, step.clone());
-                self.tell("STEP_STARTED", json!({ "stepName": step }));
+                self.push("STEP_STARTED", json!({ "stepName": step }));
             }
             TaskPhase::Finished { .. } => {
                 if let Some(step) = self.steps.remove(&task.id) {
-                    self.tell("STEP_FINISHED", json!({ "stepName": step }));
+                    self.push("STEP_FINISHED", json!({ "stepName": step }));
                 }
             }
         }
     }
 
-    /// Ends what has begun.
+    /// Ends everything that is open.
     fn close(&mut self) {
         for id in std::mem::take(&mut self.thoughts) {
-            self.tell("REASONING_MESSAGE_END", json!({ "messageId": id }));
-            self.tell("REASONING_END", json!({ "messageId": id }));
+            self.push("REASONING_MESSAGE_END", json!({ "messageId": id }));
+            self.push("REASONING_END", json!({ "messageId": id }));
         }
         let open = self.messages.abandon();
         for (call, args) in open.iter().flat_map(PartialMessage::calls) {
             self.end_call(call, args, "{}");
         }
         for message in open.iter().filter(|message| !message.text().is_empty()) {
-            self.tell("TEXT_MESSAGE_END", json!({ "messageId": message.id }));
+            self.push("TEXT_MESSAGE_END", json!({ "messageId": message.id }));
         }
         let mut steps: Vec<String> = std::mem::take(&mut self.steps).into_values().collect();
         steps.sort_unstable();
         for step in steps {
-            self.tell("STEP_FINISHED", json!({ "stepName": step }));
+            self.push("STEP_FINISHED", json!({ "stepName": step }));
         }
     }
 
@@ -283,14 +285,14 @@ impl Translator {
         self.close();
         let failure = ended.and_then(|run| run.error.clone());
         if let Some(failure) = failure {
-            return self.tell("RUN_ERROR", json!({ "message": failure.message, "code": failure.error }));
+            return self.push("RUN_ERROR", json!({ "message": failure.message, "code": failure.error }));
         }
         let values = ended.and_then(|run| run.output.as_ref()?.get("values").cloned());
         if let Some(values) = values {
             let mut shown = values.clone();
-            self.places.state(ROOT, &mut shown);
+            self.message_paths.state(ROOT, &mut shown);
             if let Some(messages) = messages::outward(&shown, &self.run) {
-                self.tell("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
+                self.push("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
             }
             self.values(values);
         }
@@ -301,11 +303,11 @@ impl Translator {
             (false, false) => json!({ "type": "interrupt", "interrupts": asked }),
             (false, true) => json!({ "type": "success" }),
         };
-        self.tell("RUN_FINISHED", json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome }));
+        self.push("RUN_FINISHED", json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome }));
     }
 }
 
-/// A question. What was asked stands whole in its metadata.
+/// Creates an interrupt from a question. Its metadata contains the whole value.
 fn interrupt(question: &Value) -> Value {
     let value = question.get("value").cloned().unwrap_or_default();
     let text = ["message", "question", "text"].iter().find_map(|name| value.get(*name)?.as_str());

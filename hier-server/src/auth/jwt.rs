@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users by signed tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list) contains the permissions.
-/// Every claim is one of [`User::claims`]. A token must have an expiry (`exp`), and is rejected before its start (`nbf`), if it has one.
-/// Both have a tolerance of 60 seconds for clocks that differ.
+/// Authenticates users by signed tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list) contains the permissions. Every
+/// claim is in [`User::claims`]. A token must have an expiry (`exp`), and is rejected before its start (`nbf`), if it has one. Both have a
+/// tolerance of 60 seconds for clocks that differ.
 ///
 /// ```
 /// use hier_server::auth::Jwt;
@@ -30,9 +30,9 @@ impl fmt::Debug for Jwt {
     }
 }
 
-/// A key that is none.
+/// The error of a key that cannot be parsed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the key of the tokens cannot be read: {0}")]
+#[error("cannot parse the key of the tokens: {0}")]
 pub struct BadKey(String);
 
 impl Jwt {
@@ -42,30 +42,30 @@ impl Jwt {
         Self { key, validation }
     }
 
-    /// Tokens signed with a secret that this server shares.
+    /// Accepts tokens signed with this shared secret.
     pub fn hs256(secret: &[u8]) -> Self {
         Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
     }
 
-    /// Tokens signed with an RSA key, whose public part is this (PEM).
+    /// Accepts tokens signed with an RSA key. `public_key` is its public part, as PEM.
     pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::RS256))
     }
 
-    /// Tokens signed with a key of the curve P-256, whose public part is this (PEM).
+    /// Accepts tokens signed with a key of the curve P-256. `public_key` is its public part, as PEM.
     pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Tokens signed with an Ed25519 key, whose public part is this (PEM).
+    /// Accepts tokens signed with an Ed25519 key. `public_key` is its public part, as PEM.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))
     }
 
-    /// Only tokens of this issuer (`iss`).
+    /// Accepts only tokens of this issuer (`iss`).
     #[must_use]
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.validation.set_issuer(&[issuer.into()]);
@@ -73,7 +73,7 @@ impl Jwt {
         self
     }
 
-    /// Only tokens for this audience (`aud`). Without it, tokens with an audience are refused.
+    /// Accepts only tokens for this audience (`aud`). Without this setting, tokens with an audience are refused.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.validation.set_audience(&[audience.into()]);
@@ -88,7 +88,7 @@ impl Auth for Jwt {
         let Some(token) = request.token() else {
             return Err(ApiError::unauthenticated("the request has no token: send `Authorization: Bearer …`"));
         };
-        let refused = |error| ApiError::unauthenticated(format!("the token is refused: {error}"));
+        let refused = |error| ApiError::unauthenticated(format!("invalid token: {error}"));
         let decoded = decode::<Map<String, Value>>(token, &self.key, &self.validation);
         let claims = decoded.map_err(|error| refused(error.to_string()))?.claims;
         user(claims).ok_or_else(|| refused("it has no `sub`".to_owned()))

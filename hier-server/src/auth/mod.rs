@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization of users.
 
 mod jwt;
 mod tokens;
@@ -12,38 +12,38 @@ pub use tokens::Tokens;
 
 use crate::error::ApiError;
 
-/// Who asks.
+/// The user who sends a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct User {
-    /// The name that the user's threads are stored with.
+    /// The name of the user. The default rules store it with the user's threads.
     pub identity: String,
-    /// What the user may do, in words that [`Auth::authorize`] understands.
+    /// Permissions of the user, for [`Auth::authorize`].
     pub permissions: Vec<String>,
-    /// What else is known of the user. It reaches the function that makes a run's context, and is never logged.
+    /// Further claims about the user. They reach the function that makes a run's context, and are never logged.
     pub claims: Map<String, Value>,
 }
 
 impl User {
-    /// A user with this identity.
+    /// Creates a user.
     pub fn new(identity: impl Into<String>) -> Self {
         Self { identity: identity.into(), ..Self::default() }
     }
 
-    /// Returns the first label of the user's namespaces in the store: the identity with `%25` for each `%` and `%2E` for each period,
-    /// because labels cannot contain periods. For example, `carol@example.com` has `carol@example%2Ecom`.
+    /// Returns the first label of the user's namespaces in the store: the identity with `%25` for each `%` and `%2E` for each period, because
+    /// labels cannot contain periods. For example, `carol@example.com` has `carol@example%2Ecom`.
     pub fn store_label(&self) -> String {
         self.identity.replace('%', "%25").replace('.', "%2E")
     }
 
-    /// The same user with these permissions.
+    /// Sets the permissions.
     #[must_use]
     pub fn with_permissions<P: Into<String>>(mut self, permissions: impl IntoIterator<Item = P>) -> Self {
         self.permissions = permissions.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The same user with these claims.
+    /// Sets the claims.
     #[must_use]
     pub fn with_claims(mut self, claims: Map<String, Value>) -> Self {
         self.claims = claims;
@@ -51,15 +51,15 @@ impl User {
     }
 }
 
-/// What a request shows of who sends it.
+/// The parts of a request that identify its user.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Credentials<'a> {
-    /// The method.
+    /// The method of the request.
     pub method: &'a Method,
-    /// The path.
+    /// The path of the request.
     pub path: &'a str,
-    /// The headers.
+    /// The headers of the request.
     pub headers: &'a HeaderMap,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Credentials<'a> {
         Self { method, path, headers }
     }
 
-    /// The token of the request: `Authorization: Bearer …`, or `x-api-key`.
+    /// Returns the token of the request: `Authorization: Bearer …`, or `x-api-key`.
     pub fn token(&self) -> Option<&'a str> {
         let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| {
@@ -79,7 +79,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// What something is done to.
+/// A kind of resource that rights apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
@@ -89,38 +89,37 @@ pub enum Resource {
     Threads,
     /// Crons.
     Crons,
-    /// The memory across threads.
+    /// The memory store.
     Store,
 }
 
-/// What is done.
+/// An action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
     /// Creates a resource. Runs and crons that create their threads need this right for threads, too.
     Create,
-    /// Reads one.
+    /// Reads a resource.
     Read,
-    /// Changes one.
+    /// Changes a resource.
     Update,
-    /// Deletes one.
+    /// Deletes a resource.
     Delete,
-    /// Lists or counts them.
+    /// Lists or counts resources.
     Search,
-    /// Starts, answers, cancels or deletes a run of a thread. Also needed to cancel a run when the client leaves
-    /// (`cancel_on_disconnect`).
+    /// Starts, answers, cancels or deletes a run of a thread. Also required to cancel a run on disconnect (`cancel_on_disconnect`).
     CreateRun,
 }
 
-/// Something that a user wants to do.
+/// An action that a user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
-    /// To what.
+    /// The kind of resource.
     pub resource: Resource,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// The namespace, if it is the store.
+    /// The namespace in the store. Empty for other resources.
     pub namespace: &'a [String],
 }
 
@@ -134,26 +133,26 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Whether a user may do something.
+/// The decision about an [`Access`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// To all of them.
+    /// Grants access to all resources.
     Allow,
-    /// To those whose metadata has these values. What is created gets them. Others look absent. For the store it is as
-    /// `Allow`: its items have no metadata.
+    /// Grants access to resources whose metadata contains these values. They are added to new resources. Other resources look absent. For the
+    /// store it is like `Allow`, because its items have no metadata.
     Only(Map<String, Value>),
-    /// To none: 403.
+    /// Refuses access with a 403.
     Deny,
 }
 
-/// Tells who asks, and what they may do.
+/// Authenticates users, and decides what they may do.
 ///
 /// ```
 /// use hier_server::ApiError;
 /// use hier_server::auth::{Access, Auth, Credentials, Decision, User};
 ///
-/// /// Whoever knows the password may read and write everything.
+/// /// Grants all rights to users who know the password.
 /// struct Password;
 ///
 /// #[hier_server::async_trait]
@@ -172,17 +171,22 @@ pub enum Decision {
 /// ```
 #[async_trait]
 pub trait Auth: Send + Sync + 'static {
-    /// Who sends this request. Called for every request but `/ok`, `/info`, `/metrics`, `/docs` and `/openapi.json`.
+    /// Returns the user who sends the request. Called for all requests except `/ok`, `/info`, `/metrics`, `/docs`, `/openapi.json` and the
+    /// pages of the studio.
+    ///
+    /// # Errors
+    ///
+    /// The error is the response to the client. Use [`ApiError::unauthenticated`] for unknown users.
     async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError>;
 
-    /// Decides whether a user may do something. By default, every user has their own threads, assistants and crons, by the metadata
-    /// `owner`, and in the store the namespaces whose first label is their [`store_label`](User::store_label).
+    /// Decides whether a user may do something. By default, users have access to their own threads, assistants and crons, whose metadata has
+    /// them as `owner`. In the store, they have the namespaces whose first label is their [`store_label`](User::store_label).
     async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
         owned(user, access)
     }
 }
 
-/// Everybody has their own.
+/// Grants users access to their own resources.
 fn owned(user: &User, access: Access<'_>) -> Decision {
     if access.resource == Resource::Store {
         let is_own = access.namespace.first().is_some_and(|label| *label == user.store_label());
@@ -191,12 +195,12 @@ fn owned(user: &User, access: Access<'_>) -> Decision {
     Decision::Only(Map::from_iter([("owner".to_owned(), Value::from(user.identity.clone()))]))
 }
 
-/// Everybody may do everything: what is served on loopback without anything else.
+/// Grants all rights to everyone. Used on loopback addresses if no other authentication is set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Open;
+pub(crate) struct NoAuth;
 
 #[async_trait]
-impl Auth for Open {
+impl Auth for NoAuth {
     async fn authenticate(&self, _request: Credentials<'_>) -> Result<User, ApiError> {
         Ok(User::default())
     }

@@ -1,4 +1,4 @@
-//! Bearer tokens from a list.
+//! Bearer tokens from a fixed list.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Users by their tokens: `Authorization: Bearer …`, or `x-api-key`.
+/// Authenticates users by a fixed list of tokens: `Authorization: Bearer …`, or `x-api-key`.
 ///
 /// ```
 /// use hier_server::auth::{Tokens, User};
@@ -26,7 +26,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// These users with these tokens. An empty token lets nobody in.
+    /// Creates a list of users with their tokens. Empty tokens are ignored.
     pub fn new<T: Into<String>>(tokens: impl IntoIterator<Item = (T, User)>) -> Self {
         let tokens = tokens.into_iter().map(|(token, user)| (token.into(), user));
         Self(tokens.filter(|(token, _)| !token.is_empty()).collect())
@@ -40,12 +40,12 @@ impl Auth for Tokens {
             return Err(ApiError::unauthenticated("the request has no token: send `Authorization: Bearer …`"));
         };
         let mut found = None;
-        // All are compared, each in constant time, so that the time tells nothing of them.
+        // All tokens are compared, each in constant time, so that the time reveals nothing about them.
         for (token, user) in &self.0 {
             if bool::from(token.as_bytes().ct_eq(given.as_bytes())) {
                 found = Some(user);
             }
         }
-        found.cloned().ok_or_else(|| ApiError::unauthenticated("nobody has this token"))
+        found.cloned().ok_or_else(|| ApiError::unauthenticated("unknown token"))
     }
 }

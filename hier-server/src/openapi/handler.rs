@@ -1,4 +1,4 @@
-//! What handlers say of the requests that they take, and of their answers: their types say it, so that it stands nowhere else.
+//! Describes the requests and responses of handlers by their types.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use serde_json::{Map, Value, json};
 use crate::admission::Admitted;
 use crate::answer::{As, MayWait, Preferred, Prefers, Streamed};
 use crate::app::{App, Caller};
-use crate::body::{Body, MaybeBody};
+use crate::body::{JsonBody, OptionalBody};
 use crate::error::ApiResult;
 use crate::query::Query;
-use crate::routes::streams::Since;
+use crate::routes::streams::StreamStart;
 
-/// Something that a handler takes from a request.
-pub(crate) trait Takes {
-    /// Adds to the description of an operation what it has to be sent.
+/// An argument of a handler.
+pub(crate) trait HandlerArgument {
+    /// Adds the argument to the description of an operation.
     fn describe(_: &mut SchemaGenerator, _: &mut Map<String, Value>) {}
 }
 
-impl Takes for Caller {}
-impl Takes for State<Arc<App>> {}
-impl Takes for WebSocketUpgrade {}
-impl Takes for Admitted {}
-/// The names of these stand in the path.
-impl<T> Takes for Path<T> {}
+impl HandlerArgument for Caller {}
+impl HandlerArgument for State<Arc<App>> {}
+impl HandlerArgument for WebSocketUpgrade {}
+impl HandlerArgument for Admitted {}
+/// RouteDescription by the path itself.
+impl<T> HandlerArgument for Path<T> {}
 
-impl<T: JsonSchema> Takes for Body<T> {
+impl<T: JsonSchema> HandlerArgument for JsonBody<T> {
     fn describe(generator: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
         body::<T>(generator, operation, true);
     }
 }
 
-impl<T: JsonSchema> Takes for MaybeBody<T> {
+impl<T: JsonSchema> HandlerArgument for OptionalBody<T> {
     fn describe(generator: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
         body::<T>(generator, operation, false);
     }
@@ -47,7 +47,7 @@ fn body<T: JsonSchema>(generator: &mut SchemaGenerator, operation: &mut Map<Stri
     operation.insert("requestBody".to_owned(), json!({ "required": required, "content": content }));
 }
 
-impl<T: JsonSchema> Takes for Query<T> {
+impl<T: JsonSchema> HandlerArgument for Query<T> {
     fn describe(generator: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
         let schema = T::json_schema(generator);
         let required = schema.get("required").cloned().unwrap_or_default();
@@ -64,10 +64,10 @@ impl<T: JsonSchema> Takes for Query<T> {
     }
 }
 
-impl Takes for Since {
+impl HandlerArgument for StreamStart {
     fn describe(_: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
-        let about = "The id of the last event that was read: what came after it is told. `-1` is the start; what is new is told \
-                     if it is not given.";
+        let about = "The id of the last event that was read. The stream sends later events. `-1` sends all of them. Defaults to new \
+                     events only.";
         parameter(
             operation,
             json!({
@@ -78,9 +78,9 @@ impl Takes for Since {
     }
 }
 
-impl Takes for Prefers {
+impl HandlerArgument for Prefers {
     fn describe(_: &mut SchemaGenerator, operation: &mut Map<String, Value>) {
-        let about = "With `return=minimal`, the answer has no body.";
+        let about = "With `return=minimal`, the response has no body.";
         parameter(
             operation,
             json!({
@@ -97,7 +97,7 @@ fn parameter(operation: &mut Map<String, Value>, parameter: Value) {
     }
 }
 
-/// A parameter that is not given has no value: null cannot be written in an address.
+/// Removes null from the schema of a query parameter, because a query cannot express it.
 fn without_null(mut schema: Value) -> Value {
     let Some(fields) = schema.as_object_mut() else { return schema };
     if fields.get("default").is_some_and(Value::is_null) {
@@ -118,9 +118,9 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// What a handler answers.
-pub(crate) trait Answers {
-    /// The answers, by their statuses.
+/// A result of a handler.
+pub(crate) trait HandlerResponse {
+    /// Returns the descriptions of the responses, by status.
     fn answers(generator: &mut SchemaGenerator) -> Value;
 }
 
@@ -128,83 +128,83 @@ fn content(status: &str, about: &str, kind: &str, schema: &Value) -> Value {
     json!({ status: { "description": about, "content": { kind: { "schema": schema } } } })
 }
 
-impl<T: Answers> Answers for ApiResult<T> {
+impl<T: HandlerResponse> HandlerResponse for ApiResult<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         T::answers(generator)
     }
 }
 
-impl<T: JsonSchema> Answers for Json<T> {
+impl<T: JsonSchema> HandlerResponse for Json<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         content("200", "Done.", "application/json", &generator.subschema_for::<T>().to_value())
     }
 }
 
-impl<T: JsonSchema> Answers for As<T> {
+impl<T: JsonSchema> HandlerResponse for As<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         Json::<T>::answers(generator)
     }
 }
 
-impl<T: JsonSchema> Answers for MayWait<T> {
+impl<T: JsonSchema> HandlerResponse for MayWait<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         let mut answers = Json::<T>::answers(generator);
-        answers["202"] = json!({ "description": "It is being done." });
+        answers["202"] = json!({ "description": "Accepted." });
         answers
     }
 }
 
-impl<T: JsonSchema> Answers for Preferred<T> {
+impl<T: JsonSchema> HandlerResponse for Preferred<T> {
     fn answers(generator: &mut SchemaGenerator) -> Value {
         let mut answers = Json::<T>::answers(generator);
-        answers["204"] = json!({ "description": "Done; no body, as the client prefers." });
+        answers["204"] = json!({ "description": "Done, without a body." });
         answers
     }
 }
 
-impl Answers for Streamed {
+impl HandlerResponse for Streamed {
     fn answers(_: &mut SchemaGenerator) -> Value {
-        content("200", "Events, as they happen.", "text/event-stream", &json!({ "type": "string" }))
+        content("200", "Events as they occur.", "text/event-stream", &json!({ "type": "string" }))
     }
 }
 
-impl Answers for Html<String> {
+impl HandlerResponse for Html<String> {
     fn answers(_: &mut SchemaGenerator) -> Value {
         content("200", "A page.", "text/html", &json!({ "type": "string" }))
     }
 }
 
-impl Answers for NoContent {
+impl HandlerResponse for NoContent {
     fn answers(_: &mut SchemaGenerator) -> Value {
         json!({ "204": { "description": "Done." } })
     }
 }
 
-/// Of these nothing is known here.
-impl Answers for Response {
+/// The type does not describe the response.
+impl HandlerResponse for Response {
     fn answers(_: &mut SchemaGenerator) -> Value {
-        json!({ "default": { "description": "As the summary says." } })
+        json!({ "default": { "description": "See the summary." } })
     }
 }
 
-/// Makes the schemas of types: those that are read and those that are written differ in what may be left out.
+/// The schema generators. Schemas of requests and responses differ in which fields may be absent.
 pub(crate) struct Generators {
     pub(crate) read: SchemaGenerator,
     pub(crate) written: SchemaGenerator,
 }
 
-/// A function that answers requests, with these arguments.
-pub(crate) trait Handler<Arguments> {
-    /// Adds to the description of an operation what it has to be sent, and what it answers.
+/// A handler with these arguments.
+pub(crate) trait DescribedHandler<Arguments> {
+    /// Adds the arguments and responses to the description of an operation.
     fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>);
 }
 
 macro_rules! handlers {
     ($(($($argument:ident)*))+) => { $(
-        impl<Function, Answer, $($argument: Takes),*> Handler<($($argument,)*)> for Function
+        impl<Function, Answer, $($argument: HandlerArgument),*> DescribedHandler<($($argument,)*)> for Function
         where
             Function: Fn($($argument),*) -> Answer,
-            Answer: Future<Output: Answers>,
+            Answer: Future<Output: HandlerResponse>,
         {
             fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>) {
                 $($argument::describe(&mut generators.read, operation);)*

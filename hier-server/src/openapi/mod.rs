@@ -1,4 +1,4 @@
-//! The description of the routes, made of their table.
+//! Generates the OpenAPI description from the table of routes.
 
 mod handler;
 
@@ -7,26 +7,26 @@ use std::fmt::Write;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::handler::DescribedHandler;
 use self::handler::Generators;
-pub(crate) use self::handler::Handler;
 
-/// What is said of a route.
-pub(crate) struct Described {
+/// A route and its description.
+pub(crate) struct RouteDescription {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    /// Under which heading it stands.
+    /// The heading under which the route is listed.
     pub(crate) tag: &'static str,
-    /// What it does.
+    /// The summary.
     pub(crate) does: &'static str,
-    /// Adds what its handler says of the requests that it takes, and of its answers.
+    /// Adds the arguments and responses of the handler.
     pub(crate) add: fn(&mut Generators, &mut Map<String, Value>),
 }
 
-/// Where the schemas of the bodies stand in the document.
+/// The path of the schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
-/// The description of these routes in OpenAPI 3.1.
-pub(crate) fn document(routes: &[Described]) -> Value {
+/// Describes routes in OpenAPI 3.1.
+pub(crate) fn document(routes: &[RouteDescription]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let refused = json!({ "description": "Refused.", "content": { "application/json": {
         "schema": { "$ref": "#/components/schemas/Error" } } } });
@@ -35,7 +35,7 @@ pub(crate) fn document(routes: &[Described]) -> Value {
     });
     let read = settings.clone().for_deserialize().into_generator();
     let mut generators = Generators { read, written: settings.for_serialize().into_generator() };
-    for Described { method, path, tag, does, add } in routes {
+    for RouteDescription { method, path, tag, does, add } in routes {
         let parameters: Vec<Value> = path
             .split('/')
             .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
@@ -57,7 +57,7 @@ pub(crate) fn document(routes: &[Described]) -> Value {
     let mut schemas = generators.read.take_definitions(true);
     for (name, schema) in generators.written.take_definitions(true) {
         let same = schemas.insert(name, schema.clone());
-        debug_assert!(same.is_none_or(|same| same == schema), "two types have the name of one schema: {schema}");
+        debug_assert!(same.is_none_or(|same| same == schema), "two types share the name of a schema: {schema}");
     }
     let error = json!({ "type": "object", "required": ["detail"], "properties": { "detail": { "type": "string" } } });
     schemas.insert("Error".to_owned(), error);
@@ -74,13 +74,13 @@ pub(crate) fn document(routes: &[Described]) -> Value {
     })
 }
 
-/// What stands in a path in the place of this name: ids are UUIDs.
+/// Returns the schema of a path parameter. Ids are UUIDs.
 fn in_path(name: &str) -> Value {
     if name.ends_with("_id") { json!({ "type": "string", "format": "uuid" }) } else { json!({ "type": "string" }) }
 }
 
-/// The same as a page, without scripts.
-pub(crate) fn page(routes: &[Described]) -> String {
+/// Lists routes as an HTML page without scripts.
+pub(crate) fn page(routes: &[RouteDescription]) -> String {
     let mut page = String::from(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
          <title>hier: routes</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 \
@@ -88,7 +88,7 @@ pub(crate) fn page(routes: &[Described]) -> String {
          <h1>Routes</h1><p>As a document: <a href=/openapi.json>OpenAPI</a>.",
     );
     let mut section = "";
-    for Described { method, path, tag, does, .. } in routes {
+    for RouteDescription { method, path, tag, does, .. } in routes {
         if *tag != section {
             let end = if section.is_empty() { "" } else { "</table>" };
             let _ = write!(page, "{end}<h2>{tag}</h2><table>");

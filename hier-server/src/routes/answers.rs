@@ -1,4 +1,4 @@
-//! Answers to questions, checked before a run is added: a run that fails would leave the thread in error.
+//! Checks answers before a run is added, because a run that fails would leave the thread in error.
 
 use hier_core::Config;
 use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
@@ -11,8 +11,8 @@ use crate::fault::{self, refused};
 use crate::reserved::ENGINE;
 use crate::wire::run::RunCreate;
 
-/// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed in the graph around it. The client then sends the
-/// input of the node again, and only the configuration shows the difference. The answers that are not for this thread are left out.
+/// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed. The client then sends the node's input again, and only
+/// the configuration shows the difference. Answers to questions of other threads are left out.
 async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
     let given = body.config.as_ref().and_then(|config| config.configurable.as_ref());
     let of_engine = |name: &str| given.and_then(|given| given.get(&format!("{ENGINE}{name}")));
@@ -26,7 +26,7 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
         _ => false,
     };
     if is_left {
-        let (answers, open) = (of_engine("resume_map").and_then(Value::as_object), open(&row));
+        let (answers, open) = (of_engine("resume_map").and_then(Value::as_object), open_questions(&row));
         let own = answers.into_iter().flatten().filter(|(id, _)| open.contains(id));
         let own: Map<String, Value> = own.map(|(id, answer)| (id.clone(), answer.clone())).collect();
         new.request.input = Value::Null;
@@ -35,13 +35,13 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
     Ok(())
 }
 
-/// The ids of the questions that the thread asks.
-fn open(row: &ThreadRow) -> Vec<String> {
+/// Returns the ids of the thread's open questions.
+fn open_questions(row: &ThreadRow) -> Vec<String> {
     let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
     asked.filter_map(|asked| asked.get("id")?.as_str().map(str::to_owned)).collect()
 }
 
-/// Refuses answers by ids of which none is that of an open question. A thread that is running may ask before its next run begins.
+/// Refuses answers to questions that are not open. A thread that is running may ask before the new run starts, so it is not checked.
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume")).and_then(Value::as_object);
@@ -52,27 +52,26 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
         return Ok(());
     }
     let open = match new.request.checkpoint {
-        // The engine decides where the call of an inner graph goes on.
+        // The engine decides where an inner graph resumes.
         Some(_) if !new.request.checkpoint_ns.is_empty() => None,
-        Some(checkpoint) => asked_at(caller, new, checkpoint).await?,
-        None => Some(open(&row)),
+        Some(checkpoint) => open_questions_at(caller, new, checkpoint).await?,
+        None => Some(open_questions(&row)),
     };
     let Some(open) = open else { return Ok(()) };
     match resume.keys().find(|id| !open.contains(id)) {
         None => Ok(()),
         Some(unknown) if open.is_empty() => Err(ApiError::invalid(format!(
-            "`command.resume`: `{unknown}` is not an open question: the thread asks nothing"
+            "`command.resume`: `{unknown}` is not an open question: the thread has no open questions"
         ))),
         Some(unknown) => Err(ApiError::invalid(format!(
-            "`command.resume`: `{unknown}` is not an open question; the thread asks {}",
+            "`command.resume`: `{unknown}` is not an open question: the open ones are {}",
             open.join(", ")
         ))),
     }
 }
 
-/// The ids of the questions that are open at a checkpoint, which the thread may have gone on from. None if there is no such checkpoint:
-/// the run says so.
-async fn asked_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<String>>> {
+/// Returns the ids of the questions that are open at a checkpoint. Returns none if there is no such checkpoint, because the run reports that.
+async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<String>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
     let config = Config::new().thread(&new.thread).checkpoint(checkpoint);
     let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;

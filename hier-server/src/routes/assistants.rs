@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::Page;
+use super::page::{Page, is_descending};
 use crate::answer::{As, Selected};
-use crate::app::{CREATED_BY, Caller, SYSTEM, is_there, matches};
+use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches};
 use crate::auth::{Action, Resource};
-use crate::body::{Body, MaybeBody};
-use crate::drawing::{Drawing, Xray, drawing};
+use crate::body::{JsonBody, OptionalBody};
+use crate::drawing::{Drawing, SubgraphDepth, drawing};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::graphs::Schemas;
@@ -40,7 +40,6 @@ pub(crate) struct AssistantObject {
     description: Option<String>,
 }
 
-/// An assistant as clients read it.
 fn object(assistant: &Assistant) -> AssistantObject {
     let context = if assistant.context.is_null() { json!({}) } else { assistant.context.clone() };
     AssistantObject {
@@ -57,7 +56,7 @@ fn object(assistant: &Assistant) -> AssistantObject {
     }
 }
 
-/// What creates or changes an assistant.
+/// The body that creates or changes an assistant.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "AssistantCreate")]
@@ -72,10 +71,10 @@ pub(crate) struct AssistantBody {
     if_exists: Option<IfExistsWord>,
 }
 
-/// The name of an assistant that was given none.
+/// Name of an assistant that is created without one.
 const UNNAMED: &str = "Untitled";
 
-/// What happens if it is there already.
+/// Determines the response if the object exists.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "IfExists")]
@@ -85,7 +84,7 @@ pub(crate) enum IfExistsWord {
     DoNothing,
 }
 
-/// `config.configurable` and `context` are two names of one thing: each is filled in from the other. Both at once are refused.
+/// Copies `config.configurable` to `context` or the reverse, because they are two names of one value. Refuses both at once.
 fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String, Value>, Value)> {
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
     Ok(match (configurable, &context) {
@@ -107,15 +106,14 @@ fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String
     })
 }
 
-/// Refuses a configuration that runs could not be given.
 fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
     match config.and_then(|config| config.get("configurable")) {
         None | Some(Value::Null | Value::Object(_)) => Ok(()),
-        Some(_) => Err(ApiError::invalid("`config.configurable`: it is not an object: give `{\"name\": value}`")),
+        Some(_) => Err(ApiError::invalid("`config.configurable` is not an object: write `{\"name\": value}`")),
     }
 }
 
-/// Refuses metadata by which an assistant of a user would look like one of the server's, or the reverse.
+/// Refuses metadata that would make a user's assistant look like one of the server's, or the reverse.
 fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> ApiResult<()> {
     match metadata.and_then(|metadata| metadata.get(CREATED_BY)) {
         Some(by) if (*by == SYSTEM) != is_system => Err(ApiError::invalid(
@@ -125,7 +123,10 @@ fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> Api
     }
 }
 
-pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> ApiResult<Json<AssistantObject>> {
+pub(crate) async fn create(
+    caller: Caller,
+    JsonBody(body): JsonBody<AssistantBody>,
+) -> ApiResult<Json<AssistantObject>> {
     let filter = caller.may(Resource::Assistants, Action::Create).await?;
     let graph =
         body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
@@ -147,7 +148,7 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
     }
     match assistants.create(new).await {
         Ok(made) => Ok(Json(object(&made))),
-        Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
+        Err(error) if already_exists(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
             // The response reveals neither the assistant of another user nor its absence.
             let found = caller.assistant(&id, Action::Read).await.map_err(|_| refused(error))?;
             Ok(Json(object(&found)))
@@ -156,11 +157,11 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<AssistantBody>) -> A
     }
 }
 
-/// What to search for.
+/// Selects assistants.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "AssistantSearch")]
-pub(crate) struct SearchBody {
+pub(crate) struct AssistantSearchBody {
     metadata: Option<Map<String, Value>>,
     graph_id: Option<String>,
     name: Option<String>,
@@ -171,7 +172,7 @@ pub(crate) struct SearchBody {
     select: Option<Vec<String>>,
 }
 
-async fn find(caller: &Caller, body: &SearchBody) -> ApiResult<Vec<Assistant>> {
+async fn find(caller: &Caller, body: &AssistantSearchBody) -> ApiResult<Vec<Assistant>> {
     let filter = caller.may(Resource::Assistants, Action::Search).await?;
     let mut query = AssistantQuery::default();
     query.graph.clone_from(&body.graph_id);
@@ -183,7 +184,7 @@ async fn find(caller: &Caller, body: &SearchBody) -> ApiResult<Vec<Assistant>> {
     Ok(found)
 }
 
-fn sort(found: &mut [Assistant], body: &SearchBody) -> ApiResult<()> {
+fn sort(found: &mut [Assistant], body: &AssistantSearchBody) -> ApiResult<()> {
     type Compare = fn(&Assistant, &Assistant) -> Ordering;
     let by: Compare = match body.sort_by.as_deref().unwrap_or("created_at") {
         "created_at" => |a, b| a.created.cmp(&b.created),
@@ -193,20 +194,17 @@ fn sort(found: &mut [Assistant], body: &SearchBody) -> ApiResult<()> {
         "assistant_id" => |a, b| a.id.cmp(&b.id),
         other => {
             let known = "assistant_id, created_at, updated_at, name or graph_id";
-            return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+            return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
         }
     };
-    match body.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("asc") => found.sort_by(by),
-        None | Some("desc") => found.sort_by(|a, b| by(b, a)),
-        Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
-    }
+    let descending = is_descending(body.sort_order.as_deref())?;
+    found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
     Ok(())
 }
 
 pub(crate) async fn search(
     caller: Caller,
-    MaybeBody(body): MaybeBody<SearchBody>,
+    OptionalBody(body): OptionalBody<AssistantSearchBody>,
 ) -> ApiResult<As<Vec<Selected<AssistantObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut found = find(&caller, &body).await?;
@@ -216,7 +214,10 @@ pub(crate) async fn search(
     Ok(page.answer(rows.map(|row| Selected::of(&object(row), body.select.as_deref())).collect()))
 }
 
-pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
+pub(crate) async fn count(
+    caller: Caller,
+    OptionalBody(body): OptionalBody<AssistantSearchBody>,
+) -> ApiResult<Json<usize>> {
     Ok(Json(find(&caller, &body).await?.len()))
 }
 
@@ -227,7 +228,7 @@ pub(crate) async fn get(caller: Caller, Path(assistant): Path<String>) -> ApiRes
 pub(crate) async fn patch(
     caller: Caller,
     Path(assistant): Path<String>,
-    Body(body): Body<AssistantBody>,
+    JsonBody(body): JsonBody<AssistantBody>,
 ) -> ApiResult<Json<AssistantObject>> {
     let old = caller.assistant(&assistant, Action::Update).await?;
     if let Some(graph) = &body.graph_id {
@@ -247,11 +248,11 @@ pub(crate) async fn patch(
     Ok(Json(object(&changed)))
 }
 
-/// What is deleted with an assistant.
+/// Options of the deletion of an assistant.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct DeleteQuery {
-    /// Whether the threads that it ran last are deleted too.
+    /// Also deletes the threads whose last run used the assistant.
     delete_threads: bool,
 }
 
@@ -268,7 +269,6 @@ pub(crate) async fn delete(
     Ok(NoContent)
 }
 
-/// Deletes the threads that the assistant ran last.
 async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
     let mut metadata = caller.may(Resource::Threads, Action::Delete).await?;
     metadata.insert("assistant_id".to_owned(), assistant.into());
@@ -288,7 +288,7 @@ async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
 pub(crate) async fn versions(
     caller: Caller,
     Path(assistant): Path<String>,
-    MaybeBody(body): MaybeBody<SearchBody>,
+    OptionalBody(body): OptionalBody<AssistantSearchBody>,
 ) -> ApiResult<Json<Vec<AssistantObject>>> {
     let found = caller.assistant(&assistant, Action::Read).await?;
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
@@ -298,7 +298,7 @@ pub(crate) async fn versions(
     Ok(Json(wanted.skip(page.offset).take(page.limit).map(object).collect()))
 }
 
-/// Which version is to be the latest.
+/// Selects the version that becomes the latest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AssistantVersion")]
 pub(crate) struct LatestBody {
@@ -308,7 +308,7 @@ pub(crate) struct LatestBody {
 pub(crate) async fn latest(
     caller: Caller,
     Path(assistant): Path<String>,
-    Body(body): Body<LatestBody>,
+    JsonBody(body): JsonBody<LatestBody>,
 ) -> ApiResult<Json<AssistantObject>> {
     let found = caller.assistant(&assistant, Action::Update).await?;
     let assistants = Assistants::of(&*caller.app.runs);
@@ -318,19 +318,19 @@ pub(crate) async fn latest(
     Ok(Json(object(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
 }
 
-/// How a graph is drawn.
+/// Options of the drawing of a graph.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct GraphQuery {
-    /// Whether the graphs inside are opened, or how many levels of them.
-    xray: Xray,
+pub(crate) struct DrawingQuery {
+    /// Opens the subgraphs: all of them, or this many levels.
+    xray: SubgraphDepth,
 }
 
-/// The only route of an assistant that also takes the name of a graph.
+/// The only route of an assistant that also accepts the name of a graph.
 pub(crate) async fn graph(
     caller: Caller,
     Path(assistant): Path<String>,
-    Query(query): Query<GraphQuery>,
+    Query(query): Query<DrawingQuery>,
 ) -> ApiResult<Json<Drawing>> {
     let found = if caller.app.graphs.contains_key(&assistant) {
         caller.assistant_or_graph(&assistant).await?
@@ -354,11 +354,11 @@ pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> Ap
     Ok(Json(AssistantSchemas { graph_id: found.graph, schemas }))
 }
 
-/// Which graphs are listed.
+/// Options of the list of subgraphs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct SubgraphsQuery {
-    /// Whether those inside of those inside are listed too.
+    /// Also lists the subgraphs of subgraphs.
     recurse: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Crons: runs that are added again and again.
+//! Crons: runs that are added repeatedly.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::Page;
-use super::runs::{Follower, wanted};
+use super::page::{Page, is_descending};
+use super::run_plan::{ResponseMode, RunPlan};
 use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
-use crate::body::{Body, MaybeBody, from_value, id};
+use crate::body::{JsonBody, OptionalBody, from_value, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::run::{OnCompletion, RunCreate};
 
-/// Maximum number of crons of a user.
+/// Maximum number of crons per user.
 const MOST: usize = 1_000;
 /// Maximum size of a cron's JSON, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 /// Number of attempts to apply a change while other requests change the same cron.
 const ATTEMPTS: usize = 16;
 
-/// What a cron is made of beside its runs.
+/// The fields of a cron that are not fields of its runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "CronSchedule")]
@@ -44,7 +44,7 @@ struct CronBody {
     on_run_completed: Option<OnCompletion>,
 }
 
-/// A cron, and the runs that it adds, as it was sent: its parts are read from it whenever it is changed.
+/// A cron and its runs, as sent by the client. The fields are read again from the stored payload whenever the cron is changed.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct CronCreate(Value);
@@ -56,11 +56,11 @@ impl JsonSchema for CronCreate {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let parts = [generator.subschema_for::<CronBody>(), generator.subschema_for::<RunCreate>()];
-        json_schema!({ "description": "A cron, and the runs that it adds.", "allOf": parts, "required": ["schedule"] })
+        json_schema!({ "description": "A cron and its runs.", "allOf": parts, "required": ["schedule"] })
     }
 }
 
-/// What of a cron is changed, as it was sent: the rest stays.
+/// Changes of a cron, as sent by the client. Other fields stay the same.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct CronPatch(Map<String, Value>);
@@ -72,14 +72,14 @@ impl JsonSchema for CronPatch {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut run = RunCreate::json_schema(generator);
-        // Everything may be left out.
+        // All fields are optional.
         run.remove("required");
         let parts = [generator.subschema_for::<CronBody>(), run];
-        json_schema!({ "description": "What of a cron is changed; the rest stays.", "allOf": parts })
+        json_schema!({ "description": "Changes of a cron. Other fields stay the same.", "allOf": parts })
     }
 }
 
-/// A cron: when runs are added, and which.
+/// A cron: a schedule, and the runs that it adds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Cron")]
 pub(crate) struct CronObject {
@@ -90,18 +90,17 @@ pub(crate) struct CronObject {
     end_time: Option<String>,
     schedule: String,
     timezone: Option<String>,
-    /// What it was made of, and of its changes.
+    /// The body that created the cron, with all changes.
     payload: Option<Value>,
     next_run_date: Option<String>,
     metadata: Map<String, Value>,
-    /// What becomes of the threads that are made for its runs; null if they are on one thread.
+    /// The fate of the threads that are created for its runs. Null if all runs share a thread.
     on_run_completed: Option<OnCompletion>,
     enabled: bool,
     created_at: String,
     updated_at: String,
 }
 
-/// A cron as clients read it.
 fn object(cron: &Cron) -> CronObject {
     let on_run_completed = if cron.temporary { OnCompletion::Delete } else { OnCompletion::Keep };
     CronObject {
@@ -122,29 +121,29 @@ fn object(cron: &Cron) -> CronObject {
     }
 }
 
-/// Times on the second are told without fractions.
+/// Formats a time. Times without fractions of a second are written without them.
 fn iso_short(time: SystemTime) -> String {
     iso(time).replace(".000000", "")
 }
 
-/// What a cron is, from what a client has sent in all: when it is made, and each time it is changed.
-async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
+/// Builds a cron from the payload that its client has sent, including all changes.
+async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
     let run: RunCreate = from_value(payload.clone())?;
-    let missing = "`schedule` is missing: say when the runs begin, like `*/5 * * * *`";
+    let missing = "`schedule` is missing: write it like `*/5 * * * *`";
     let text = body.schedule.ok_or_else(|| ApiError::invalid(missing))?;
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
     let now = SystemTime::now();
     let ends = body.end_time.as_deref().map(|text| {
-        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is no time as in ISO 8601, from 1970 on"));
+        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is not an ISO 8601 time from 1970 on"));
         schedule::time(text).ok_or_else(wrong)
     });
     let ends = ends.transpose()?;
     let completion = body.on_run_completed.or(run.on_completion).unwrap_or_default();
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
-    let mut wanted = wanted(caller, &run, temporary, Follower::Nobody).await?;
+    let mut wanted = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background).resolve(caller).await?;
     if thread.is_none() {
-        // Its runs create their threads.
+        // The runs create their threads.
         wanted.filter.extend(caller.may(Resource::Threads, Action::Create).await?);
     }
     let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));
@@ -175,49 +174,51 @@ async fn made(caller: &Caller, cron_id: &str, thread: Option<String>, mut payloa
     Ok(cron)
 }
 
-/// Refuses what takes more room than a cron may.
 fn check_size(payload: &Value) -> ApiResult<()> {
     let bytes = payload.to_string().len();
     if bytes <= MOST_BYTES {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "the cron takes {bytes} bytes of JSON, and at most {MOST_BYTES} are stored: send less input"
+        "the cron takes {bytes} bytes of JSON, more than the limit of {MOST_BYTES}: send less input"
     )))
 }
 
-async fn created(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
+async fn create_cron(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
     let own = Crons::of(&*caller.app.runs).count_of(&caller.user.identity).await.map_err(refused)?;
     if own >= MOST {
-        return Err(ApiError::conflict(format!("there are {MOST} crons of this user, which is the most: delete some")));
+        return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
     }
-    let mut cron = made(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
+    let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
     Ok(Json(object(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
 }
 
-pub(crate) async fn create(caller: Caller, Body(CronCreate(payload)): Body<CronCreate>) -> ApiResult<Json<CronObject>> {
-    created(caller, None, payload).await
+pub(crate) async fn create(
+    caller: Caller,
+    JsonBody(CronCreate(payload)): JsonBody<CronCreate>,
+) -> ApiResult<Json<CronObject>> {
+    create_cron(caller, None, payload).await
 }
 
 pub(crate) async fn create_on(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(CronCreate(payload)): Body<CronCreate>,
+    JsonBody(CronCreate(payload)): JsonBody<CronCreate>,
 ) -> ApiResult<Json<CronObject>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
-    created(caller, Some(thread.id), payload).await
+    create_cron(caller, Some(thread.id), payload).await
 }
 
-/// Which crons to find.
+/// Selects crons.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "CronSearch")]
-pub(crate) struct SearchBody {
+pub(crate) struct CronSearchBody {
     assistant_id: Option<String>,
     thread_id: Option<Uuid>,
     enabled: Option<bool>,
@@ -229,7 +230,7 @@ pub(crate) struct SearchBody {
     select: Option<Vec<String>>,
 }
 
-impl SearchBody {
+impl CronSearchBody {
     async fn query(&self, caller: &Caller) -> ApiResult<CronQuery> {
         let mut query = CronQuery::default();
         query.metadata = self.metadata.clone().unwrap_or_default();
@@ -253,14 +254,10 @@ impl SearchBody {
             "thread_id" => |a, b| a.thread.cmp(&b.thread),
             other => {
                 let known = "cron_id, assistant_id, thread_id, next_run_date, end_time, created_at or updated_at";
-                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
             }
         };
-        let descending = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            Some("asc") => false,
-            None | Some("desc") => true,
-            Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
-        };
+        let descending = is_descending(self.sort_order.as_deref())?;
         found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
         Ok(())
     }
@@ -268,7 +265,7 @@ impl SearchBody {
 
 pub(crate) async fn search(
     caller: Caller,
-    MaybeBody(body): MaybeBody<SearchBody>,
+    OptionalBody(body): OptionalBody<CronSearchBody>,
 ) -> ApiResult<As<Vec<Selected<CronObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let query = body.query(&caller).await?;
@@ -278,13 +275,13 @@ pub(crate) async fn search(
     Ok(page.answer(found.map(|cron| Selected::of(&object(cron), body.select.as_deref())).collect()))
 }
 
-pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<usize>> {
+pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<CronSearchBody>) -> ApiResult<Json<usize>> {
     let query = body.query(&caller).await?;
     Ok(Json(Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?.len()))
 }
 
-/// A cron to which this may be done.
-async fn found(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
+/// Returns the cron, or 404 if the caller may not do this to it.
+async fn find(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
     let cron = id("cron", cron)?.to_string();
     let filter = caller.may(Resource::Crons, action).await?;
     let found = Crons::of(&*caller.app.runs).get(&cron).await.map_err(refused)?;
@@ -294,33 +291,33 @@ async fn found(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
 }
 
 pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<CronObject>> {
-    Ok(Json(object(&found(&caller, &cron, Action::Read).await?)))
+    Ok(Json(object(&find(&caller, &cron, Action::Read).await?)))
 }
 
 pub(crate) async fn patch(
     caller: Caller,
     Path(cron): Path<String>,
-    Body(CronPatch(patch)): Body<CronPatch>,
+    JsonBody(CronPatch(patch)): JsonBody<CronPatch>,
 ) -> ApiResult<Json<CronObject>> {
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {
-        let old = found(&caller, &cron, Action::Update).await?;
+        let old = find(&caller, &cron, Action::Update).await?;
         let thread = match &old.thread {
             Some(thread) => Some(caller.thread(thread, Action::CreateRun).await?),
             None => None,
         };
         if thread.as_ref().is_some_and(|thread| old.thread_created != Some(thread.created)) {
             return Err(ApiError::conflict(
-                "the thread of the cron was deleted: delete the cron, and make another one",
+                "the thread of the cron was deleted: delete the cron, and create another one",
             ));
         }
         let mut payload = old.payload.clone().unwrap_or_else(|| json!({}));
         if let Some(fields) = payload.as_object_mut() {
-            // The thread and the assistant stay.
+            // The thread and the assistant cannot be changed.
             fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));
         }
         check_size(&payload)?;
-        let mut new = made(&caller, &old.id, old.thread.clone(), payload).await?;
+        let mut new = cron_of(&caller, &old.id, old.thread.clone(), payload).await?;
         (new.created, new.revision, new.user) = (old.created, old.revision, old.user);
         if let Some(thread) = &thread {
             new.bind(thread);
@@ -331,14 +328,14 @@ pub(crate) async fn patch(
             new.next = old.next;
         }
         if crons.replace(&new).await.map_err(refused)? {
-            return Ok(Json(object(&found(&caller, &cron, Action::Read).await?)));
+            return Ok(Json(object(&find(&caller, &cron, Action::Read).await?)));
         }
     }
-    Err(ApiError::conflict("the cron is being changed by others all the time: try again"))
+    Err(ApiError::conflict("other requests keep changing the cron: try again"))
 }
 
 pub(crate) async fn delete(caller: Caller, Path(cron): Path<String>) -> ApiResult<NoContent> {
-    let cron = found(&caller, &cron, Action::Delete).await?;
+    let cron = find(&caller, &cron, Action::Delete).await?;
     Crons::of(&*caller.app.runs).delete(&cron.id).await.map_err(refused)?;
     Ok(NoContent)
 }

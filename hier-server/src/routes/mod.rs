@@ -1,12 +1,13 @@
-//! The resources, each with its handlers.
+//! The handlers, by resource.
 
 mod answers;
 pub(crate) mod assistants;
 pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod crons;
-pub(crate) mod mail;
+pub(crate) mod inbox;
 pub(crate) mod page;
+pub(crate) mod run_plan;
 pub(crate) mod runs;
 pub(crate) mod states;
 pub(crate) mod storage;

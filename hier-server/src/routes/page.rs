@@ -1,4 +1,4 @@
-//! Pages of searches: what was asked for, and where the next one begins.
+//! Pages of search results.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::answer::As;
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 
-/// Which part of a list is asked for.
+/// A part of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) limit: usize,
@@ -14,21 +14,21 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The page, if it is no larger than the server gives.
-    pub(crate) fn new(caller: &Caller, limit: Option<usize>, offset: Option<usize>, unless: usize) -> ApiResult<Self> {
-        let (limit, most) = (limit.unwrap_or(unless), caller.app.limits.page);
+    /// Creates a page, unless it is larger than the server's limit.
+    pub(crate) fn new(caller: &Caller, limit: Option<usize>, offset: Option<usize>, default: usize) -> ApiResult<Self> {
+        let (limit, most) = (limit.unwrap_or(default), caller.app.limits.page);
         if limit == 0 || limit > most {
             return Err(ApiError::invalid(format!("`limit`: {limit} is not between 1 and {most}")));
         }
         Ok(Self { limit, offset: offset.unwrap_or(0) })
     }
 
-    /// One more than the page holds, which says whether there is another.
+    /// Returns the number of results to read: one more than the page holds, which shows whether another page follows.
     pub(crate) fn probe(self) -> usize {
         self.limit.saturating_add(1)
     }
 
-    /// The answer: the page, and in headers how far the list is known to go and where the next page begins.
+    /// Responds with the page. Headers contain the known length of the list and the offset of the next page.
     pub(crate) fn answer<T: Serialize>(self, mut found: Vec<T>) -> As<Vec<T>> {
         let has_more = found.len() > self.limit;
         found.truncate(self.limit);
@@ -43,5 +43,14 @@ impl Page {
             headers.insert("x-pagination-next", next);
         }
         response
+    }
+}
+
+/// Parses the `sort_order` of a search. Defaults to descending.
+pub(crate) fn is_descending(sort_order: Option<&str>) -> ApiResult<bool> {
+    match sort_order.map(str::to_ascii_lowercase).as_deref() {
+        Some("asc") => Ok(false),
+        None | Some("desc") => Ok(true),
+        Some(other) => Err(ApiError::invalid(format!("`sort_order`: `{other}` is unknown: use `asc` or `desc`"))),
     }
 }

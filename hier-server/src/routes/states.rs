@@ -1,4 +1,4 @@
-//! The states of threads: as they are, as they were, and changed from outside.
+//! The states of threads: read, listed, changed.
 
 use std::sync::Arc;
 
@@ -17,42 +17,37 @@ use uuid::Uuid;
 use crate::answer::Selected;
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{Body, MaybeBody};
+use crate::body::{JsonBody, OptionalBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
-use crate::graphs::Served;
+use crate::graphs::ServedGraph;
 use crate::query::Query;
-use crate::wire::object::{Address as CheckpointAddress, State};
+use crate::wire::object::{CheckpointAddress, StateObject};
 use crate::wire::state;
 
-/// The graph that ran the thread; none if none ever did.
-fn graph_of<'a>(caller: &'a Caller, thread: &ThreadRow) -> ApiResult<Option<&'a Served>> {
+/// Returns the graph that ran last on the thread, if any.
+fn graph_of<'a>(caller: &'a Caller, thread: &ThreadRow) -> ApiResult<Option<&'a ServedGraph>> {
     match thread.metadata.get("graph_id").and_then(Value::as_str) {
         None => Ok(None),
         Some(name) => caller.app.graph(name).map(Some),
     }
 }
 
-/// What is told of each checkpoint of a thread.
-fn metadata(thread: &ThreadRow) -> Map<String, Value> {
-    thread.metadata.clone()
-}
-
 fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
     caller.app.runs.clone().as_checkpointer()
 }
 
-/// An address of a checkpoint, in all the forms in which clients write it: flat, in `configurable`, or only the id.
+/// Selects a checkpoint. Clients write it flat, in `configurable`, or as an id.
 #[derive(Clone, Debug, Default)]
-struct Address {
+struct CheckpointSelector {
     checkpoint: Option<Uuid>,
     namespace: String,
 }
 
-impl Address {
+impl CheckpointSelector {
     fn parse(field: &str, value: Option<&Value>) -> ApiResult<Self> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
-        let wrong = |what: &Value| ApiError::invalid(format!("`{field}`: {what} is no address of a checkpoint"));
+        let wrong = |what: &Value| ApiError::invalid(format!("`{field}`: {what} is not the address of a checkpoint"));
         let parse = |id: &Value| id.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(|| wrong(id));
         match value {
             Value::String(_) => Ok(Self { checkpoint: Some(parse(value)?), namespace: String::new() }),
@@ -75,56 +70,61 @@ impl Address {
     }
 }
 
-async fn read(caller: &Caller, thread: &ThreadRow, address: &Address, subgraphs: bool) -> ApiResult<State> {
+async fn read(
+    caller: &Caller,
+    thread: &ThreadRow,
+    address: &CheckpointSelector,
+    subgraphs: bool,
+) -> ApiResult<StateObject> {
     match graph_of(caller, thread)? {
-        Some(served) => shown(caller, served, thread, address.config(&thread.id), subgraphs).await,
+        Some(served) => read_graph(caller, served, thread, address.config(&thread.id), subgraphs).await,
         None => Ok(state::empty()),
     }
 }
 
-/// The state of a graph of the thread; with those of the graphs that its tasks run, if they are wanted.
-async fn shown(
+/// Reads the state of one of the thread's graphs, with the states of its subgraphs if requested.
+async fn read_graph(
     caller: &Caller,
-    served: &Served,
+    served: &ServedGraph,
     thread: &ThreadRow,
     config: Config,
     subgraphs: bool,
-) -> ApiResult<State> {
+) -> ApiResult<StateObject> {
     let wanted = config.checkpoint_id();
     let snapshot = served.graph.state(saver(caller), config).await.map_err(|error| fault::graph(&error))?;
     if wanted.is_some() && snapshot.checkpoint.is_none() {
         return Err(ApiError::not_found(format!("Thread with ID {} has no such checkpoint", thread.id)));
     }
-    let mut told = state::state(&served.places, &thread.id, &snapshot, &metadata(thread));
+    let mut state = state::state(&served.message_paths, &thread.id, &snapshot, &thread.metadata);
     if subgraphs {
-        for (task, of) in told.tasks.iter_mut().zip(&snapshot.tasks) {
+        for (task, of) in state.tasks.iter_mut().zip(&snapshot.tasks) {
             let Some(below) = of.state.clone() else { continue };
-            task.state = Some(Box::new(Box::pin(shown(caller, served, thread, below, true)).await?));
+            task.state = Some(Box::new(Box::pin(read_graph(caller, served, thread, below, true)).await?));
             task.checkpoint = None;
         }
     }
-    Ok(told)
+    Ok(state)
 }
 
-/// The state of a graph of the thread, by its namespace.
-pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<State> {
+/// Reads the state of the graph with this namespace.
+pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<StateObject> {
     let thread = caller.thread(thread, Action::Read).await?;
-    read(caller, &thread, &Address { checkpoint: None, namespace: namespace.to_owned() }, false).await
+    read(caller, &thread, &CheckpointSelector { checkpoint: None, namespace: namespace.to_owned() }, false).await
 }
 
-/// What of a state is told.
+/// Options of the response with a state.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct StateQuery {
-    /// Whether the states of the graphs inside are told with their tasks.
+    /// Includes the states of subgraphs in their tasks.
     subgraphs: bool,
-    /// The fields that are told; all if none is named.
+    /// Fields to return. Defaults to all.
     select: Vec<String>,
 }
 
 impl StateQuery {
-    fn select(&self, told: &State) -> Selected<State> {
-        Selected::of(told, (!self.select.is_empty()).then_some(&*self.select))
+    fn select(&self, state: &StateObject) -> Selected<StateObject> {
+        Selected::of(state, (!self.select.is_empty()).then_some(&*self.select))
     }
 }
 
@@ -132,25 +132,25 @@ pub(crate) async fn get(
     caller: Caller,
     Path(thread): Path<String>,
     Query(query): Query<StateQuery>,
-) -> ApiResult<Json<Selected<State>>> {
+) -> ApiResult<Json<Selected<StateObject>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
-    let told = read(&caller, &thread, &Address::default(), query.subgraphs).await?;
-    Ok(Json(query.select(&told)))
+    let state = read(&caller, &thread, &CheckpointSelector::default(), query.subgraphs).await?;
+    Ok(Json(query.select(&state)))
 }
 
 pub(crate) async fn get_at(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
     Query(query): Query<StateQuery>,
-) -> ApiResult<Json<Selected<State>>> {
+) -> ApiResult<Json<Selected<StateObject>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let checkpoint = crate::body::id("checkpoint", &checkpoint)?;
-    let address = Address { checkpoint: Some(checkpoint), namespace: String::new() };
-    let told = read(&caller, &thread, &address, query.subgraphs).await?;
-    Ok(Json(query.select(&told)))
+    let address = CheckpointSelector { checkpoint: Some(checkpoint), namespace: String::new() };
+    let state = read(&caller, &thread, &address, query.subgraphs).await?;
+    Ok(Json(query.select(&state)))
 }
 
-/// Which state to read.
+/// Selects a state.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StateAt")]
@@ -163,15 +163,15 @@ pub(crate) struct AtBody {
 pub(crate) async fn post_at(
     caller: Caller,
     Path(thread): Path<String>,
-    MaybeBody(body): MaybeBody<AtBody>,
-) -> ApiResult<Json<Selected<State>>> {
+    OptionalBody(body): OptionalBody<AtBody>,
+) -> ApiResult<Json<Selected<StateObject>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
-    let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
-    let told = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
-    Ok(Json(Selected::of(&told, body.select.as_deref())))
+    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
+    let state = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
+    Ok(Json(Selected::of(&state, body.select.as_deref())))
 }
 
-/// Which states to list.
+/// Selects states of a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "History")]
@@ -186,58 +186,58 @@ pub(crate) struct HistoryBody {
 pub(crate) async fn history(
     caller: Caller,
     Path(thread): Path<String>,
-    MaybeBody(body): MaybeBody<HistoryBody>,
-) -> ApiResult<Json<Vec<Selected<State>>>> {
-    listed(&caller, &thread, body).await.map(Json)
+    OptionalBody(body): OptionalBody<HistoryBody>,
+) -> ApiResult<Json<Vec<Selected<StateObject>>>> {
+    find_history(&caller, &thread, body).await.map(Json)
 }
 
-/// Which states to list, in an address.
+/// Selects states of a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct HistoryQuery {
-    /// How many at most; 1 unless given.
+pub(crate) struct StateHistoryQuery {
+    /// Maximum number of states. Defaults to 1.
     limit: Option<usize>,
-    /// Those before this checkpoint: its id, or its address as JSON.
+    /// Returns only states before this checkpoint: its id, or its address as JSON.
     before: Option<String>,
 }
 
 pub(crate) async fn history_get(
     caller: Caller,
     Path(thread): Path<String>,
-    Query(HistoryQuery { limit, before }): Query<HistoryQuery>,
-) -> ApiResult<Json<Vec<Selected<State>>>> {
+    Query(StateHistoryQuery { limit, before }): Query<StateHistoryQuery>,
+) -> ApiResult<Json<Vec<Selected<StateObject>>>> {
     let before = before.map(|before| serde_json::from_str(&before).unwrap_or(Value::String(before)));
-    listed(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
+    find_history(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 
-/// The states of a graph of the thread, as the second protocol asks for them: `{"namespace", "limit", "before"}`.
-pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<State>>> {
+/// Lists the states of a graph of the thread for the v3 event protocol: `{"namespace", "limit", "before"}`.
+pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<StateObject>>> {
     let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;
     let limit: Option<usize> = crate::body::from_value(params.get("limit").cloned().unwrap_or_default())?;
     let checkpoint = namespace.filter(|parts| !parts.is_empty());
     let checkpoint = checkpoint.map(|parts| json!({ "checkpoint_ns": parts.join("|") }));
     let before = params.get("before").cloned();
-    listed(caller, thread, HistoryBody { limit: limit.or(Some(10)), before, checkpoint, ..HistoryBody::default() })
-        .await
+    let limit = limit.or(Some(10));
+    find_history(caller, thread, HistoryBody { limit, before, checkpoint, ..HistoryBody::default() }).await
 }
 
-async fn listed(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Selected<State>>> {
+async fn find_history(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Selected<StateObject>>> {
     let page = super::page::Page::new(caller, body.limit, None, 1)?;
     let thread = caller.thread(thread, Action::Read).await?;
     let Some(served) = graph_of(caller, &thread)? else { return Ok(Vec::new()) };
-    let address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
-    let before = Address::parse("before", body.before.as_ref())?.checkpoint;
+    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
+    let before = CheckpointSelector::parse("before", body.before.as_ref())?.checkpoint;
     let mut query = ListQuery::default();
     (query.limit, query.before) = (Some(page.limit), before);
     query.filter = body.metadata.unwrap_or_default();
     let config = address.config(&thread.id);
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
-    let about = metadata(&thread);
-    let told = found.iter().map(|snapshot| state::state(&served.places, &thread.id, snapshot, &about));
-    Ok(told.map(|told| Selected::of(&told, body.select.as_deref())).collect())
+    let states =
+        found.iter().map(|snapshot| state::state(&served.message_paths, &thread.id, snapshot, &thread.metadata));
+    Ok(states.map(|state| Selected::of(&state, body.select.as_deref())).collect())
 }
 
-/// A change of a state.
+/// The body that changes a state.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StateUpdate")]
@@ -248,12 +248,12 @@ pub(crate) struct UpdateBody {
     checkpoint_id: Option<Uuid>,
 }
 
-/// Where a change of a state is.
+/// The checkpoint that contains a change.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StateUpdated")]
-pub(crate) struct Updated {
+pub(crate) struct StateUpdated {
     checkpoint: CheckpointAddress,
-    /// The same, as an older name.
+    /// An older name of `checkpoint`.
     configurable: CheckpointAddress,
     checkpoint_id: Option<Uuid>,
 }
@@ -261,18 +261,18 @@ pub(crate) struct Updated {
 pub(crate) async fn update(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(body): Body<UpdateBody>,
-) -> ApiResult<Json<Updated>> {
+    JsonBody(body): JsonBody<UpdateBody>,
+) -> ApiResult<Json<StateUpdated>> {
     let thread = caller.thread(&thread, Action::Update).await?;
     if thread.status == ThreadStatus::Busy {
-        let wait = "the thread is busy: wait for its runs to end, or cancel them, before its state is changed";
+        let wait = "the thread is busy: wait for its runs to end or cancel them, then change its state";
         return Err(ApiError::new(StatusCode::CONFLICT, wait));
     }
-    let missing = || ApiError::bad_request("the thread has never run: no graph says what its state is");
+    let missing = || ApiError::bad_request("the thread has never run, so its state is unknown: start a run first");
     let served = graph_of(&caller, &thread)?.ok_or_else(missing)?;
-    let mut address = Address::parse("checkpoint", body.checkpoint.as_ref())?;
+    let mut address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
     address.checkpoint = address.checkpoint.or(body.checkpoint_id);
-    // The nodes of a graph inside are known to that graph, which names those that it does not have.
+    // A subgraph checks its own nodes.
     if let Some(node) = &body.as_node
         && address.namespace.is_empty()
         && !node.starts_with("__")
@@ -287,13 +287,13 @@ pub(crate) async fn update(
     let checkpoint = change(&caller, served, &thread, address.config(&thread.id), vec![vec![update]]).await?;
     let at =
         CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns: address.namespace };
-    Ok(Json(Updated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
+    Ok(Json(StateUpdated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 
-/// Changes a state, and what the index of threads says of it, together.
+/// Changes a state and the thread's row in one transaction.
 async fn change(
     caller: &Caller,
-    served: &Served,
+    served: &ServedGraph,
     thread: &ThreadRow,
     config: Config,
     supersteps: Vec<Vec<DynUpdates>>,
@@ -302,23 +302,23 @@ async fn change(
     let holder = "an update of the state".to_owned();
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     let lease = runs.acquire(&thread.id, claim).await.map_err(|error| fault::saver(&error))?;
-    // From here on, the lease ends with the thread.
+    // From here on, the lease ends if the thread is deleted.
     let now = runs.thread(&thread.id).await.map_err(refused);
     let changed = match now {
         Ok(Some(now)) if now.created == thread.created => {
             let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
-            changed(served, &now, config, supersteps, &log).await
+            update_and_index(served, &now, config, supersteps, &log).await
         }
         Ok(_) => Err(ApiError::no_thread(&thread.id)),
         Err(error) => Err(error),
     };
-    // Whatever came of it, the thread is nobody's again.
+    // Also after an error, so that the thread is free again.
     runs.release(&lease).await.map_err(|error| fault::saver(&error))?;
     changed
 }
 
-async fn changed(
-    served: &Served,
+async fn update_and_index(
+    served: &ServedGraph,
     row: &ThreadRow,
     config: Config,
     supersteps: Vec<Vec<DynUpdates>>,
@@ -332,13 +332,13 @@ async fn changed(
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
-    let state = json!(state::state(&served.places, thread, &snapshot, &row.metadata));
+    let state = json!(state::state(&served.message_paths, thread, &snapshot, &row.metadata));
     log.push(NewEvent::new(None, LogEvent::StateUpdate { state, thread_id: thread.to_owned() }));
     log.settle(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
 }
 
-/// A superstep of a thread that is made with a history.
+/// One superstep of a new thread's history.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(crate) struct Superstep {
     updates: Vec<SuperstepUpdate>,
@@ -352,10 +352,10 @@ struct SuperstepUpdate {
     as_node: Option<String>,
 }
 
-/// Gives a new thread its history.
+/// Writes the history of a new thread.
 pub(crate) async fn apply_supersteps(
     caller: &Caller,
-    served: &Served,
+    served: &ServedGraph,
     thread: &ThreadRow,
     supersteps: Vec<Superstep>,
 ) -> ApiResult<()> {

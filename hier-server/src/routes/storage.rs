@@ -1,4 +1,4 @@
-//! How much a thread takes in the database.
+//! Measures the space that a thread takes in the database.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,21 +14,21 @@ use crate::auth::Action;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::saver;
 
-/// What a thread takes: the bytes of its records as they are encoded, before a database compresses or encrypts them.
+/// The size of a thread: the encoded bytes of its records, before a database compresses or encrypts them.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "ThreadStorage")]
 pub(crate) struct Storage {
     thread_id: String,
-    /// The sum of the three below.
+    /// Sum of the three sections.
     total_bytes: usize,
-    /// Checkpoints, of the graphs inside too, without their values.
+    /// Checkpoints, including those of subgraphs, without their values.
     checkpoints: Section,
-    channel_values: Values,
-    /// What tasks wrote.
+    channel_values: ChannelBytes,
+    /// Writes of tasks.
     pending_writes: Section,
 }
 
-/// How many records there are, and their bytes.
+/// The number of records and their bytes.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StorageSection")]
 struct Section {
@@ -46,10 +46,10 @@ impl Section {
 /// The values of channels, each stored once for each of its versions.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StorageValues")]
-struct Values {
+struct ChannelBytes {
     count: usize,
     bytes: usize,
-    /// The same for each channel by its name. Channels of graphs inside that have the name of another count with it.
+    /// Sizes by channel name. Channels of subgraphs with the same name are added up.
     by_channel: BTreeMap<String, Versions>,
 }
 
@@ -61,7 +61,7 @@ struct Versions {
     bytes: usize,
 }
 
-impl Values {
+impl ChannelBytes {
     fn add(&mut self, channel: &str, bytes: usize) {
         self.count += 1;
         self.bytes += bytes;
@@ -71,13 +71,13 @@ impl Values {
     }
 }
 
-/// Adds up the checkpoints of a thread, the oldest first.
+/// Adds up the checkpoints of a thread, oldest first.
 #[derive(Default)]
 struct Measure {
     storage: Storage,
-    /// The versions that were counted: namespace, channel and version.
+    /// Counted versions: namespace, channel and version.
     counted: HashSet<(String, String, Uuid)>,
-    /// The channels that were met, with their namespaces.
+    /// Channels that were seen, with their namespaces.
     met: HashSet<(String, String)>,
 }
 
@@ -94,7 +94,7 @@ impl Measure {
             if !self.counted.insert((namespace.to_owned(), channel.to_string(), *version)) {
                 continue;
             }
-            // What a value is added to was counted with the checkpoint that brought it, if that is there.
+            // The earlier parts of a value were counted with the checkpoints that brought them, if those still exist.
             let is_first = self.met.insert((namespace.to_owned(), channel.to_string()));
             let known = if is_first { 0 } else { chain.deltas.len() };
             let pieces = chain.full.iter().chain(&chain.deltas).skip(known);
@@ -106,7 +106,7 @@ impl Measure {
     }
 }
 
-/// Reads the whole thread, one checkpoint after the other.
+/// Reads all checkpoints of the thread, one after the other.
 pub(crate) async fn get(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Storage>> {
     let thread = caller.thread(&thread, Action::Read).await?.id;
     let runs = &caller.app.runs;
@@ -115,7 +115,7 @@ pub(crate) async fn get(caller: Caller, Path(thread): Path<String>) -> ApiResult
     let mut measure = Measure::default();
     for listed in listed.iter().rev() {
         let saved = runs.get(&thread, &listed.namespace, Some(listed.checkpoint.id)).await;
-        // One that was pruned meanwhile takes nothing.
+        // A checkpoint that was pruned meanwhile takes no space.
         if let Some(saved) = saved.map_err(|error| saver(&error))? {
             measure.add(&listed.namespace, &saved)?;
         }

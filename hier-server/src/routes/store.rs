@@ -1,4 +1,4 @@
-//! The memory across threads.
+//! The memory store, which threads share.
 
 use axum::Json;
 use axum::response::NoContent;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{Body, MaybeBody};
+use crate::body::{JsonBody, OptionalBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault;
 use crate::query::Query;
-use crate::time::{iso, lives};
+use crate::time::{iso, time_to_live};
 
 /// An item of the store.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,7 +32,7 @@ pub(crate) struct ItemObject {
 struct FoundItem {
     #[serde(flatten)]
     item: ItemObject,
-    /// How near it is to what was looked for, from −1 to 1; null if that was no text or the item has no vector.
+    /// Similarity to the query, from −1 to 1. Null without a text query, or if the item has no vector.
     score: Option<f64>,
 }
 
@@ -41,21 +41,21 @@ fn object(item: Item) -> ItemObject {
     ItemObject { namespace, key, value, created_at: iso(created_at), updated_at: iso(updated_at) }
 }
 
-/// What a search found.
+/// Items that a search found.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StoreFound")]
-pub(crate) struct Found {
+pub(crate) struct FoundItems {
     items: Vec<FoundItem>,
 }
 
-/// The namespaces that there are.
+/// The namespaces of the store.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StoreNamespaceList")]
-pub(crate) struct Listed {
+pub(crate) struct NamespaceList {
     namespaces: Vec<Vec<String>>,
 }
 
-/// Labels are texts without dots: they are joined with dots in addresses.
+/// Checks the labels of a namespace. They cannot contain periods, because addresses join them with periods.
 fn labels(namespace: &[String]) -> ApiResult<()> {
     match namespace.iter().find(|label| label.is_empty() || label.contains('.')) {
         Some(label) => {
@@ -68,10 +68,10 @@ fn labels(namespace: &[String]) -> ApiResult<()> {
 
 async fn one(caller: &Caller, op: Op) -> ApiResult<OpResult> {
     let mut results = caller.app.store.batch(vec![op]).await.map_err(fault::store)?;
-    results.pop().ok_or_else(|| ApiError::internal(&"a store answered nothing"))
+    results.pop().ok_or_else(|| ApiError::internal(&"the store returned no result"))
 }
 
-/// An item to be put.
+/// The body that stores an item.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "StorePut")]
 pub(crate) struct PutBody {
@@ -80,12 +80,12 @@ pub(crate) struct PutBody {
     value: Map<String, Value>,
     #[serde(default)]
     index: Option<IndexBody>,
-    /// Minutes.
+    /// Time to live, in minutes.
     #[serde(default)]
     ttl: Option<f64>,
 }
 
-/// Which fields a search by meaning looks at: none (`false`), or these.
+/// The fields that a search by meaning compares: none (`false`), or these.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "StoreIndex")]
@@ -94,7 +94,7 @@ enum IndexBody {
     Fields(Vec<String>),
 }
 
-pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<NoContent> {
+pub(crate) async fn put(caller: Caller, JsonBody(body): JsonBody<PutBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
     caller.may_in_store(Action::Update, &body.namespace).await?;
     let op = Op::Put {
@@ -106,20 +106,20 @@ pub(crate) async fn put(caller: Caller, Body(body): Body<PutBody>) -> ApiResult<
             Some(IndexBody::Switch(false)) => Index::None,
             Some(IndexBody::Fields(fields)) => Index::Fields(fields),
         },
-        time_to_live: body.ttl.map(lives).transpose()?,
+        time_to_live: body.ttl.map(time_to_live).transpose()?,
     };
     one(&caller, op).await.map(|_| NoContent)
 }
 
-/// Which item is read.
+/// Selects an item.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct GetQuery {
-    /// The labels of its namespace, with dots between them.
+    /// The labels of its namespace, joined by periods.
     #[serde(default)]
     namespace: String,
     /// Its key.
     key: String,
-    /// Whether its time to live begins again; as the store is configured unless given.
+    /// Restarts the time to live. Defaults to the store's setting.
     #[serde(default)]
     refresh_ttl: Option<bool>,
 }
@@ -135,7 +135,7 @@ pub(crate) async fn get(caller: Caller, Query(query): Query<GetQuery>) -> ApiRes
     }
 }
 
-/// An item to be deleted.
+/// Selects the item to delete.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "StoreDelete")]
 pub(crate) struct DeleteBody {
@@ -144,7 +144,7 @@ pub(crate) struct DeleteBody {
     key: String,
 }
 
-pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiResult<NoContent> {
+pub(crate) async fn delete(caller: Caller, JsonBody(body): JsonBody<DeleteBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
     caller.may_in_store(Action::Delete, &body.namespace).await?;
     let DeleteBody { namespace, key } = body;
@@ -152,11 +152,11 @@ pub(crate) async fn delete(caller: Caller, Body(body): Body<DeleteBody>) -> ApiR
     one(&caller, op).await.map(|_| NoContent)
 }
 
-/// What to search for.
+/// Selects items.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StoreSearch")]
-pub(crate) struct SearchBody {
+pub(crate) struct StoreSearchBody {
     namespace_prefix: Option<Vec<String>>,
     filter: Option<Map<String, Value>>,
     limit: Option<usize>,
@@ -165,7 +165,10 @@ pub(crate) struct SearchBody {
     refresh_ttl: Option<bool>,
 }
 
-pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<Found>> {
+pub(crate) async fn search(
+    caller: Caller,
+    OptionalBody(body): OptionalBody<StoreSearchBody>,
+) -> ApiResult<Json<FoundItems>> {
     let prefix = body.namespace_prefix.unwrap_or_default();
     caller.may_in_store(Action::Search, &prefix).await?;
     let op = Op::Search(Search {
@@ -176,12 +179,12 @@ pub(crate) async fn search(caller: Caller, MaybeBody(body): MaybeBody<SearchBody
         offset: body.offset.unwrap_or(0),
         refresh: body.refresh_ttl,
     });
-    let OpResult::Items(items) = one(&caller, op).await? else { return Ok(Json(Found::default())) };
+    let OpResult::Items(items) = one(&caller, op).await? else { return Ok(Json(FoundItems::default())) };
     let scored = items.into_iter().map(|item| FoundItem { score: item.score, item: object(item) });
-    Ok(Json(Found { items: scored.collect() }))
+    Ok(Json(FoundItems { items: scored.collect() }))
 }
 
-/// Which namespaces to list.
+/// Selects namespaces.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StoreNamespaces")]
@@ -193,7 +196,10 @@ pub(crate) struct NamespacesBody {
     offset: Option<usize>,
 }
 
-pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<NamespacesBody>) -> ApiResult<Json<Listed>> {
+pub(crate) async fn namespaces(
+    caller: Caller,
+    OptionalBody(body): OptionalBody<NamespacesBody>,
+) -> ApiResult<Json<NamespaceList>> {
     let prefix = body.prefix.unwrap_or_default();
     caller.may_in_store(Action::Search, &prefix).await?;
     let op = Op::Namespaces(Namespaces {
@@ -203,10 +209,10 @@ pub(crate) async fn namespaces(caller: Caller, MaybeBody(body): MaybeBody<Namesp
         limit: limit(&caller, body.limit, 100)?,
         offset: body.offset.unwrap_or(0),
     });
-    let OpResult::Namespaces(namespaces) = one(&caller, op).await? else { return Ok(Json(Listed::default())) };
-    Ok(Json(Listed { namespaces }))
+    let OpResult::Namespaces(namespaces) = one(&caller, op).await? else { return Ok(Json(NamespaceList::default())) };
+    Ok(Json(NamespaceList { namespaces }))
 }
 
-fn limit(caller: &Caller, limit: Option<usize>, unless: usize) -> ApiResult<usize> {
-    super::page::Page::new(caller, limit, None, unless).map(|page| page.limit)
+fn limit(caller: &Caller, limit: Option<usize>, default: usize) -> ApiResult<usize> {
+    super::page::Page::new(caller, limit, None, default).map(|page| page.limit)
 }

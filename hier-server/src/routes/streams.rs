@@ -1,4 +1,4 @@
-//! Answers that take as long as a run: streams of its events, and bodies that wait for its end.
+//! Responses that last as long as a run: streams of its events, and bodies that wait for its end.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -6,104 +6,104 @@ use std::sync::Arc;
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use hier_core::runs::{Cancel, ClientMode, EventRow, LogEvent, OnDisconnect, Run};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::runs::{Follower, add, final_body, located};
+use super::run_plan::{ResponseMode, RunPlan};
 use crate::answer::{As, Streamed};
 use crate::app::{App, Caller};
 use crate::auth::Action;
-use crate::body::Body;
+use crate::body::JsonBody;
 use crate::error::ApiResult;
+use crate::event_tail::{EventTail, RunWaiter};
 use crate::fault::refused;
-use crate::feed::{self, End, Feed, HEARTBEAT_EVERY};
-use crate::follow::{Ending, Follow};
 use crate::query::Query;
-use crate::stream::sse::frame;
-use crate::stream::translate::{Told, Translator};
+use crate::sse::{self, HEARTBEAT_EVERY, SourceEnd, SseFrames, SseSource, frame};
+use crate::stream::translate::{SseEvent, StreamTranslator};
 use crate::wire::object::RunOutput;
+use crate::wire::row;
 use crate::wire::run::RunCreate;
 
-/// What happens to a run when whoever follows it goes away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaves {
-    /// It goes on.
-    Continue,
-    /// It is cancelled.
-    Cancel,
-}
-
-impl Leaves {
-    /// Returns `Cancel` if the client asks for it. Fails if the caller may not cancel the run.
-    pub(crate) async fn asked(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<Self> {
-        if !cancels {
-            return Ok(Self::Continue);
+/// Adds the headers from which clients read the addresses of a run. `below` is the part of `Location` after the run.
+pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, below: Option<&str>) {
+    let mut set = |name, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
         }
-        caller.thread(&run.thread, Action::CreateRun).await?;
-        Ok(Self::Cancel)
+    };
+    let path = format!("/threads/{}/runs/{}", run.thread, run.id);
+    if let Some(below) = below {
+        set(header::LOCATION, format!("{path}/{below}"));
     }
-
-    /// As the run says.
-    pub(crate) fn as_said(run: &Run) -> Self {
-        if run.on_disconnect == OnDisconnect::Cancel { Self::Cancel } else { Self::Continue }
-    }
+    set(header::CONTENT_LOCATION, if on_thread { path } else { format!("/runs/{}", run.id) });
 }
 
-/// Cancels a run unless it is told that the run has ended.
-pub(crate) struct Guard {
+/// Returns the policy that a client of an existing run asks for. Fails if the caller may not cancel the run.
+pub(super) async fn on_disconnect(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<OnDisconnect> {
+    if !cancels {
+        return Ok(OnDisconnect::Continue);
+    }
+    caller.thread(&run.thread, Action::CreateRun).await?;
+    Ok(OnDisconnect::Cancel)
+}
+
+/// Cancels a run when the response is dropped before the run has ended.
+pub(crate) struct DisconnectGuard {
     app: Arc<App>,
     run: Option<Run>,
 }
 
-impl Guard {
-    pub(crate) fn new(app: &Arc<App>, run: &Run, leaves: Leaves) -> Self {
-        Self { app: app.clone(), run: (leaves == Leaves::Cancel).then(|| run.clone()) }
+impl DisconnectGuard {
+    pub(crate) fn new(app: &Arc<App>, run: &Run, on_disconnect: OnDisconnect) -> Self {
+        Self { app: app.clone(), run: (on_disconnect == OnDisconnect::Cancel).then(|| run.clone()) }
     }
 
-    pub(crate) fn has_ended(&mut self) {
+    /// Releases the run, so that dropping the guard does nothing.
+    pub(crate) fn disarm(&mut self) {
         self.run = None;
     }
 }
 
-impl Drop for Guard {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
-        // Where the server stops, no client has gone: the run is handed back.
+        // If the server stops, no client has disconnected, and the run is returned to the queue.
         let Some(run) = self.run.take().filter(|_| !self.app.stopping.is_cancelled()) else { return };
         let app = self.app.clone();
         tokio::spawn(async move {
-            // A later run with the same id is another one.
+            // A later run may have the same id.
             if app.same_run(&run).await.is_none_or(|now| !now.status.is_live()) {
                 return;
             }
             if let Err(error) = app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await {
-                tracing::warn!(%error, run = %run.id, "a run whose client has gone could not be cancelled");
+                tracing::warn!(%error, run = %run.id, "failed to cancel a run after its client disconnected");
             }
         });
     }
 }
 
-/// Waits for the end of a run. A line break every few seconds shows that the connection lives; JSON may begin with them.
-struct Waiting {
+/// The body of a response that waits for the end of a run. It begins with a line break every few seconds, which keeps the connection open
+/// and may precede JSON.
+struct RunEndBody {
     app: Arc<App>,
     run: Run,
-    ending: Ending,
-    guard: Guard,
+    waiter: RunWaiter,
+    guard: DisconnectGuard,
     is_done: bool,
 }
 
-impl Waiting {
+impl RunEndBody {
     async fn next(&mut self) -> Option<String> {
         if self.is_done {
             return None;
         }
         let body = tokio::select! {
-            ended = self.ending.wait(&self.app, &self.run) => match ended {
-                Ok(Some(run)) => final_body(&self.app, &run),
+            ended = self.waiter.wait(&self.app, &self.run) => match ended {
+                Ok(Some(run)) => row::output(&self.app.message_paths(&run.graph), &run),
                 Ok(None) => json!({}),
                 Err(error) => json!({ "__error__": { "error": "HTTPException", "message": error.to_string() } }),
             },
@@ -113,34 +113,42 @@ impl Waiting {
             }
         };
         self.is_done = true;
-        self.guard.has_ended();
+        self.guard.disarm();
         Some(body.to_string())
     }
 }
 
-/// The answer of `wait` and `join`.
-pub(crate) fn until_end(caller: &Caller, run: &Run, leaves: Leaves, ending: Ending) -> As<RunOutput> {
-    let guard = Guard::new(&caller.app, run, leaves);
-    let waiting = Waiting { app: caller.app.clone(), run: run.clone(), ending, guard, is_done: false };
-    let body = futures_util::stream::unfold(waiting, |mut waiting| async move {
-        waiting.next().await.map(|text| (Ok::<_, Infallible>(text), waiting))
+/// Responds with the output of a run once the run has ended.
+pub(super) fn respond_at_end(
+    caller: &Caller,
+    run: &Run,
+    on_disconnect: OnDisconnect,
+    waiter: RunWaiter,
+) -> As<RunOutput> {
+    let guard = DisconnectGuard::new(&caller.app, run, on_disconnect);
+    let body = RunEndBody { app: caller.app.clone(), run: run.clone(), waiter, guard, is_done: false };
+    let body = futures_util::stream::unfold(body, |mut body| async move {
+        body.next().await.map(|text| (Ok::<_, Infallible>(text), body))
     });
-    As::of(([(header::CONTENT_TYPE, "application/json")], HttpBody::from_stream(body)).into_response())
+    let response = ([(header::CONTENT_TYPE, "application/json")], HttpBody::from_stream(body));
+    let mut response = response.into_response();
+    add_location(&mut response, run, true, Some("join"));
+    As::of(response)
 }
 
-/// The place of an event in a stream: the number in the log, and which of the events that were made of it.
+/// The position of an event in a stream: the number of its log event, and its index among the events that this one becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(super) u64, pub(super) usize);
+pub(crate) struct EventPosition(pub(super) u64, pub(super) usize);
 
-impl Place {
-    /// Everything is after it.
+impl EventPosition {
+    /// The position before all events.
     const START: Self = Self(0, 0);
 
     pub(super) fn id(self) -> String {
         format!("{}-{}", self.0, self.1)
     }
 
-    /// `-1` is the start, as `0` is, which comes before every number. None for what no stream has ever sent.
+    /// Parses an event id. `-1` and `0` are the start. Returns none for an id that no stream has sent.
     fn parse(text: &str) -> Option<Self> {
         if matches!(text, "-1" | "0") {
             return Some(Self::START);
@@ -150,23 +158,23 @@ impl Place {
     }
 }
 
-/// From where a client wants to be told.
+/// The point from which a client reads a stream, from the header `Last-Event-ID`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Since {
-    /// After this place.
-    Place(Place),
-    /// From now on.
+pub(crate) enum StreamStart {
+    /// After an event.
+    After(EventPosition),
+    /// After the newest event.
     Now,
-    /// From a place that is none: nothing is told, as in the reference.
-    Nowhere,
+    /// After an unknown event id. The stream sends nothing, as in LangGraph.
+    Unknown,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Since {
+impl<S: Send + Sync> FromRequestParts<S> for StreamStart {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let id = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
-        Ok(id.map_or(Self::Now, |id| Place::parse(id).map_or(Self::Nowhere, Self::Place)))
+        Ok(id.map_or(Self::Now, |id| EventPosition::parse(id).map_or(Self::Unknown, Self::After)))
     }
 }
 
@@ -174,129 +182,138 @@ impl<S: Send + Sync> FromRequestParts<S> for Since {
 struct RunStream {
     app: Arc<App>,
     run: Run,
-    follow: Follow,
-    translator: Translator,
-    after: Place,
+    tail: EventTail,
+    translator: StreamTranslator,
+    after: EventPosition,
     with_ids: bool,
-    guard: Guard,
+    guard: DisconnectGuard,
 }
 
-impl Feed for RunStream {
+impl SseSource for RunStream {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
-        self.follow.next().await
+        self.tail.next().await
     }
 
-    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
+    async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
         let events = self.translator.event(&row);
-        self.put(row.number, events, told);
+        self.push_events(row.number, events, frames);
         if !matches!(row.event.body, LogEvent::End { .. }) {
             return ControlFlow::Continue(());
         }
-        // The status is in the database before the stream ends: clients look at it then.
+        // Clients read the status when the stream ends, so it must be stored by then.
         if let Some(run) = self.app.same_run(&self.run).await {
             let events = self.translator.end(&run);
-            self.put(row.number, events, told);
+            self.push_events(row.number, events, frames);
         }
-        self.guard.has_ended();
+        self.guard.disarm();
         ControlFlow::Break(())
     }
 
-    fn end(&mut self, why: End, told: &mut feed::Told) {
-        match why {
-            End::Over => self.guard.has_ended(),
-            End::Failed(error) => {
+    fn end(&mut self, end: SourceEnd, frames: &mut SseFrames) {
+        match end {
+            SourceEnd::Complete => self.guard.disarm(),
+            SourceEnd::Failed(error) => {
                 let data = json!({ "error": "HTTPException", "message": error.to_string() });
-                told.push_back(frame("error", &data, None));
-                self.guard.has_ended();
+                frames.push_back(frame("error", &data, None));
+                self.guard.disarm();
             }
-            End::Stopping => {}
+            SourceEnd::Stopping => {}
         }
     }
 }
 
 impl RunStream {
-    fn put(&self, number: u64, events: Vec<Told>, told: &mut feed::Told) {
-        for (part, Told { event, data }) in events.into_iter().enumerate() {
-            let place = Place(number, part.saturating_add(1));
-            if place > self.after {
-                let id = self.with_ids.then(|| place.id());
-                told.push_back(frame(&event, &data, id.as_deref()));
+    fn push_events(&self, number: u64, events: Vec<SseEvent>, frames: &mut SseFrames) {
+        for (part, SseEvent { event, data }) in events.into_iter().enumerate() {
+            let position = EventPosition(number, part.saturating_add(1));
+            if position > self.after {
+                let id = self.with_ids.then(|| position.id());
+                frames.push_back(frame(&event, &data, id.as_deref()));
             }
         }
     }
 }
 
-fn run_stream(caller: &Caller, run: &Run, modes: Vec<ClientMode>, since: Since, leaves: Leaves) -> Response {
+fn respond_with_events(
+    caller: &Caller,
+    run: &Run,
+    modes: Vec<ClientMode>,
+    start: StreamStart,
+    on_disconnect: OnDisconnect,
+) -> Response {
     let options = &run.request.options;
-    let after = match since {
-        Since::Place(place) => place,
-        Since::Now | Since::Nowhere => Place(u64::MAX, 0),
+    let after = match start {
+        StreamStart::After(position) => position,
+        StreamStart::Now | StreamStart::Unknown => EventPosition(u64::MAX, 0),
     };
     let stream = RunStream {
         app: caller.app.clone(),
         run: run.clone(),
-        follow: Follow::of_run(caller.app.clone(), run),
-        translator: Translator::new(run.clone(), caller.app.places(&run.graph), modes, options.stream_subgraphs),
+        tail: EventTail::of_run(caller.app.clone(), run),
+        translator: StreamTranslator::new(
+            run.clone(),
+            caller.app.message_paths(&run.graph),
+            modes,
+            options.stream_subgraphs,
+        ),
         after,
         with_ids: options.resumable,
-        guard: Guard::new(&caller.app, run, leaves),
+        guard: DisconnectGuard::new(&caller.app, run, on_disconnect),
     };
-    feed::feed(&caller.app, stream)
+    sse::respond(&caller.app, stream)
 }
 
-async fn streamed(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Streamed> {
-    let run = add(&caller, thread.as_deref(), body, Follower::Stream).await?;
-    let leaves = Leaves::as_said(&run);
-    let mut response =
-        run_stream(&caller, &run, run.request.options.stream_mode.clone(), Since::Place(Place::START), leaves);
-    located(&mut response, &run, thread.is_some(), Some("stream"));
+async fn start_and_stream(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Streamed> {
+    let run = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Stream).start(&caller).await?;
+    let (modes, start) = (run.request.options.stream_mode.clone(), StreamStart::After(EventPosition::START));
+    let mut response = respond_with_events(&caller, &run, modes, start, run.on_disconnect);
+    add_location(&mut response, &run, thread.is_some(), Some("stream"));
     Ok(Streamed(response))
 }
 
 pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(body): Body<RunCreate>,
+    JsonBody(body): JsonBody<RunCreate>,
 ) -> ApiResult<Streamed> {
-    streamed(caller, Some(thread), body).await
+    start_and_stream(caller, Some(thread), body).await
 }
 
-pub(crate) async fn stream_stateless(caller: Caller, Body(body): Body<RunCreate>) -> ApiResult<Streamed> {
-    streamed(caller, None, body).await
+pub(crate) async fn stream_stateless(caller: Caller, JsonBody(body): JsonBody<RunCreate>) -> ApiResult<Streamed> {
+    start_and_stream(caller, None, body).await
 }
 
-/// What is told of a run.
+/// Options of a request that joins the stream of a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct StreamQuery {
-    /// In which modes; in those that the run was asked for if none is named.
+    /// Modes of the events to send. Defaults to the modes that the run was created with.
     stream_mode: Vec<ClientMode>,
-    /// Whether the run is cancelled if the client goes away.
+    /// Cancels the run if the client disconnects.
     cancel_on_disconnect: bool,
 }
 
-/// Joins the stream of a run: from an event on, or live.
+/// Joins the stream of a run, from an event on or live.
 pub(crate) async fn join(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,
     Query(query): Query<StreamQuery>,
-    since: Since,
+    start: StreamStart,
 ) -> ApiResult<Streamed> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let leaves = Leaves::asked(&caller, &run, query.cancel_on_disconnect).await?;
-    let asked = &run.request.options.stream_mode;
-    let modes = if query.stream_mode.is_empty() { asked.clone() } else { query.stream_mode };
-    let since = match since {
-        // Live: after the last event that is there now.
-        Since::Now => {
+    let on_disconnect = on_disconnect(&caller, &run, query.cancel_on_disconnect).await?;
+    let created_with = &run.request.options.stream_mode;
+    let modes = if query.stream_mode.is_empty() { created_with.clone() } else { query.stream_mode };
+    let start = match start {
+        StreamStart::Now => {
             let row = caller.app.runs.thread(&run.thread).await.map_err(refused)?;
-            Since::Place(Place(row.map_or(0, |row| row.last_event), usize::MAX))
+            StreamStart::After(EventPosition(row.map_or(0, |row| row.last_event), usize::MAX))
         }
         other => other,
     };
-    let mut response = run_stream(&caller, &run, modes, since, leaves);
-    located(&mut response, &run, true, Some("stream"));
+    let mut response = respond_with_events(&caller, &run, modes, start, on_disconnect);
+    add_location(&mut response, &run, true, Some("stream"));
     Ok(Streamed(response))
 }

@@ -1,4 +1,4 @@
-//! The server itself: whether it lives, what it can do, what it counts.
+//! The server itself: liveness, version, metrics.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,39 +18,38 @@ use crate::error::ApiResult;
 use crate::fault::refused;
 use crate::query::Query;
 
-/// What is looked at.
+/// Options of the liveness check.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct OkQuery {
-    /// Whether the database is asked too.
+    /// Also checks the database.
     check_db: bool,
 }
 
-/// The server lives.
+/// The response of a server that is alive.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Ok")]
-pub(crate) struct Lives {
+pub(crate) struct Liveness {
     ok: bool,
 }
 
-pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>) -> ApiResult<Json<Lives>> {
+pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>) -> ApiResult<Json<Liveness>> {
     if query.check_db {
         app.runs.runs(RunQuery::default().live()).await.map_err(refused)?;
     }
-    Ok(Json(Lives { ok: true }))
+    Ok(Json(Liveness { ok: true }))
 }
 
-/// What the server is.
+/// A description of the server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Info {
     version: &'static str,
     server: &'static str,
-    /// What it can do, by names that clients look at.
+    /// Features, by names that clients know.
     flags: Value,
     host: Value,
 }
 
-/// The version of hier, and the flags that clients look at.
 pub(crate) async fn info() -> Json<Info> {
     Json(Info {
         version: env!("CARGO_PKG_VERSION"),
@@ -64,17 +63,17 @@ pub(crate) async fn info() -> Json<Info> {
     })
 }
 
-/// The runs that have not ended, counted.
-struct Queue {
+/// Figures about the runs that have not ended.
+struct QueueStats {
     running: usize,
     pending: usize,
-    /// How long those that may begin have waited, the shortest first.
+    /// Waiting times of the runs that may start, shortest first.
     waits: Vec<Duration>,
-    /// The longest of those that wait for nothing but a worker: no run of their thread is before them.
+    /// The longest waiting time of a run that only needs a worker, because no run of its thread is before it.
     unblocked: Option<Duration>,
 }
 
-impl Queue {
+impl QueueStats {
     fn of(live: &[Run], now: SystemTime) -> Self {
         let (running, mut pending): (Vec<&Run>, Vec<&Run>) =
             live.iter().partition(|run| run.status == RunStatus::Running);
@@ -82,7 +81,7 @@ impl Queue {
         let mut busy: HashSet<&str> = running.iter().map(|run| run.thread.as_str()).collect();
         let (mut waits, mut unblocked) = (Vec::new(), None);
         for run in &pending {
-            // A delayed run waits for its time.
+            // A delayed run is not due yet.
             let Ok(waited) = now.duration_since(run.starts) else { continue };
             waits.push(waited);
             if busy.insert(&run.thread) {
@@ -116,11 +115,11 @@ impl Queue {
     }
 }
 
-/// How counts are written.
+/// Options of the metrics.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct MetricsQuery {
-    /// In Prometheus' text format unless `json`.
+    /// Format of the metrics: Prometheus' text format or `json`. Defaults to Prometheus'.
     format: MetricsFormat,
 }
 
@@ -135,7 +134,7 @@ enum MetricsFormat {
 pub(crate) async fn metrics(State(app): State<Arc<App>>, Query(query): Query<MetricsQuery>) -> ApiResult<Response> {
     let mut live = RunQuery::default().live();
     live.limit = 10_000;
-    let queue = Queue::of(&app.runs.runs(live).await.map_err(refused)?, SystemTime::now());
+    let queue = QueueStats::of(&app.runs.runs(live).await.map_err(refused)?, SystemTime::now());
     if query.format == MetricsFormat::Json {
         return Ok(Json(json!({ "queue": queue.json(), "api": app.metrics.json() })).into_response());
     }

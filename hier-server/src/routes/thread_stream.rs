@@ -1,4 +1,4 @@
-//! The stream of a thread: the events of all of its runs.
+//! Streams the events of all runs of a thread.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,79 +11,78 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::streams::{Place, Since};
+use super::streams::{EventPosition, StreamStart};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::error::ApiResult;
-use crate::feed::{self, Feed};
-use crate::follow::Follow;
+use crate::event_tail::EventTail;
 use crate::query::Query;
-use crate::stream::sse::frame;
-use crate::stream::translate::{Told, Translator};
+use crate::sse::{self, SseFrames, SseSource, frame};
+use crate::stream::translate::{SseEvent, StreamTranslator};
 
-/// What a client is told of a thread.
+/// The kinds of events that a client reads.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct EventKinds {
     runs: bool,
     lifecycle: bool,
     states: bool,
 }
 
-/// What is told of a thread.
+/// Options of the stream of a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct ThreadStreamQuery {
-    /// `run_modes` unless given.
-    stream_modes: Vec<Kind>,
-    /// Another name of the same, which Python's client writes.
-    stream_mode: Vec<Kind>,
+    /// Kinds of events to send. Defaults to `run_modes`.
+    stream_modes: Vec<ThreadStreamMode>,
+    /// Another name of `stream_modes`, used by the Python client.
+    stream_mode: Vec<ThreadStreamMode>,
 }
 
 /// A kind of events of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ThreadStreamMode")]
-enum Kind {
+enum ThreadStreamMode {
     RunModes,
     Lifecycle,
     StateUpdate,
 }
 
-impl Wanted {
-    fn of(query: &ThreadStreamQuery) -> Self {
-        let named: Vec<Kind> = query.stream_modes.iter().chain(&query.stream_mode).copied().collect();
+impl EventKinds {
+    fn new(query: &ThreadStreamQuery) -> Self {
+        let named: Vec<ThreadStreamMode> = query.stream_modes.iter().chain(&query.stream_mode).copied().collect();
         let has = |kind| named.contains(&kind);
         Self {
-            runs: named.is_empty() || has(Kind::RunModes),
-            lifecycle: has(Kind::Lifecycle),
-            states: has(Kind::StateUpdate),
+            runs: named.is_empty() || has(ThreadStreamMode::RunModes),
+            lifecycle: has(ThreadStreamMode::Lifecycle),
+            states: has(ThreadStreamMode::StateUpdate),
         }
     }
 }
 
-/// The events of all runs of a thread. It ends with the connection, or with the thread.
+/// The events of a thread. The stream ends with the connection or with the thread.
 struct ThreadStream {
     app: Arc<App>,
     thread: String,
-    follow: Follow,
-    wanted: Wanted,
-    runs: HashMap<Uuid, Translator>,
-    after: Place,
+    tail: EventTail,
+    kinds: EventKinds,
+    runs: HashMap<Uuid, StreamTranslator>,
+    after: EventPosition,
 }
 
-impl Feed for ThreadStream {
+impl SseSource for ThreadStream {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
-        self.follow.next().await
+        self.tail.next().await
     }
 
-    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
-        for (part, Told { event, data }) in self.events(&row).await.into_iter().enumerate() {
-            let place = Place(row.number, part.saturating_add(1));
-            if place > self.after {
-                told.push_back(frame(&event, &data, Some(&place.id())));
+    async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
+        for (part, SseEvent { event, data }) in self.events(&row).await.into_iter().enumerate() {
+            let position = EventPosition(row.number, part.saturating_add(1));
+            if position > self.after {
+                frames.push_back(frame(&event, &data, Some(&position.id())));
             }
         }
         ControlFlow::Continue(())
@@ -91,38 +90,37 @@ impl Feed for ThreadStream {
 }
 
 impl ThreadStream {
-    /// What a row becomes for this client.
-    async fn events(&mut self, row: &EventRow) -> Vec<Told> {
+    async fn events(&mut self, row: &EventRow) -> Vec<SseEvent> {
         let Some(run) = row.event.run else {
-            let is_wanted = self.wanted.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
-            let update = is_wanted.then(|| Told { event: row.event.mode().to_owned(), data: row.event.body.data() });
+            let is_wanted = self.kinds.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
+            let update = is_wanted.then(|| SseEvent::new(row.event.mode(), row.event.body.data()));
             return update.into_iter().collect();
         };
         if !self.runs.contains_key(&run) {
             let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
-            let places = self.app.places(&found.graph);
+            let message_paths = self.app.message_paths(&found.graph);
             let options = found.request.options.clone();
-            let translator = Translator::new(found, places, options.stream_mode, options.stream_subgraphs);
+            let translator = StreamTranslator::new(found, message_paths, options.stream_mode, options.stream_subgraphs);
             self.runs.insert(run, translator);
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };
-        let mut told = translator.event(row);
-        let is_wanted = self.wanted.runs || (self.wanted.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
+        let mut events = translator.event(row);
+        let is_wanted = self.kinds.runs || (self.kinds.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
         if !is_wanted {
-            told.clear();
+            events.clear();
         }
         if matches!(row.event.body, LogEvent::End { .. }) {
-            if self.wanted.runs
+            if self.kinds.runs
                 && let Some(run) = self.app.run_of(&self.thread, run).await
             {
-                told.extend(translator.end(&run));
+                events.extend(translator.end(&run));
             }
-            if self.wanted.runs || self.wanted.lifecycle {
-                told.push(Told { event: "metadata".to_owned(), data: json!({ "status": "run_done", "run_id": run }) });
+            if self.kinds.runs || self.kinds.lifecycle {
+                events.push(SseEvent::new("metadata", json!({ "status": "run_done", "run_id": run })));
             }
             self.runs.remove(&run);
         }
-        told
+        events
     }
 }
 
@@ -130,22 +128,21 @@ pub(crate) async fn follow(
     caller: Caller,
     Path(thread): Path<String>,
     Query(query): Query<ThreadStreamQuery>,
-    since: Since,
+    start: StreamStart,
 ) -> ApiResult<Streamed> {
-    let wanted = Wanted::of(&query);
     let row = caller.thread(&thread, Action::Read).await?;
-    let after = match since {
-        Since::Place(place) => place,
-        Since::Now => Place(row.last_event, usize::MAX),
-        Since::Nowhere => Place(u64::MAX, 0),
+    let after = match start {
+        StreamStart::After(position) => position,
+        StreamStart::Now => EventPosition(row.last_event, usize::MAX),
+        StreamStart::Unknown => EventPosition(u64::MAX, 0),
     };
     let stream = ThreadStream {
         app: caller.app.clone(),
         thread: row.id.clone(),
-        follow: Follow::of_thread(caller.app.clone(), &row, 0),
-        wanted,
+        tail: EventTail::of_thread(caller.app.clone(), &row, 0),
+        kinds: EventKinds::new(&query),
         runs: HashMap::new(),
         after,
     };
-    Ok(Streamed(feed::feed(&caller.app, stream)))
+    Ok(Streamed(sse::respond(&caller.app, stream)))
 }

@@ -1,4 +1,4 @@
-//! Threads as rows: made, found, changed, copied, deleted. Their states are in `states`.
+//! Threads: created, found, changed, copied, deleted. Their states are in `states`.
 
 use std::time::Duration;
 
@@ -15,25 +15,24 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
-use super::page::Page;
+use super::page::{Page, is_descending};
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
-use crate::app::{App, Caller, is_there};
+use crate::app::{App, Caller, already_exists};
 use crate::auth::{Action, Resource};
-use crate::body::{Body, MaybeBody};
+use crate::body::{JsonBody, OptionalBody};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
 use crate::reserved;
-use crate::time::lives;
-use crate::wire::object::Thread;
+use crate::time::time_to_live;
+use crate::wire::object::ThreadObject;
 use crate::wire::row;
 
-/// A thread, with the messages of its values in the form of its clients.
-fn thread(app: &App, row: &ThreadRow) -> Thread {
-    row::thread(&app.places_of(row), row)
+fn thread(app: &App, row: &ThreadRow) -> ThreadObject {
+    row::thread(&app.message_paths_of(row), row)
 }
 
-/// What creates or changes a thread.
+/// The body that creates or changes a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "ThreadCreate")]
@@ -45,7 +44,7 @@ pub(crate) struct ThreadBody {
     supersteps: Option<Vec<states::Superstep>>,
 }
 
-/// How long a thread lives after it last changed: minutes, or an object of them.
+/// The time to live of a thread after its last change: minutes, or an object with the minutes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Ttl {
@@ -63,18 +62,19 @@ impl Ttl {
             Self::Minutes(minutes) => *minutes,
             Self::Strategy { strategy, ttl } => {
                 if let Some(other) = strategy.as_deref().filter(|strategy| *strategy != "delete") {
-                    return Err(ApiError::invalid(format!(
-                        "`ttl.strategy`: `{other}` is not supported: it is `delete`"
-                    )));
+                    return Err(ApiError::invalid(format!("`ttl.strategy`: `{other}` is unknown: use `delete`")));
                 }
                 *ttl
             }
         };
-        lives(minutes)
+        time_to_live(minutes)
     }
 }
 
-pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody>) -> ApiResult<Json<Thread>> {
+pub(crate) async fn create(
+    caller: Caller,
+    OptionalBody(body): OptionalBody<ThreadBody>,
+) -> ApiResult<Json<ThreadObject>> {
     let filter = caller.may(Resource::Threads, Action::Create).await?;
     if body.thread_id.is_some_and(reserved::is_derived) {
         return Err(ApiError::invalid(reserved::REFUSED));
@@ -87,14 +87,14 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
     let mut graph = None;
     if supersteps.is_some() {
         let name = new.metadata.get("graph_id").and_then(Value::as_str);
-        let missing = || ApiError::invalid("`supersteps` need `metadata.graph_id`: the graph whose states they are");
+        let missing = || ApiError::invalid("`supersteps` need `metadata.graph_id`: name the graph of the states");
         graph = Some(caller.app.graph(name.ok_or_else(missing)?)?);
     }
     let id = new.id.clone();
     let mut row = match caller.app.runs.create_thread(new).await {
         Ok(made) => made,
-        // A thread that exists is returned as it is, to users that may read it.
-        Err(error) if is_there(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
+        // A thread that exists is returned unchanged to users that may read it.
+        Err(error) if already_exists(&error) && body.if_exists == Some(IfExistsWord::DoNothing) => {
             let found = caller.thread(&id, Action::Read).await.map_err(|_| refused(error))?;
             return Ok(Json(thread(&caller.app, &found)));
         }
@@ -102,7 +102,7 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
     };
     if let (Some(steps), Some(graph)) = (supersteps, graph) {
         if let Err(error) = states::apply_supersteps(&caller, graph, &row, steps).await {
-            unmake(&caller, &row).await?;
+            discard(&caller, &row).await?;
             return Err(error);
         }
         row = caller.app.runs.thread(&id).await.map_err(refused)?.ok_or_else(|| ApiError::no_thread(&id))?;
@@ -110,8 +110,8 @@ pub(crate) async fn create(caller: Caller, MaybeBody(body): MaybeBody<ThreadBody
     Ok(Json(thread(&caller.app, &row)))
 }
 
-/// Deletes a thread that this request made and could not fill, unless another request uses it by now.
-async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
+/// Deletes a thread that this request created and could not fill, unless another request uses it already.
+async fn discard(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     let runs = &caller.app.runs;
     if runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
         caller.app.remove_thread(made).await?;
@@ -119,7 +119,7 @@ async fn unmake(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
+pub(crate) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<ThreadObject>> {
     Ok(Json(thread(&caller.app, &caller.thread(&id, Action::Read).await?)))
 }
 
@@ -127,11 +127,11 @@ pub(crate) async fn patch(
     caller: Caller,
     Path(id): Path<String>,
     prefers: Prefers,
-    MaybeBody(body): MaybeBody<ThreadBody>,
-) -> ApiResult<Preferred<Thread>> {
+    OptionalBody(body): OptionalBody<ThreadBody>,
+) -> ApiResult<Preferred<ThreadObject>> {
     let row = caller.thread(&id, Action::Update).await?;
     let mut patch = ThreadPatch::metadata(body.metadata.unwrap_or_default());
-    // Nobody gives a thread away.
+    // The owner cannot be changed.
     patch.metadata.extend(caller.may(Resource::Threads, Action::Update).await?);
     patch.on = ThreadIs::this(&row);
     patch.time_to_live = body.ttl.as_ref().map(Ttl::duration).transpose()?;
@@ -145,18 +145,18 @@ pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<
     Ok(NoContent)
 }
 
-pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
+pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<ThreadObject>> {
     let row = caller.thread(&id, Action::Read).await?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
     Ok(Json(thread(&caller.app, &caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
 }
 
-/// What to search for.
+/// Selects threads.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "ThreadSearch")]
-pub(crate) struct SearchBody {
+pub(crate) struct ThreadSearchBody {
     ids: Option<Vec<Uuid>>,
     metadata: Option<Map<String, Value>>,
     values: Option<Map<String, Value>>,
@@ -170,7 +170,7 @@ pub(crate) struct SearchBody {
     extract: Option<Map<String, Value>>,
 }
 
-impl SearchBody {
+impl ThreadSearchBody {
     async fn query(&self, caller: &Caller) -> ApiResult<ThreadQuery> {
         let filter = caller.may(Resource::Threads, Action::Search).await?;
         let mut query = ThreadQuery::default();
@@ -179,10 +179,10 @@ impl SearchBody {
         query.metadata.extend(filter);
         query.values = self.values.clone().unwrap_or_default();
         if !query.values.is_empty() {
-            // As clients read them, which depends on the graph.
+            // Clients search for values in the form in which they read them, which depends on the graph.
             for (name, served) in &caller.app.graphs {
                 let mut values = Value::Object(query.values.clone());
-                served.places.filter(&mut values);
+                served.message_paths.filter(&mut values);
                 if let Value::Object(values) = values {
                     query.values_by_graph.insert(name.clone(), values);
                 }
@@ -197,30 +197,27 @@ impl SearchBody {
             "status" => SortBy::Status,
             other => {
                 let known = "thread_id, status, created_at, updated_at or state_updated_at";
-                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is not {known}")));
+                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
             }
         };
-        query.order = match self.sort_order.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            Some("asc") => Order::Ascending,
-            None | Some("desc") => Order::Descending,
-            Some(other) => return Err(ApiError::invalid(format!("`sort_order`: `{other}` is neither asc nor desc"))),
-        };
+        let descending = is_descending(self.sort_order.as_deref())?;
+        query.order = if descending { Order::Descending } else { Order::Ascending };
         Ok(query)
     }
 }
 
 pub(crate) async fn search(
     caller: Caller,
-    MaybeBody(body): MaybeBody<SearchBody>,
-) -> ApiResult<As<Vec<Selected<Thread>>>> {
+    OptionalBody(body): OptionalBody<ThreadSearchBody>,
+) -> ApiResult<As<Vec<Selected<ThreadObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut query = body.query(&caller).await?;
     (query.limit, query.offset) = (page.probe(), page.offset);
     let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.iter().any(|name| name == field));
     query.with_values = wants("values") || body.extract.is_some();
-    Selected::<Thread>::check(body.select.as_deref())?;
+    Selected::<ThreadObject>::check(body.select.as_deref())?;
     let found = caller.app.runs.search_threads(query).await.map_err(refused)?;
-    // What is extracted is told, whatever is selected beside it.
+    // Extracted values are returned in addition to the selected fields.
     let fields =
         body.select.clone().map(|fields| fields.into_iter().chain(["extracted".to_owned()]).collect::<Vec<_>>());
     let row = |row: &ThreadRow| {
@@ -231,7 +228,7 @@ pub(crate) async fn search(
     Ok(page.answer(found.iter().map(row).collect()))
 }
 
-/// Parts of a thread, by paths like `values.messages[-1].content`.
+/// Returns parts of a thread by paths like `values.messages[-1].content`.
 fn extract(thread: &Value, paths: &Map<String, Value>) -> Map<String, Value> {
     let found = paths.iter().map(|(alias, path)| {
         let value = path.as_str().and_then(|path| at(thread, path)).cloned().unwrap_or_default();
@@ -253,15 +250,15 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-pub(crate) async fn count(caller: Caller, MaybeBody(body): MaybeBody<SearchBody>) -> ApiResult<Json<u64>> {
+pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<ThreadSearchBody>) -> ApiResult<Json<u64>> {
     let query = body.query(&caller).await?;
     Ok(Json(caller.app.runs.count_threads(query).await.map_err(refused)?))
 }
 
-/// What to prune.
+/// Selects threads to prune.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ThreadPrune")]
-pub(crate) struct PruneBody {
+pub(crate) struct ThreadPruneBody {
     thread_ids: Vec<Uuid>,
     #[serde(default)]
     strategy: PruneStrategy,
@@ -270,25 +267,25 @@ pub(crate) struct PruneBody {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum PruneStrategy {
-    /// The whole thread.
+    /// Deletes the thread.
     #[default]
     Delete,
-    /// Everything but its latest checkpoint.
+    /// Deletes all checkpoints except the latest.
     KeepLatest,
 }
 
-/// How many threads were pruned.
+/// The number of pruned threads.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ThreadsPruned")]
 pub(crate) struct Pruned {
     pruned_count: u64,
 }
 
-pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiResult<Json<Pruned>> {
+pub(crate) async fn prune(caller: Caller, JsonBody(body): JsonBody<ThreadPruneBody>) -> ApiResult<Json<Pruned>> {
     caller.may(Resource::Threads, Action::Delete).await?;
     let mut pruned_count = 0_u64;
     for thread in &body.thread_ids {
-        // Those that are not there, or somebody else's, are left out: so does the reference.
+        // Threads that do not exist, or belong to another user, are skipped, as in LangGraph.
         let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
         match body.strategy {
             PruneStrategy::Delete => {

@@ -1,4 +1,4 @@
-//! Puts together the messages that models send in pieces. All protocols show what this assembles, each in its own form.
+//! Assembles the messages that models send in pieces. Every protocol shows the result in its own form.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,13 +13,13 @@ use crate::wire::message;
 /// The messages of a run.
 #[derive(Debug, Default)]
 pub(crate) struct MessageAssembler {
-    /// The ids of all messages that were sent, in pieces or whole.
+    /// Ids of all messages that were sent, in pieces or whole.
     known: HashSet<String>,
-    /// The messages that are not complete, in the order in which they began.
+    /// Incomplete messages, in the order in which they began.
     open: Vec<PartialMessage>,
 }
 
-/// The pieces of a message, put together.
+/// The pieces of a message so far.
 #[derive(Clone, Debug)]
 pub(crate) struct PartialMessage {
     pub(crate) id: String,
@@ -27,7 +27,7 @@ pub(crate) struct PartialMessage {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A block of a message, with what it holds so far.
+/// A block of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     Text(String),
@@ -35,36 +35,36 @@ pub(crate) enum Block {
     Call { id: String, name: String, args: String },
 }
 
-/// The change that a piece makes to its message.
+/// The change that one piece makes to its message.
 #[derive(Debug)]
 pub(crate) struct MessageDelta<'a> {
     /// True if the piece is the first of its message.
     pub(crate) is_first: bool,
-    /// The pieces so far, this one included.
+    /// The message so far, including this piece.
     pub(crate) sent: Cow<'a, PartialMessage>,
-    pub(crate) change: Change<'a>,
+    pub(crate) change: MessageChange<'a>,
 }
 
-/// What a piece adds to a message.
+/// The content of a piece.
 #[derive(Debug)]
-pub(crate) enum Change<'a> {
+pub(crate) enum MessageChange<'a> {
     Grown(Growth<'a>),
-    /// The whole message, in LangChain's form. It may have more than the pieces.
+    /// The whole message, in LangChain's form. It may contain more than the pieces.
     Done(Value),
 }
 
-/// More of a block, or its begin.
+/// The start of a block, or an addition to it.
 #[derive(Debug)]
 pub(crate) struct Growth<'a> {
-    /// The place of the block in the message.
+    /// Index of the block in the message.
     pub(crate) block: usize,
     pub(crate) is_new: bool,
     pub(crate) text: &'a str,
 }
 
 impl MessageAssembler {
-    /// Takes in a piece; none if it adds to a call that has not begun.
-    pub(crate) fn take<'a>(&'a mut self, piece: &'a LoggedMessage) -> Option<MessageDelta<'a>> {
+    /// Adds a piece. Returns none if the piece belongs to a call that has not begun.
+    pub(crate) fn add<'a>(&'a mut self, piece: &'a LoggedMessage) -> Option<MessageDelta<'a>> {
         let is_first = self.note(&piece.id);
         let place = self.open.iter().position(|open| open.id == piece.id).unwrap_or_else(|| {
             self.open.push(PartialMessage::new(&piece.id));
@@ -74,31 +74,30 @@ impl MessageAssembler {
             let mut message = json!(response.message);
             message::outward(&mut message);
             let sent = Cow::Owned(self.open.remove(place));
-            return Some(MessageDelta { is_first, sent, change: Change::Done(message) });
+            return Some(MessageDelta { is_first, sent, change: MessageChange::Done(message) });
         }
         let sent = &mut self.open[place];
         let growth = sent.grow(&piece.chunk)?;
-        Some(MessageDelta { is_first, sent: Cow::Borrowed(sent), change: Change::Grown(growth) })
+        Some(MessageDelta { is_first, sent: Cow::Borrowed(sent), change: MessageChange::Grown(growth) })
     }
 
-    /// Notes a message that is sent as a whole. Returns false if the message is known.
+    /// Records a message that is sent as a whole. Returns false if it is known.
     pub(crate) fn note(&mut self, id: &str) -> bool {
         !self.known.contains(id) && self.known.insert(id.to_owned())
     }
 
-    /// Gives up the messages that are not complete, and returns them.
+    /// Removes and returns the incomplete messages.
     pub(crate) fn abandon(&mut self) -> Vec<PartialMessage> {
         std::mem::take(&mut self.open)
     }
 }
 
 impl PartialMessage {
-    /// A message of which nothing was sent.
     pub(crate) fn new(id: &str) -> Self {
         Self { id: id.to_owned(), blocks: Vec::new() }
     }
 
-    /// Adds a piece; none if it is the whole message, or adds to a call that has not begun.
+    /// Adds a piece. Returns none if it is the whole message, or belongs to a call that has not begun.
     pub(crate) fn grow<'a>(&mut self, chunk: &'a ChatChunk) -> Option<Growth<'a>> {
         let (begins, text) = match chunk {
             ChatChunk::Text(text) => (Block::Text(String::new()), &**text),
@@ -121,7 +120,6 @@ impl PartialMessage {
         })
     }
 
-    /// Adds a block with its first content.
     pub(crate) fn begin<'a>(&mut self, block: Block, text: &'a str) -> Growth<'a> {
         self.blocks.push(block);
         Growth { is_new: true, ..self.push(self.blocks.len() - 1, text) }
@@ -134,7 +132,6 @@ impl PartialMessage {
         Growth { block, is_new: false, text }
     }
 
-    /// The text so far.
     pub(crate) fn text(&self) -> &str {
         let text = self.blocks.iter().find_map(|block| match block {
             Block::Text(text) => Some(&**text),
@@ -143,7 +140,7 @@ impl PartialMessage {
         text.unwrap_or_default()
     }
 
-    /// The ids of the calls so far, each with its arguments.
+    /// Returns the ids of the calls so far, with their arguments.
     pub(crate) fn calls(&self) -> impl Iterator<Item = (&str, &str)> {
         self.blocks.iter().filter_map(|block| match block {
             Block::Call { id, args, .. } => Some((&**id, &**args)),
@@ -151,29 +148,28 @@ impl PartialMessage {
         })
     }
 
-    /// The text of the whole message, if no piece has sent any of it.
+    /// Returns the text of the whole message, unless a piece has sent text.
     pub(crate) fn missing_text(&self, whole: &Value) -> Option<String> {
         Some(message::text(whole)).filter(|text| self.text().is_empty() && !text.is_empty())
     }
 
-    /// The calls of the whole message, if no piece has sent any of them.
+    /// Returns the calls of the whole message, unless a piece has sent a call.
     pub(crate) fn missing_calls<'a>(&self, whole: &'a Value) -> &'a [Value] {
         if self.calls().next().is_some() { &[] } else { calls(whole) }
     }
 }
 
-/// The calls of a message in LangChain's form.
+/// Returns the calls of a message in LangChain's form.
 pub(crate) fn calls(message: &Value) -> &[Value] {
     message.get("tool_calls").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A text field of a call.
 pub(crate) fn field<'a>(call: &'a Value, name: &str) -> &'a str {
     call.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The messages that a node wrote, in LangChain's form: objects with an id in lists of its update. What the model is told to be
-/// is for the model.
+/// Returns the messages that a node wrote, in LangChain's form: objects with an id in the lists of its update. System messages are left
+/// out, because they are meant for the model.
 pub(crate) fn written(update: &Value) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     let channels = update.as_object().into_iter().flat_map(Map::values);
     let items = channels.flat_map(|value| match value {

@@ -1,10 +1,10 @@
-//! Messages that models send in pieces, in the forms of the runs API.
+//! Forms of partial messages in the runs API.
 
 use serde_json::{Value, json};
 
-use super::assembler::{Block, Change, MessageDelta, PartialMessage, field};
+use super::assembler::{Block, MessageChange, MessageDelta, PartialMessage, field};
 
-/// The message as it is so far.
+/// Returns the message so far.
 pub(super) fn partial(message: &PartialMessage) -> Value {
     json!({
         "content": message.text(), "additional_kwargs": {}, "response_metadata": {}, "type": "ai", "name": null,
@@ -12,7 +12,7 @@ pub(super) fn partial(message: &PartialMessage) -> Value {
     })
 }
 
-/// A piece as a chunk that clients add to those before it.
+/// Returns a piece as a chunk that clients append to the earlier ones.
 pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
     let sent = &delta.sent;
     let mut chunk = json!({
@@ -21,8 +21,8 @@ pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
         "chunk_position": null,
     });
     let growth = match &delta.change {
-        Change::Grown(growth) => growth,
-        Change::Done(message) => {
+        MessageChange::Grown(growth) => growth,
+        MessageChange::Done(message) => {
             finish(&mut chunk, sent, message);
             return chunk;
         }
@@ -40,7 +40,7 @@ pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
     chunk
 }
 
-/// Makes it the last chunk: with what the chunks before it have not sent.
+/// Completes the last chunk with everything that the earlier chunks have not sent.
 fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
     chunk["chunk_position"] = "last".into();
     chunk["usage_metadata"] = message.get("usage_metadata").cloned().unwrap_or_default();

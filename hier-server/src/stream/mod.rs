@@ -1,7 +1,6 @@
-//! What happens in a run, as clients of the first protocol follow it: server-sent events named after stream modes.
+//! The events of a run in the runs API: server-sent events named after stream modes.
 
 pub(crate) mod assembler;
 mod chunk;
 mod runnables;
-pub(crate) mod sse;
 pub(crate) mod translate;

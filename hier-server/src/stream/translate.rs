@@ -1,4 +1,4 @@
-//! Turns the events of a run's log into those that a client of the first protocol has asked for.
+//! Translates the log of a run into the events of the runs API.
 
 use std::time::SystemTime;
 
@@ -9,26 +9,24 @@ use hier_core::runs::{
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::assembler::{Change, MessageAssembler, written};
+use super::assembler::{MessageAssembler, MessageChange, written};
 use super::chunk::{chunk, partial};
 use super::runnables::{self, Runnables};
 
 use crate::time::iso;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 use crate::wire::question;
 use crate::wire::row::{output, questions};
 
-/// An event as it goes over the wire.
+/// A server-sent event before it becomes a frame.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
-    /// Its name.
+pub(crate) struct SseEvent {
     pub(crate) event: String,
-    /// Its data.
     pub(crate) data: Value,
 }
 
-impl Told {
-    fn new(event: impl Into<String>, data: Value) -> Self {
+impl SseEvent {
+    pub(crate) fn new(event: impl Into<String>, data: Value) -> Self {
         Self { event: event.into(), data }
     }
 
@@ -37,7 +35,7 @@ impl Told {
     }
 }
 
-/// The modes of the engine whose events the modes of a client are made of.
+/// Returns the modes of the engine that provide the events of these client modes.
 pub(crate) fn recorded(modes: &[ClientMode]) -> Vec<StreamMode> {
     let of = |mode: &ClientMode| -> &[StreamMode] {
         match mode {
@@ -57,65 +55,64 @@ pub(crate) fn recorded(modes: &[ClientMode]) -> Vec<StreamMode> {
     recorded
 }
 
-/// Translates the events of one run, in their order.
+/// Translates the events of one run, in order.
 #[derive(Debug)]
-pub(crate) struct Translator {
+pub(crate) struct StreamTranslator {
     run: Run,
-    places: Places,
+    message_paths: MessagePaths,
     modes: Vec<ClientMode>,
     subgraphs: bool,
-    /// The state of the root as it was told last.
+    /// The last state of the root graph that was sent.
     values: Value,
     messages: MessageAssembler,
-    /// What was told piece by piece and is said to be complete once a state, or an update, has it: with their namespaces.
-    spoken: Vec<(Vec<String>, Value)>,
+    /// Messages that were sent in pieces, with their namespaces. They are reported as complete after the next state or update.
+    sent_in_pieces: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
 }
 
-impl Translator {
-    /// Translates for a client that asks for these modes.
-    pub(crate) fn new(run: Run, places: Places, modes: Vec<ClientMode>, subgraphs: bool) -> Self {
+impl StreamTranslator {
+    pub(crate) fn new(run: Run, message_paths: MessagePaths, modes: Vec<ClientMode>, subgraphs: bool) -> Self {
         Self {
             run,
-            places,
+            message_paths,
             modes,
             subgraphs,
             values: json!({}),
             messages: MessageAssembler::default(),
-            spoken: Vec::new(),
+            sent_in_pieces: Vec::new(),
             runnables: Runnables::default(),
         }
     }
 
-    /// The first event of each run.
-    pub(crate) fn opening(run: &Run, attempt: u32) -> Told {
-        Told::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
+    /// Creates the first event of a run.
+    pub(crate) fn opening(run: &Run, attempt: u32) -> SseEvent {
+        SseEvent::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
     fn has(&self, mode: ClientMode) -> bool {
         self.modes.contains(&mode)
     }
 
-    /// What a client is told of an event.
-    pub(crate) fn event(&mut self, row: &EventRow) -> Vec<Told> {
+    /// Translates an event of the log.
+    pub(crate) fn event(&mut self, row: &EventRow) -> Vec<SseEvent> {
         let namespace = &*row.event.namespace;
         match &row.event.body {
             LogEvent::Message(message) => return self.message(message, namespace),
-            // Models are heard wherever in the tree they are; anything else of a subgraph only by who asks for it.
+            // Clients receive the messages of all graphs, but other events of subgraphs only on request.
             _ if !namespace.is_empty() && !self.subgraphs => return Vec::new(),
             _ => {}
         }
-        match self.places.event(&row.event) {
+        match self.message_paths.event(&row.event) {
             LogEvent::Start { attempt, .. } => {
-                let mut told = vec![Self::opening(&self.run, attempt)];
-                told.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
-                told
+                let mut events = vec![Self::opening(&self.run, attempt)];
+                events.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
+                events
             }
             LogEvent::Values(state) => self.state(state, namespace),
             LogEvent::Updates(update) => {
-                let mut told = self.messages_of(&update, namespace);
-                told.extend(self.update(update.to_json(), namespace));
-                told
+                let mut events = self.messages_of(&update, namespace);
+                events.extend(self.update(update.to_json(), namespace));
+                events
             }
             LogEvent::Interrupted(questions) => {
                 self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace)
@@ -123,9 +120,9 @@ impl Translator {
             LogEvent::Custom { value, .. } => self.plain(ClientMode::Custom, namespace, value),
             LogEvent::Task(task) => self.plain(ClientMode::Tasks, namespace, self.task_payload(&task)),
             LogEvent::Debug { timestamp, task } => {
-                let mut told = self.node(&task, namespace);
-                told.extend(self.debug(timestamp, &task, namespace));
-                told
+                let mut events = self.node(&task, namespace);
+                events.extend(self.debug(timestamp, &task, namespace));
+                events
             }
             LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at),
             LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {
@@ -134,107 +131,107 @@ impl Translator {
         }
     }
 
-    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Vec<Told> {
-        if self.has(mode) { vec![Told::new(named(mode.name(), namespace), data)] } else { Vec::new() }
+    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Vec<SseEvent> {
+        if self.has(mode) { vec![SseEvent::new(named(mode.name(), namespace), data)] } else { Vec::new() }
     }
 
-    fn state(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
+    fn state(&mut self, data: Value, namespace: &[String]) -> Vec<SseEvent> {
         if namespace.is_empty() {
             self.values.clone_from(&data);
         }
-        let mut told = self.plain(ClientMode::Values, namespace, data);
-        told.extend(self.completed());
-        told
+        let mut events = self.plain(ClientMode::Values, namespace, data);
+        events.extend(self.completed());
+        events
     }
 
-    /// The messages that are complete now.
-    fn completed(&mut self) -> Vec<Told> {
-        let spoken = std::mem::take(&mut self.spoken);
+    /// Reports the messages that are complete now.
+    fn completed(&mut self) -> Vec<SseEvent> {
+        let messages = std::mem::take(&mut self.sent_in_pieces);
         let complete = |(namespace, message): (Vec<String>, Value)| {
-            Told::new(named("messages/complete", self.shown(&namespace)), json!([message]))
+            SseEvent::new(named("messages/complete", self.shown(&namespace)), json!([message]))
         };
-        spoken.into_iter().map(complete).collect()
+        messages.into_iter().map(complete).collect()
     }
 
-    /// The messages of an update that were not told piece by piece.
-    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Sends the messages of an update that were not sent in pieces.
+    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<SseEvent> {
+        let mut events = Vec::new();
         if !update.is_by_handler() && (self.has(ClientMode::Messages) || self.has(ClientMode::MessagesTuple)) {
             for (id, written) in written(&update.writes) {
                 if self.messages.note(id) {
-                    let metadata = self.spoken_metadata(&update.node, None, 0, namespace);
-                    told.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
+                    let metadata = self.message_metadata(&update.node, None, 0, namespace);
+                    events.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
                 }
             }
         }
-        told
+        events
     }
 
-    fn update(&mut self, data: Value, namespace: &[String]) -> Vec<Told> {
-        let mut told = self.plain(ClientMode::Updates, namespace, data);
+    fn update(&mut self, data: Value, namespace: &[String]) -> Vec<SseEvent> {
+        let mut events = self.plain(ClientMode::Updates, namespace, data);
         if !self.has(ClientMode::Values) {
-            told.extend(self.completed());
+            events.extend(self.completed());
         }
-        told
+        events
     }
 
-    /// A message that was not told piece by piece.
-    fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Sends a message that was not sent in pieces.
+    fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<SseEvent> {
+        let mut events = Vec::new();
         if self.has(ClientMode::Messages) {
-            told.push(Told::new(
+            events.push(SseEvent::new(
                 named("messages/metadata", self.shown(namespace)),
                 json!({ id: { "metadata": metadata } }),
             ));
-            told.push(Told::new(named("messages/complete", self.shown(namespace)), json!([message])));
+            events.push(SseEvent::new(named("messages/complete", self.shown(namespace)), json!([message])));
         }
         if self.has(ClientMode::MessagesTuple) {
-            told.push(Told::new(named("messages", self.shown(namespace)), json!([message, metadata])));
+            events.push(SseEvent::new(named("messages", self.shown(namespace)), json!([message, metadata])));
         }
-        told
+        events
     }
 
-    /// The namespace of an event about messages as the client sees it. Clients that do not ask for subgraphs hear their models too.
+    /// Returns the namespace that a client sees in events about messages. It is empty for clients that do not request subgraphs.
     const fn shown<'a>(&self, namespace: &'a [String]) -> &'a [String] {
         if self.subgraphs { namespace } else { &[] }
     }
 
-    fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<Told> {
-        let metadata = self.spoken_metadata(&message.node, Some(message.task), message.step, namespace);
+    fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<SseEvent> {
+        let metadata = self.message_metadata(&message.node, Some(message.task), message.step, namespace);
         let shown = self.shown(namespace);
-        let Some(delta) = self.messages.take(message) else { return Vec::new() };
+        let Some(delta) = self.messages.add(message) else { return Vec::new() };
         let has = |mode| self.modes.contains(&mode);
-        let mut told = Vec::new();
-        // Sent first: a client that requests both modes takes pieces from `messages` until it has learned of a model by `events`.
+        let mut events = Vec::new();
+        // Sent first: a client that requests both modes reads pieces from `messages` until `events` has announced the model.
         if has(ClientMode::Events) {
-            let events = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
-            told.extend(events.into_iter().map(Told::runnable));
+            let about_model = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
+            events.extend(about_model.into_iter().map(SseEvent::runnable));
         }
         if has(ClientMode::Messages) {
             if delta.is_first {
                 let about = json!({ &message.id: { "metadata": metadata } });
-                told.push(Told::new(named("messages/metadata", shown), about));
+                events.push(SseEvent::new(named("messages/metadata", shown), about));
             }
             let (event, message) = match &delta.change {
-                Change::Done(message) if delta.is_first => ("messages/complete", message.clone()),
-                Change::Done(message) => {
-                    self.spoken.push((namespace.to_vec(), message.clone()));
+                MessageChange::Done(message) if delta.is_first => ("messages/complete", message.clone()),
+                MessageChange::Done(message) => {
+                    self.sent_in_pieces.push((namespace.to_vec(), message.clone()));
                     ("messages/partial", message.clone())
                 }
-                Change::Grown(_) => ("messages/partial", partial(&delta.sent)),
+                MessageChange::Grown(_) => ("messages/partial", partial(&delta.sent)),
             };
-            told.push(Told::new(named(event, shown), json!([message])));
+            events.push(SseEvent::new(named(event, shown), json!([message])));
         }
         if has(ClientMode::MessagesTuple) {
             let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
-                told.push(Told::new(named("messages", shown), json!([chunk, metadata])));
+                events.push(SseEvent::new(named("messages", shown), json!([chunk, metadata])));
             }
         }
-        told
+        events
     }
 
-    /// What is said of each task and message of the run.
+    /// Returns the metadata of every task and message of the run.
     pub(crate) fn metadata(&self) -> Map<String, Value> {
         let mut metadata = self.run.metadata.clone();
         metadata.insert("graph_id".into(), self.run.graph.clone().into());
@@ -244,7 +241,7 @@ impl Translator {
         metadata
     }
 
-    fn spoken_metadata(&self, node: &str, task: Option<Uuid>, step: i64, namespace: &[String]) -> Value {
+    fn message_metadata(&self, node: &str, task: Option<Uuid>, step: i64, namespace: &[String]) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("thread_id".into(), self.run.thread.clone().into());
         let mut levels = namespace.to_vec();
@@ -259,7 +256,6 @@ impl Translator {
         Value::Object(metadata)
     }
 
-    /// The payload of a task as clients read it.
     fn task_payload(&self, task: &TaskEvent) -> Value {
         let mut data = question::task(task);
         if let TaskPhase::Started { .. } = task.phase {
@@ -269,7 +265,7 @@ impl Translator {
         data
     }
 
-    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
+    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Vec<SseEvent> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
         let data = json!({
             "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
@@ -277,7 +273,7 @@ impl Translator {
         self.plain(ClientMode::Debug, namespace, data)
     }
 
-    fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<Told> {
+    fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<SseEvent> {
         let LoggedCheckpoint { id, parent, step, source, values, next } = checkpoint;
         let ns = namespace.join("|");
         let configured = |id: &Uuid| {
@@ -295,56 +291,56 @@ impl Translator {
             "next": next,
             "tasks": [],
         });
-        let mut told = self.plain(ClientMode::Checkpoints, namespace, payload.clone());
+        let mut events = self.plain(ClientMode::Checkpoints, namespace, payload.clone());
         if self.has(ClientMode::Debug) {
             payload["checkpoint"] = flat(id);
             payload["parent_checkpoint"] = json!(parent.as_ref().map(flat));
             let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
-            told.extend(self.plain(ClientMode::Debug, namespace, debug));
+            events.extend(self.plain(ClientMode::Debug, namespace, debug));
         }
-        told
+        events
     }
 
-    /// An event about the root as LangChain tells of its runnables.
-    fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<Told> {
+    /// Creates an event of the mode `events` about the run.
+    fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<SseEvent> {
         self.has(ClientMode::Events)
-            .then(|| Told::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
+            .then(|| SseEvent::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
     }
 
-    /// The same about a node, of what the mode `debug` tells of a task.
-    fn node(&mut self, task: &TaskEvent, namespace: &[String]) -> Vec<Told> {
+    /// Creates events of the mode `events` about a node.
+    fn node(&mut self, task: &TaskEvent, namespace: &[String]) -> Vec<SseEvent> {
         if !self.has(ClientMode::Events) {
             return Vec::new();
         }
-        let metadata = self.spoken_metadata(&task.node, Some(task.id), task.step, namespace);
-        let told = self.runnables.node(&self.run, task, namespace, metadata);
-        told.into_iter().map(Told::runnable).collect()
+        let metadata = self.message_metadata(&task.node, Some(task.id), task.step, namespace);
+        let events = self.runnables.node(&self.run, task, namespace, metadata);
+        events.into_iter().map(SseEvent::runnable).collect()
     }
 
-    /// What a client is told at the end, with the run as it ended: a state with what is asked, or an error.
-    pub(crate) fn end(&mut self, ended: &Run) -> Vec<Told> {
+    /// Creates the last events from the run as it ended: an error, or the state with the open questions.
+    pub(crate) fn end(&mut self, ended: &Run) -> Vec<SseEvent> {
         self.run = ended.clone();
         if let Some(error) = &ended.error {
-            return vec![Told::new("error", json!(error))];
+            return vec![SseEvent::new("error", json!(error))];
         }
         if ended.status != RunStatus::Success {
             return Vec::new();
         }
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let asked: Vec<Value> = questions(ended).map(question::asked).collect();
         if !asked.is_empty() {
             let mut values = self.values.clone();
             if let Some(values) = values.as_object_mut() {
                 values.insert("__interrupt__".into(), asked.into());
             }
-            told.extend(self.plain(ClientMode::Values, &[], values));
+            events.extend(self.plain(ClientMode::Values, &[], values));
         }
-        told.extend(self.root("on_chain_end", || json!({ "output": output(&self.places, ended) })));
-        told
+        events.extend(self.root("on_chain_end", || json!({ "output": output(&self.message_paths, ended) })));
+        events
     }
 }
 
-/// Whether a chunk only says that its message has ended: what ends a message without anything new is not told.
+/// Returns true if a chunk contains nothing but the end of its message. Such chunks are not sent.
 fn adds_nothing(chunk: &Value) -> bool {
     let is_empty = |name: &str| match chunk.get(name) {
         None | Some(Value::Null) => true,
@@ -358,7 +354,6 @@ fn adds_nothing(chunk: &Value) -> bool {
         .all(is_empty)
 }
 
-/// The name of an event of a subgraph.
 fn named(event: &str, namespace: &[String]) -> String {
     if namespace.is_empty() { event.to_owned() } else { format!("{event}|{}", namespace.join("|")) }
 }

@@ -1,4 +1,4 @@
-//! What the studio changes without a graph: copies of threads, and what is deleted of them.
+//! Changes of the studio that need no graph: copies threads, and prunes or deletes them.
 
 use std::sync::Arc;
 
@@ -11,25 +11,24 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::checkpoints::values;
-use super::threads::{Found, find};
+use super::threads::{StudioThread, find};
 use crate::app::Caller;
 use crate::auth::{Action, Resource};
-use crate::body::Body;
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
 
-/// A copy of a thread.
 #[derive(Debug, Deserialize)]
 pub(super) struct ForkBody {
-    /// Lets the copy go on from here; from the latest checkpoint unless given.
+    /// The checkpoint from which the copy continues. Defaults to the latest.
     checkpoint: Option<Uuid>,
 }
 
-/// Copies a thread with its history to a new one, which goes on from one of its checkpoints.
+/// Copies a thread with its history. The copy continues from one of its checkpoints.
 pub(super) async fn fork(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(body): Body<ForkBody>,
+    JsonBody(body): JsonBody<ForkBody>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
     let filter = caller.may(Resource::Threads, Action::Create).await?;
@@ -40,7 +39,7 @@ pub(super) async fn fork(
         return Err(gone(id));
     }
     let copy = Uuid::now_v7().to_string();
-    // Whose ids are names keeps them in the names of the copies.
+    // If the id of the thread is not a UUID, the copy's id begins with it.
     let copy = if Uuid::try_parse(&found.id).is_ok() { copy } else { format!("{} {copy}", found.id) };
     match &found.row {
         Some(_) => {
@@ -48,7 +47,7 @@ pub(super) async fn fork(
             new.metadata = filter;
             runs.clone_thread(&found.id, new).await.map_err(refused)?;
         }
-        // Without a row, the owner of the copy would be unknown.
+        // Without a row, the copy would have no owner.
         None if !filter.is_empty() => return Err(ApiError::forbidden()),
         None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
     }
@@ -59,28 +58,28 @@ pub(super) async fn fork(
 }
 
 fn gone(id: Uuid) -> ApiError {
-    ApiError::not_found(format!("the thread has no checkpoint {id}: it may be pruned"))
+    ApiError::not_found(format!("the thread has no checkpoint {id}: it may have been pruned"))
 }
 
-/// Makes a copy of a checkpoint the latest one, and the index says what it holds.
-async fn branch_off(caller: &Caller, original: &Found, copy: &str, from: Uuid) -> ApiResult<()> {
+/// Makes a copy of a checkpoint the latest one, and updates the row of the thread.
+async fn branch_off(caller: &Caller, original: &StudioThread, copy: &str, from: Uuid) -> ApiResult<()> {
     let runs = &caller.app.runs;
     let holder = "a fork in the studio".to_owned();
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     let lease = runs.acquire(copy, claim).await.map_err(|error| saver(&error))?;
     let branched = if original.row.is_some() {
         let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
-        indexed(log, copy, from).await
+        branch_off_and_index(log, copy, from).await
     } else {
         let plain: Arc<dyn Checkpointer> = runs.clone().as_checkpointer();
         hier_core::branch_off(&plain, &lease, from).await.map_err(|error| saver(&error)).map(|id| id.is_some())
     };
-    // Whatever came of it, the thread is nobody's again.
+    // Also after an error, so that the thread is free again.
     runs.release(&lease).await.map_err(|error| saver(&error))?;
     if branched? { Ok(()) } else { Err(gone(from)) }
 }
 
-async fn indexed(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiResult<bool> {
+async fn branch_off_and_index(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiResult<bool> {
     let through: Arc<dyn Checkpointer> = log.clone();
     let branched = hier_core::branch_off(&through, log.lease(), from).await.map_err(|error| saver(&error))?;
     let saved = through.get(copy, "", branched).await.map_err(|error| saver(&error))?;
@@ -89,7 +88,7 @@ async fn indexed(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiResult<bool> {
     Ok(true)
 }
 
-/// What the index says of a thread that stands at this checkpoint, and of which nothing was asked yet.
+/// Returns the row of a thread that is at this checkpoint and has no open questions.
 fn index(saved: &Saved) -> ThreadIndex {
     let agenda = &saved.checkpoint.agenda;
     let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
@@ -97,18 +96,17 @@ fn index(saved: &Saved) -> ThreadIndex {
     index.values(Value::Object(values(saved).0))
 }
 
-/// What stays of a thread.
 #[derive(Debug, Deserialize)]
-pub(super) struct PruneBody {
-    /// So many of the newest checkpoints; none deletes the thread.
+pub(super) struct StudioPruneBody {
+    /// Number of the newest checkpoints to keep. 0 deletes the thread.
     keep: usize,
 }
 
-/// Deletes old checkpoints of a thread, or all of it.
+/// Deletes old checkpoints of a thread, or the thread.
 pub(super) async fn prune(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(body): Body<PruneBody>,
+    JsonBody(body): JsonBody<StudioPruneBody>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Delete).await?;
     let runs = &caller.app.runs;

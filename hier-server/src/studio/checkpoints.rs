@@ -1,4 +1,4 @@
-//! Checkpoints, read as they are stored: no graph is needed, and those without values are cheap.
+//! Reads checkpoints as they are stored. This needs no graph, and is cheap for checkpoints without values.
 
 use axum::Json;
 use axum::extract::Path;
@@ -15,31 +15,30 @@ use crate::fault::saver;
 use crate::query::Query;
 use crate::time::iso;
 
-/// How many checkpoints are told at once at most.
+/// Maximum number of checkpoints in a response.
 const PAGE: usize = 1_000;
-/// What the engine's own channels start with.
+/// Prefix of the engine's own channels.
 const OWN: &str = "__";
 
-/// Which checkpoints are listed.
+/// Selects checkpoints.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CheckpointsQuery {
     limit: Option<usize>,
     /// The namespace of the graph.
     ns: String,
-    /// The checkpoint that they are before.
+    /// Returns only checkpoints before this one.
     before: Option<String>,
 }
 
-/// Which graph of a thread is meant.
+/// Selects a graph of a thread.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct GraphQuery {
-    /// Its namespace.
+pub(super) struct NamespaceQuery {
     ns: String,
 }
 
-/// Checkpoints without their values, newest first, those before `before`.
+/// Lists checkpoints without their values, newest first.
 pub(super) async fn list(
     caller: Caller,
     Path(thread): Path<String>,
@@ -53,31 +52,33 @@ pub(super) async fn list(
     wanted.limit = Some(limit);
     let listed = caller.app.runs.list(wanted).await.map_err(|error| saver(&error))?;
     let more = listed.len() == limit;
-    let told: Vec<Value> = listed.iter().map(|listed| brief(&listed.checkpoint)).collect();
-    Ok(Json(json!({ "checkpoints": told, "more": more })))
+    let checkpoints: Vec<Value> = listed.iter().map(|listed| brief(&listed.checkpoint)).collect();
+    Ok(Json(json!({ "checkpoints": checkpoints, "more": more })))
 }
 
-/// A checkpoint with its values and what came of its tasks so far; the newest as `latest`.
+/// Returns a checkpoint with its values and the results of its tasks. `latest` stands for the newest one.
 pub(super) async fn get(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
-    Query(query): Query<GraphQuery>,
+    Query(query): Query<NamespaceQuery>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
     let wanted = if checkpoint == "latest" { None } else { Some(id("checkpoint", &checkpoint)?) };
     let saved = caller.app.runs.get(&found.id, &query.ns, wanted).await.map_err(|error| saver(&error))?;
     match (saved, wanted) {
         (Some(saved), _) => {
-            let places = found.row.as_ref().map(|row| caller.app.places_of(row)).unwrap_or_default();
+            let message_paths = found.row.as_ref().map(|row| caller.app.message_paths_of(row)).unwrap_or_default();
             let levels: Vec<&str> = query.ns.split('|').filter(|level| !level.is_empty()).collect();
-            Ok(Json(whole(&saved, &|values| places.state(&levels, values))))
+            Ok(Json(whole(&saved, &|values| message_paths.state(&levels, values))))
         }
         (None, None) => Ok(Json(Value::Null)),
-        (None, Some(id)) => Err(ApiError::not_found(format!("the thread has no checkpoint {id}: it may be pruned"))),
+        (None, Some(id)) => {
+            Err(ApiError::not_found(format!("the thread has no checkpoint {id}: it may have been pruned")))
+        }
     }
 }
 
-/// The channels of the program's state, with their places.
+/// Returns the channels of the program's state, with their indices.
 fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
     checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
 }
@@ -98,7 +99,7 @@ fn brief(checkpoint: &Checkpoint) -> Value {
     })
 }
 
-/// The values of the channels as they are stored, and why those have no JSON that have none.
+/// Returns the stored values of the channels, and the errors of those that have no JSON.
 pub(super) fn values(saved: &Saved) -> (Map<String, Value>, Map<String, Value>) {
     let (mut values, mut unreadable) = (Map::new(), Map::new());
     for (place, name) in channels(&saved.checkpoint) {
@@ -118,15 +119,15 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
     outward(&mut values);
     let agenda = &checkpoint.agenda;
     let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, agenda, outward)).collect();
-    let mut told = brief(checkpoint);
-    told["values"] = values;
-    told["unreadable"] = unreadable.into();
-    told["tasks"] = tasks.into();
-    told["metadata"] = Value::Object((*checkpoint.metadata).clone());
-    told
+    let mut all = brief(checkpoint);
+    all["values"] = values;
+    all["unreadable"] = unreadable.into();
+    all["tasks"] = tasks.into();
+    all["metadata"] = Value::Object((*checkpoint.metadata).clone());
+    all
 }
 
-/// What came of a task of the open step: what it wrote, what it asks, why it failed.
+/// Formats a task of the open step: its writes, questions and error.
 fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value {
     let read = |wanted: i32| {
         let entry = of.writes.iter().find(|write| write.slot == wanted)?;
@@ -152,7 +153,7 @@ fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value
     }
     json!({
         "id": of.task,
-        "node": if of.task.is_nil() { Value::Null } else { place(&of.path, agenda).0.into() },
+        "node": if of.task.is_nil() { Value::Null } else { node(&of.path, agenda).into() },
         "done": of.writes.iter().any(|write| &*write.channel == "__routing__"),
         "error": read(slot::ERROR).and_then(|error| error.get("message").cloned()),
         "questions": open.map(question).collect::<Vec<_>>(),
@@ -160,23 +161,22 @@ fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value
     })
 }
 
-/// The nodes that run next, one entry a task.
+/// Returns the nodes that run next, with one entry for each task.
 fn next(agenda: &Agenda) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
 }
 
-/// The node of a task, and its place as clients read it: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn place(path: &str, agenda: &Agenda) -> (String, Value) {
+/// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
+fn node(path: &str, agenda: &Agenda) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
-        (Some("~__pregel_pull"), Some(node)) => (node.to_owned(), json!(["__pregel_pull", node])),
+        (Some("~__pregel_pull"), Some(node)) => node.to_owned(),
         (Some("~__pregel_push"), Some(number)) => {
             let number: usize = number.parse().unwrap_or_default();
-            let node = agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default();
-            (node, json!(["__pregel_push", number, false]))
+            agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default()
         }
-        _ => (path.to_owned(), json!([path])),
+        _ => path.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What happens on a thread, as the studio follows it: the log without what is large, from any number on.
+//! Streams the log of a thread to the studio, without large values, from any number on.
 
 use std::ops::ControlFlow;
 use std::time::UNIX_EPOCH;
@@ -14,25 +14,24 @@ use super::threads::find;
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::error::{ApiError, ApiResult};
-use crate::feed::{self, Feed};
-use crate::follow::Follow;
+use crate::event_tail::EventTail;
 use crate::query::Query;
-use crate::stream::sse::frame;
+use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::wire::message;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 
-/// What is told of an event is not larger than this; the state itself can be asked for.
+/// Size of an event above which its data is left out, in bytes. The studio requests the state itself.
 const LARGE: u64 = 32 << 10;
 
-/// Which events are told.
+/// Selects events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EventsQuery {
-    /// Those after this number.
+    /// Sends only events after this number.
     after: u64,
 }
 
-/// The events after the number in `Last-Event-ID`, or in `after`. The body ends with the connection, or with the thread.
+/// Streams the events after the number in `Last-Event-ID` or in `after`. The stream ends with the connection or with the thread.
 pub(super) async fn events(
     caller: Caller,
     Path(thread): Path<String>,
@@ -42,34 +41,34 @@ pub(super) async fn events(
     let found = find(&caller, &thread, Action::Read).await?;
     let known = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let after = match known {
-        Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is no number of an event"))?,
+        Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is not the number of an event"))?,
         None => query.after,
     };
-    let places = found.row.as_ref().map(|row| caller.app.places_of(row)).unwrap_or_default();
-    let log = Log(found.row.map(|row| Follow::of_thread(caller.app.clone(), &row, after)), places);
-    Ok(feed::feed(&caller.app, log))
+    let message_paths = found.row.as_ref().map(|row| caller.app.message_paths_of(row)).unwrap_or_default();
+    let log = StudioLog(found.row.map(|row| EventTail::of_thread(caller.app.clone(), &row, after)), message_paths);
+    Ok(sse::respond(&caller.app, log))
 }
 
-/// The log of a thread; none if it has only checkpoints, and so no events.
-struct Log(Option<Follow>, Places);
+/// The log of a thread. A thread without a row has only checkpoints and no events.
+struct StudioLog(Option<EventTail>, MessagePaths);
 
-impl Feed for Log {
+impl SseSource for StudioLog {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         match &mut self.0 {
-            Some(follow) => follow.next().await,
+            Some(tail) => tail.next().await,
             None => std::future::pending().await,
         }
     }
 
-    async fn tell(&mut self, row: EventRow, told: &mut feed::Told) -> ControlFlow<()> {
-        told.push_back(frame("event", &data_of(&row, &self.1), Some(&row.number.to_string())));
+    async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
+        frames.push_back(frame("event", &data_of(&row, &self.1), Some(&row.number.to_string())));
         ControlFlow::Continue(())
     }
 }
 
-/// A task without its input, which is the state and told by the checkpoints, and without its result, which is told by the update.
+/// Formats a task without its input and result, which checkpoints and updates contain.
 fn without_state(task: &TaskEvent) -> Value {
     let mut task = task.to_json();
     if let Some(fields) = task.as_object_mut() {
@@ -78,7 +77,7 @@ fn without_state(task: &TaskEvent) -> Value {
     task
 }
 
-fn data_of(row: &EventRow, places: &Places) -> Value {
+fn data_of(row: &EventRow, message_paths: &MessagePaths) -> Value {
     let event = &row.event;
     let (data, is_cut) = match &event.body {
         LogEvent::Task(task) => (without_state(task), true),
@@ -91,7 +90,7 @@ fn data_of(row: &EventRow, places: &Places) -> Value {
             data.get_mut("message").into_iter().for_each(message::outward);
             (data, false)
         }
-        _ => (places.event(event).data(), false),
+        _ => (message_paths.event(event).data(), false),
     };
     let node = match &event.body {
         LogEvent::Custom { node, .. } => Some(node),

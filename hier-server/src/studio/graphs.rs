@@ -1,4 +1,4 @@
-//! What is served, and the pictures of graphs.
+//! The graphs of the server, and their pictures.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::app::{App, Caller};
 use crate::auth::Action;
 use crate::error::{ApiError, ApiResult};
-use crate::graphs::Served;
+use crate::graphs::ServedGraph;
 use crate::query::Query;
 
-/// The version, and the graphs. `program` is false where there is only a database.
+/// Returns the version and the graphs. `program` is false if there is only a database.
 pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<Value> {
-    let graph = |(name, served): (&String, &Served)| json!({ "name": name, "title": served.graph.spec().name });
+    let graph = |(name, served): (&String, &ServedGraph)| json!({ "name": name, "title": served.graph.spec().name });
     let graphs: Vec<Value> = app.graphs.iter().map(graph).collect();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -28,29 +28,29 @@ pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<V
     }))
 }
 
-/// The graph with this name, if the caller may read its assistant.
-async fn served<'a>(caller: &'a Caller, name: &str) -> ApiResult<&'a Served> {
+/// Returns the graph with this name if the caller may read its assistant.
+async fn served<'a>(caller: &'a Caller, name: &str) -> ApiResult<&'a ServedGraph> {
     let served = caller.app.graph(name)?;
     caller.assistant(&crate::app::system_assistant(name).to_string(), Action::Read).await?;
     Ok(served)
 }
 
-/// The names of the nodes, and the schemas of what the graph takes.
+/// Returns the names of the nodes, and the schemas of the graph.
 pub(super) async fn graph(caller: Caller, Path(name): Path<String>) -> ApiResult<Json<Value>> {
     let served = served(&caller, &name).await?;
     let nodes: Vec<&str> = served.graph.spec().nodes.iter().map(|node| &*node.name).collect();
     Ok(Json(json!({ "name": name, "nodes": nodes, "schemas": served.schemas() })))
 }
 
-/// Which graphs inside are drawn open.
+/// Selects the subgraphs that are drawn open.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SvgQuery {
-    /// A JSON list of paths, which are lists of names; or `*` for all.
+    /// A JSON list of paths, which are lists of names. `*` stands for all.
     open: Option<String>,
 }
 
-/// The picture. Of the graphs inside those are opened whose paths the query names, as JSON lists; all with `open=*`.
+/// Draws the graph. The subgraphs whose paths the query names are open.
 pub(super) async fn svg(
     caller: Caller,
     Path(name): Path<String>,
@@ -60,7 +60,7 @@ pub(super) async fn svg(
     let named: Vec<Vec<String>> = match query.open.as_deref().unwrap_or("[]") {
         "*" => return Ok(picture(served.graph.spec().svg())),
         text => serde_json::from_str(text)
-            .map_err(|_| ApiError::invalid("`open` is a JSON list of paths, which are lists of names, or `*`"))?,
+            .map_err(|_| ApiError::invalid("`open` is not a JSON list of paths: write `[[\"name\"]]` or `*`"))?,
     };
     Ok(picture(served.graph.spec().svg_opened(|path| named.iter().any(|named| named == path))))
 }

@@ -1,8 +1,8 @@
-//! The studio: pages that show graphs, threads and runs, and the routes that only they ask.
+//! The studio: pages that show graphs, threads and runs, and the routes that only the pages use.
 //!
-//! The pages hold no data and are open to everybody; everything under `/studio/api` is asked like any other route. What runs,
-//! answers and edits is asked of the routes that all clients have. What is read, forked and pruned here needs no graph, so that the
-//! same pages work on a database alone.
+//! The pages contain no data and need no authentication. Routes below `/studio/api` are authenticated like all others. The pages start,
+//! answer and edit runs by the routes of all clients. The routes here only read, copy and prune threads. They need no graph, so the pages
+//! also work on a database alone.
 
 mod change;
 mod checkpoints;
@@ -18,18 +18,18 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 
-/// What the routes of the pages begin with.
+/// Prefix of the pages.
 const PAGES: &str = "/studio";
-/// What the routes begin with that tell data.
+/// Prefix of the routes that return data.
 const DATA: &str = "/studio/api/";
 
-/// Whether a path is a page, which holds no data and everybody may look at.
+/// Returns true for paths of pages, which contain no data and need no authentication.
 pub(crate) fn is_page(path: &str) -> bool {
     let below = path.strip_prefix(PAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     below && !path.starts_with(DATA)
 }
 
-/// The pages, and what they ask.
+/// Returns the routes of the studio.
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/studio", get(pages::enter))

@@ -1,4 +1,4 @@
-//! The files of the studio, as they are in the program.
+//! The files of the studio, which are compiled into the program.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,7 +10,7 @@ use crate::error::ApiError;
 
 macro_rules! files {
     ($($name:literal $type:literal)+) => {
-        /// The files by their names, each with its type.
+        /// The files: name, content type and content.
         const FILES: &[(&str, &str, &str)] = &[$(($name, $type, include_str!(concat!("pages/", $name)))),+];
     };
 }
@@ -38,11 +38,11 @@ files! {
     "events.js" "text/javascript; charset=utf-8"
 }
 
-/// Nothing of another host, nothing inline, nothing made of text; no other page may frame it.
+/// Forbids other hosts, inline code, code from text, and framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Addresses in the pages are relative to this.
+/// Redirects to the path that addresses in the pages are relative to.
 pub(super) async fn enter() -> Redirect {
     Redirect::permanent("/studio/")
 }
@@ -74,7 +74,7 @@ fn found(name: &str, asked: &HeaderMap) -> Response {
     (headers, *content).into_response()
 }
 
-/// Another one for another content.
+/// Returns an entity tag, which differs for different contents.
 fn tag(content: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);

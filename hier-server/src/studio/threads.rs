@@ -1,4 +1,4 @@
-//! Threads as the studio lists them: those of the index and, on a database alone, those that a program keeps without one.
+//! Lists threads for the studio: those with a row and, on a database alone, those that have only checkpoints.
 
 use axum::Json;
 use axum::extract::Path;
@@ -15,29 +15,29 @@ use crate::query::Query;
 use crate::time::iso;
 use crate::wire::row;
 
-/// How many threads are looked through, the newest first.
-const LOOKED_THROUGH: usize = 10_000;
-/// How many of a thread's runs are told, the newest first.
+/// Maximum number of threads that a search reads, newest first.
+const MAX_SEARCHED: usize = 10_000;
+/// Maximum number of a thread's runs in a response, newest first.
 const RUNS: usize = 50;
 
-/// A thread, whether the index knows it or only its checkpoints are there.
-pub(super) struct Found {
+/// A thread. Without a row, it has only checkpoints.
+pub(super) struct StudioThread {
     pub(super) id: String,
     pub(super) row: Option<ThreadRow>,
 }
 
-/// The thread with this name, which on a database alone need not be a UUID. 404 if there is none, or none for this caller.
-pub(super) async fn find(caller: &Caller, id: &str, action: Action) -> ApiResult<Found> {
+/// Returns the thread with this id, which need not be a UUID on a database alone. 404 if it does not exist or the caller has no access.
+pub(super) async fn find(caller: &Caller, id: &str, action: Action) -> ApiResult<StudioThread> {
     let filter = caller.may(Resource::Threads, action).await?;
-    // Without its values, which may be large.
+    // The values may be large.
     let mut query = ThreadQuery::default();
     (query.ids, query.with_values) = (Some(vec![id.to_owned()]), false);
     let row = caller.app.runs.search_threads(query).await.map_err(refused)?.pop();
-    let is_there = match &row {
+    let exists = match &row {
         Some(row) => matches(&row.metadata, &filter),
         None => filter.is_empty() && latest(caller, id).await?.is_some(),
     };
-    if is_there { Ok(Found { id: id.to_owned(), row }) } else { Err(ApiError::no_thread(id)) }
+    if exists { Ok(StudioThread { id: id.to_owned(), row }) } else { Err(ApiError::no_thread(id)) }
 }
 
 async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
@@ -45,22 +45,22 @@ async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
     Ok(found.map(|saved| saved.checkpoint))
 }
 
-/// Which threads are listed.
+/// Selects threads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ThreadsQuery {
-    /// Words that each of them has.
+    /// Words that the thread must contain.
     q: String,
     limit: Option<usize>,
     offset: usize,
 }
 
-/// Threads whose id, graph, status or metadata have all the words of `q`, newest first.
+/// Lists threads whose id, graph, status or metadata contain all words of `q`, newest first.
 pub(super) async fn list(caller: Caller, Query(query): Query<ThreadsQuery>) -> ApiResult<Json<Value>> {
     let filter = caller.may(Resource::Threads, Action::Search).await?;
     let words = query.q.to_lowercase();
     let words: Vec<&str> = words.split_whitespace().collect();
-    let (limit, offset) = (query.limit.unwrap_or(100).min(LOOKED_THROUGH), query.offset);
+    let (limit, offset) = (query.limit.unwrap_or(100).min(MAX_SEARCHED), query.offset);
     let mut found = rows(&caller, filter).await?;
     found.retain(|thread| {
         let text = thread.to_string().to_lowercase();
@@ -73,18 +73,18 @@ pub(super) async fn list(caller: Caller, Query(query): Query<ThreadsQuery>) -> A
 
 async fn rows(caller: &Caller, filter: Map<String, Value>) -> ApiResult<Vec<Value>> {
     let mut query = ThreadQuery::default();
-    (query.limit, query.with_values, query.sort_by) = (LOOKED_THROUGH, false, SortBy::Updated);
+    (query.limit, query.with_values, query.sort_by) = (MAX_SEARCHED, false, SortBy::Updated);
     let is_for_all = filter.is_empty();
     query.metadata = filter;
     let rows = caller.app.runs.search_threads(query).await.map_err(refused)?;
-    let mut told: Vec<Value> = rows.iter().map(brief).collect();
+    let mut threads: Vec<Value> = rows.iter().map(brief).collect();
     if is_for_all && caller.app.graphs.is_empty() {
-        let infos = caller.app.runs.threads(Some(LOOKED_THROUGH)).await.map_err(|error| saver(&error))?;
+        let infos = caller.app.runs.threads(Some(MAX_SEARCHED)).await.map_err(|error| saver(&error))?;
         let known: std::collections::HashSet<&str> = rows.iter().map(|row| &*row.id).collect();
-        told.extend(infos.iter().filter(|info| !known.contains(&*info.thread)).map(brief_info));
-        told.sort_by(|a, b| b["updated_at"].as_str().cmp(&a["updated_at"].as_str()));
+        threads.extend(infos.iter().filter(|info| !known.contains(&*info.thread)).map(brief_info));
+        threads.sort_by(|a, b| b["updated_at"].as_str().cmp(&a["updated_at"].as_str()));
     }
-    Ok(told)
+    Ok(threads)
 }
 
 fn brief(row: &ThreadRow) -> Value {
@@ -97,53 +97,52 @@ fn brief(row: &ThreadRow) -> Value {
     })
 }
 
-/// A thread of which only checkpoints are there.
+/// Formats a thread without a row.
 fn brief_info(info: &ThreadInfo) -> Value {
     let latest = info.latest.as_ref();
     json!({
         "thread_id": &*info.thread,
-        "status": if info.holder.is_some() { "busy" } else { latest.map_or("idle", settled) },
+        "status": if info.holder.is_some() { "busy" } else { latest.map_or("idle", status) },
         "graph": latest.map(|latest| latest.schema.graph.clone()),
         "updated_at": latest.map(|latest| iso(latest.created_at())),
         "metadata": {},
     })
 }
 
-/// Whether something is to run next.
-fn settled(latest: &Checkpoint) -> &'static str {
+fn status(latest: &Checkpoint) -> &'static str {
     let agenda = &latest.agenda;
     let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
     if waits { "interrupted" } else { "idle" }
 }
 
-/// A thread with its runs.
+/// Returns a thread with its runs.
 pub(super) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<Value>> {
     let found = find(&caller, &id, Action::Read).await?;
     let Some(thread) = &found.row else {
         let latest = latest(&caller, &id).await?;
         let mut info = ThreadInfo::new(id.as_str());
         info.latest = latest;
-        let mut told = brief_info(&info);
-        (told["runs"], told["last_event"]) = (json!([]), 0.into());
-        return Ok(Json(told));
+        let mut shown = brief_info(&info);
+        (shown["runs"], shown["last_event"]) = (json!([]), 0.into());
+        return Ok(Json(shown));
     };
     let mut query = RunQuery::thread(&found.id);
     query.limit = RUNS;
     let runs = caller.app.runs.runs(query).await.map_err(refused)?;
-    let mut told = brief(thread);
-    told["error"] = json!(thread.error);
-    told["last_event"] = thread.last_event.into();
-    told["runs"] = runs.iter().map(run).collect();
-    Ok(Json(told))
+    let mut shown = brief(thread);
+    shown["error"] = json!(thread.error);
+    shown["last_event"] = thread.last_event.into();
+    shown["runs"] = runs.iter().map(run).collect();
+    Ok(Json(shown))
 }
 
-/// A run without what it was given, which may be large.
+/// Formats a run without its request, which may be large.
 fn run(run: &Run) -> Value {
-    let mut told = json!(row::run(run));
-    if let Some(fields) = told.as_object_mut() {
+    let mut shown = json!(row::run(run));
+    if let Some(fields) = shown.as_object_mut() {
         fields.remove("kwargs");
         fields.insert("attempts".to_owned(), run.attempts.into());
         fields.insert("error".to_owned(), json!(run.error));
     }
-    told
+    shown
 }

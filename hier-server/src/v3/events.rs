@@ -1,4 +1,4 @@
-//! The stream of events of a thread.
+//! The event stream of a thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -11,35 +11,34 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::filter::Filter;
-use super::translate::{Frame, Translator, position};
+use super::filter::EventFilter;
+use super::translate::{V3Event, V3Translator, position};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::{Action, Resource};
-use crate::body::{Body, id};
+use crate::body::{JsonBody, id};
 use crate::error::{ApiError, ApiResult};
-use crate::feed::{self, Feed};
-use crate::follow::{Arrival, Follow};
-use crate::stream::sse::frame;
+use crate::event_tail::{EventTail, ThreadArrival};
+use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::time::millis;
 
 /// Delay of a question, so that earlier events first reach every connection of the client. A client that learns of a question stops
 /// reading its other connections. On a WebSocket, the end of a run is delayed as long, so that subscriptions that follow the start of the
-/// run come before it.
+/// run are processed first.
 const HOLD: Duration = Duration::from_millis(40);
 
-/// Reads a thread's events from the beginning.
+/// Reads the events of a thread from the beginning.
 pub(crate) struct Events {
     app: Arc<App>,
     thread: String,
-    arrival: Arrival,
+    arrival: ThreadArrival,
     /// None until a thread exists that the client may read.
-    follow: Option<Follow>,
-    translator: Translator,
+    tail: Option<EventTail>,
+    translator: V3Translator,
     graphs: HashMap<Uuid, String>,
-    /// An event of the log that is being translated.
+    /// A log event whose translation is not complete.
     taken: Option<EventRow>,
-    ready: VecDeque<Frame>,
+    ready: VecDeque<V3Event>,
     /// Release time of the held event at the front of `ready`.
     release: Option<Instant>,
     holds_ends: bool,
@@ -47,13 +46,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The events with a greater number of a thread that may not exist yet.
+    /// Reads the events with a greater number of a thread that may not exist yet.
     pub(crate) fn new(caller: &Caller, thread: &str, since: u64) -> Self {
-        let (app, arrival) = (caller.app.clone(), Arrival::new(caller.clone(), thread));
-        let (translator, graphs, ready) = (Translator::default(), HashMap::new(), VecDeque::new());
+        let (app, arrival) = (caller.app.clone(), ThreadArrival::new(caller.clone(), thread));
+        let (translator, graphs, ready) = (V3Translator::default(), HashMap::new(), VecDeque::new());
         let thread = thread.to_owned();
-        let (follow, taken, release) = (None, None, None);
-        Self { app, thread, arrival, follow, translator, graphs, taken, ready, release, holds_ends: false, since }
+        let (tail, taken, release) = (None, None, None);
+        Self { app, thread, arrival, tail, translator, graphs, taken, ready, release, holds_ends: false, since }
     }
 
     /// Delays the events that end a run.
@@ -61,8 +60,8 @@ impl Events {
         Self { holds_ends: true, ..self }
     }
 
-    /// The next event; none if the thread was deleted. Cancel safe.
-    pub(crate) async fn next(&mut self) -> ApiResult<Option<Frame>> {
+    /// Returns the next event, or none if the thread was deleted. Cancel safe.
+    pub(crate) async fn next(&mut self) -> ApiResult<Option<V3Event>> {
         loop {
             if let Some(first) = self.ready.front() {
                 if let Some(hold) = self.hold(first) {
@@ -70,52 +69,52 @@ impl Events {
                     tokio::time::sleep_until(release).await;
                 }
                 let first = self.ready.pop_front();
-                // The events of one row of the log are held back together.
+                // The events of one log event are released together.
                 self.release = self.release.filter(|_| !self.ready.is_empty());
                 return Ok(first);
             }
             if self.taken.is_none() {
-                let follow = match &mut self.follow {
-                    Some(follow) => follow,
+                let tail = match &mut self.tail {
+                    Some(tail) => tail,
                     none => {
                         let row = self.arrival.wait().await?;
-                        none.insert(Follow::of_thread(self.app.clone(), &row, 0))
+                        none.insert(EventTail::of_thread(self.app.clone(), &row, 0))
                     }
                 };
-                self.taken = follow.next().await?;
+                self.taken = tail.next().await?;
             }
             let Some(row) = self.taken.clone() else { return Ok(None) };
-            self.take(&row).await;
-            // Only now: what is given up while it waits is taken again.
+            self.translate(&row).await;
+            // Cleared last: if this future is dropped while it waits, the row is translated again.
             self.taken = None;
         }
     }
 
-    fn hold(&self, frame: &Frame) -> Option<Duration> {
-        if frame.method == "input.requested" {
+    fn hold(&self, event: &V3Event) -> Option<Duration> {
+        if event.method == "input.requested" {
             return Some(HOLD);
         }
-        let is_held = self.holds_ends && frame.ends_run();
-        is_held.then(|| HOLD.saturating_sub(Duration::from_millis(millis(SystemTime::now()).saturating_sub(frame.at))))
+        let is_held = self.holds_ends && event.ends_run();
+        is_held.then(|| HOLD.saturating_sub(Duration::from_millis(millis(SystemTime::now()).saturating_sub(event.at))))
     }
 
-    async fn take(&mut self, row: &EventRow) {
+    async fn translate(&mut self, row: &EventRow) {
         let Some(run) = row.event.run else { return };
         let is_end = matches!(row.event.body, LogEvent::End { .. });
         let is_known = self.graphs.contains_key(&run);
-        // Looked up at the first event and at the last; a run that was deleted is told of as the log has it.
+        // Read at the first event and at the last. The events of a deleted run are sent without its row.
         let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await } else { None };
         if let Some(found) = found.as_ref().filter(|_| !is_known) {
             self.graphs.insert(run, found.graph.clone());
         }
         let graph = self.graphs.get(&run).cloned().unwrap_or_default();
         let app = &self.app;
-        let frames = self.translator.event(row, found.as_ref(), || (graph.clone(), app.places(&graph)));
-        self.ready.extend(frames.into_iter().filter(|frame| frame.seq > self.since));
+        let events = self.translator.event(row, found.as_ref(), || (graph.clone(), app.message_paths(&graph)));
+        self.ready.extend(events.into_iter().filter(|event| event.seq > self.since));
     }
 }
 
-/// Reads what a client asks to be told.
+/// Reads the number after which a client wants events.
 pub(crate) fn since(request: &Value) -> Result<u64, String> {
     match request.get("since").filter(|since| !since.is_null()) {
         None => Ok(0),
@@ -123,37 +122,36 @@ pub(crate) fn since(request: &Value) -> Result<u64, String> {
     }
 }
 
-/// A stream of server-sent events.
-struct Stream {
+struct V3EventStream {
     events: Events,
-    filter: Filter,
+    filter: EventFilter,
 }
 
-impl Feed for Stream {
-    type Item = Frame;
+impl SseSource for V3EventStream {
+    type Item = V3Event;
 
-    async fn next(&mut self) -> ApiResult<Option<Frame>> {
+    async fn next(&mut self) -> ApiResult<Option<V3Event>> {
         self.events.next().await
     }
 
-    async fn tell(&mut self, found: Frame, told: &mut feed::Told) -> ControlFlow<()> {
-        if self.filter.wants(&found) {
-            told.push_back(frame(found.method, &found.json(), Some(&found.seq.to_string())));
+    async fn push(&mut self, event: V3Event, frames: &mut SseFrames) -> ControlFlow<()> {
+        if self.filter.wants(&event) {
+            frames.push_back(frame(event.method, &event.json(), Some(&event.seq.to_string())));
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The events of a thread. The stream stays silent until a thread with this id exists that the client may read.
+/// Streams the events of a thread. The stream stays silent until a thread with this id exists that the client may read.
 pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,
-    Body(request): Body<Value>,
+    JsonBody(request): JsonBody<Value>,
 ) -> ApiResult<Streamed> {
-    let filter = Filter::parse(&request).map_err(ApiError::bad_request)?;
+    let filter = EventFilter::parse(&request).map_err(ApiError::bad_request)?;
     let since = since(&request).map_err(ApiError::bad_request)?;
     let thread = id("thread", &thread)?.to_string();
     caller.may(Resource::Threads, Action::Read).await?;
     let events = Events::new(&caller, &thread, since);
-    Ok(Streamed(feed::feed(&caller.app, Stream { events, filter })))
+    Ok(Streamed(sse::respond(&caller.app, V3EventStream { events, filter })))
 }

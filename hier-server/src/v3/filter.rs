@@ -1,26 +1,26 @@
-//! Which events of a thread a client wants.
+//! Filters the events of a thread for a client.
 
 use serde_json::Value;
 
-use super::translate::Frame;
+use super::translate::V3Event;
 
-/// The channels, but for those of one custom name.
+/// The channels, except for those with custom names.
 const CHANNELS: [&str; 9] =
     ["values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints"];
 
 /// Maximum size of a filter, in bytes. A connection has many filters, and each event is compared with them.
 const LARGEST: usize = 16 << 10;
 
-/// Channels, namespaces and levels below them.
+/// A subscription: channels, namespaces, and the number of levels below them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Filter {
+pub(crate) struct EventFilter {
     channels: Vec<String>,
     namespaces: Option<Vec<Vec<String>>>,
     depth: Option<u64>,
 }
 
-impl Filter {
-    /// Reads a subscription; the error names the field that is wrong.
+impl EventFilter {
+    /// Parses a subscription. The error names the field.
     pub(crate) fn parse(request: &Value) -> Result<Self, String> {
         let channels = request.get("channels").and_then(Value::as_array).filter(|list| !list.is_empty());
         let channels = channels.ok_or("channels is required and must be a non-empty array")?;
@@ -54,21 +54,21 @@ impl Filter {
         Ok(filter)
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate size, in bytes.
     fn bytes(&self) -> usize {
         let levels = self.namespaces.iter().flatten().flatten();
         let texts: usize = self.channels.iter().chain(levels).map(|text| text.len() + 32).sum();
         texts + self.namespaces.as_ref().map_or(0, Vec::len) * 32
     }
 
-    /// Whether a client that asked so wants this event.
-    pub(crate) fn wants(&self, frame: &Frame) -> bool {
-        self.wants_channel(frame) && self.wants_namespace(&frame.namespace)
+    /// Returns true if the subscription includes this event.
+    pub(crate) fn wants(&self, event: &V3Event) -> bool {
+        self.wants_channel(event) && self.wants_namespace(&event.namespace)
     }
 
-    fn wants_channel(&self, frame: &Frame) -> bool {
-        let channel = if frame.method == "input.requested" { "input" } else { frame.method };
-        let name = || frame.data.get("name").and_then(Value::as_str);
+    fn wants_channel(&self, event: &V3Event) -> bool {
+        let channel = if event.method == "input.requested" { "input" } else { event.method };
+        let name = || event.data.get("name").and_then(Value::as_str);
         self.channels.iter().any(|wanted| {
             wanted == channel
                 || (channel == "custom" && wanted.strip_prefix("custom:").is_some_and(|wanted| name() == Some(wanted)))
@@ -94,41 +94,44 @@ mod tests {
 
     use super::*;
 
-    fn frame(method: &'static str, namespace: &[&str], data: Value) -> Frame {
+    fn event(method: &'static str, namespace: &[&str], data: Value) -> V3Event {
         let namespace = namespace.iter().map(|level| (*level).to_owned()).collect();
-        Frame { seq: 1, event_id: "1".to_owned(), method, namespace, at: 0, node: None, data }
+        V3Event { seq: 1, event_id: "1".to_owned(), method, namespace, at: 0, node: None, data }
     }
 
     #[test]
     fn namespaces_match_by_prefix_and_depth() {
-        let filter =
-            Filter::parse(&json!({ "channels": ["values"], "namespaces": [["child"]], "depth": 1 })).expect("a filter");
-        assert!(filter.wants(&frame("values", &["child:1"], json!({}))));
-        assert!(filter.wants(&frame("values", &["child:1", "deep:2"], json!({}))));
-        assert!(!filter.wants(&frame("values", &["child:1", "deep:2", "deeper:3"], json!({}))));
-        assert!(!filter.wants(&frame("values", &[], json!({}))));
-        assert!(!filter.wants(&frame("values", &["other:1"], json!({}))));
+        let request = json!({ "channels": ["values"], "namespaces": [["child"]], "depth": 1 });
+        let filter = EventFilter::parse(&request).expect("a filter");
+        assert!(filter.wants(&event("values", &["child:1"], json!({}))));
+        assert!(filter.wants(&event("values", &["child:1", "deep:2"], json!({}))));
+        assert!(!filter.wants(&event("values", &["child:1", "deep:2", "deeper:3"], json!({}))));
+        assert!(!filter.wants(&event("values", &[], json!({}))));
+        assert!(!filter.wants(&event("values", &["other:1"], json!({}))));
     }
 
     #[test]
     fn custom_channels_match_by_name() {
-        let filter = Filter::parse(&json!({ "channels": ["custom:progress", "input"] })).expect("a filter");
-        assert!(filter.wants(&frame("custom", &[], json!({ "name": "progress" }))));
-        assert!(!filter.wants(&frame("custom", &[], json!({ "name": "else" }))));
-        assert!(filter.wants(&frame("input.requested", &[], json!({}))));
+        let filter = EventFilter::parse(&json!({ "channels": ["custom:progress", "input"] })).expect("a filter");
+        assert!(filter.wants(&event("custom", &[], json!({ "name": "progress" }))));
+        assert!(!filter.wants(&event("custom", &[], json!({ "name": "else" }))));
+        assert!(filter.wants(&event("input.requested", &[], json!({}))));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        assert_eq!(Filter::parse(&json!({})), Err("channels is required and must be a non-empty array".to_owned()));
-        let error = Filter::parse(&json!({ "channels": ["zzz"] })).unwrap_err();
+    fn errors_name_the_field() {
+        assert_eq!(
+            EventFilter::parse(&json!({})),
+            Err("channels is required and must be a non-empty array".to_owned())
+        );
+        let error = EventFilter::parse(&json!({ "channels": ["zzz"] })).unwrap_err();
         assert!(error.starts_with("channels contains unsupported entries: zzz. Allowed: values, updates"), "{error}");
         for large in [
             json!({ "channels": [format!("custom:{}", "x".repeat(LARGEST))] }),
             json!({ "channels": vec!["values"; LARGEST / 32] }),
             json!({ "channels": ["values"], "namespaces": vec![Vec::<String>::new(); LARGEST / 32] }),
         ] {
-            let error = Filter::parse(&large).unwrap_err();
+            let error = EventFilter::parse(&large).unwrap_err();
             assert!(error.starts_with("channels and namespaces are larger than 16384 bytes"), "{error}");
         }
     }

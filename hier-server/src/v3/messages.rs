@@ -1,14 +1,14 @@
-//! Messages of models as the v3 event protocol shows them: blocks that begin, grow and end.
+//! Messages of models in the v3 event protocol: blocks that begin, grow and end.
 
 use hier_core::message::ChatChunk;
 use hier_core::runs::LoggedMessage;
 use serde_json::{Value, json};
 
-use crate::stream::assembler::{Block, Change, Growth, MessageAssembler, PartialMessage, field};
+use crate::stream::assembler::{Block, Growth, MessageAssembler, MessageChange, PartialMessage, field};
 
-/// The events of a piece of a message.
+/// Creates the events of a piece of a message.
 pub(super) fn events(messages: &mut MessageAssembler, piece: &LoggedMessage) -> Vec<Value> {
-    let Some(delta) = messages.take(piece) else { return Vec::new() };
+    let Some(delta) = messages.add(piece) else { return Vec::new() };
     let mut events = Vec::new();
     if delta.is_first {
         events.push(json!({
@@ -16,10 +16,10 @@ pub(super) fn events(messages: &mut MessageAssembler, piece: &LoggedMessage) -> 
         }));
     }
     match delta.change {
-        Change::Grown(growth) => grown(&delta.sent.blocks, &growth, &mut events),
-        Change::Done(message) => done(delta.sent.into_owned(), &message, &mut events),
+        MessageChange::Grown(growth) => grown(&delta.sent.blocks, &growth, &mut events),
+        MessageChange::Done(message) => done(delta.sent.into_owned(), &message, &mut events),
     }
-    // Without it, two messages that are sent at once could not be told apart.
+    // Clients need the id to distinguish messages that are sent at the same time.
     for event in &mut events {
         event["message_id"] = piece.id.as_str().into();
     }
@@ -41,7 +41,7 @@ fn grown(blocks: &[Block], growth: &Growth<'_>, events: &mut Vec<Value>) {
     events.push(json!({ "event": "content-block-delta", "index": index, "delta": delta }));
 }
 
-/// Sends what the pieces have not sent of the whole, and ends the message.
+/// Sends everything that the pieces have not sent, and ends the message.
 fn done(mut sent: PartialMessage, message: &Value, events: &mut Vec<Value>) {
     let calls = sent.missing_calls(message);
     let text = sent.missing_text(message).map(ChatChunk::Text);
@@ -75,7 +75,7 @@ fn content(block: &Block) -> Value {
     }
 }
 
-/// A block when it begins.
+/// Returns a block as it begins.
 fn opening(block: &Block) -> Value {
     match block {
         Block::Text(_) => json!({ "type": "text", "text": "" }),

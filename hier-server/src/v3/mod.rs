@@ -1,4 +1,4 @@
-//! The second protocol: commands to a thread, and one stream of events of everything that happens on it. SDKs call it v3.
+//! The v3 event protocol: commands to a thread, and one stream of all events on it.
 
 pub(crate) mod commands;
 pub(crate) mod events;

@@ -1,4 +1,4 @@
-//! The same over a WebSocket: commands and events in one connection.
+//! The v3 event protocol over a WebSocket: commands and events in one connection.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::commands::{Answer, answer, success};
+use super::commands::{CommandAnswer, answer, success};
 use super::events::{Events, since};
-use super::filter::Filter;
-use super::translate::{Frame, numbered};
+use super::filter::EventFilter;
+use super::translate::{V3Event, numbered};
 use crate::admission::{Admission, Admitted};
 use crate::app::Caller;
 use crate::auth::{Action, Resource};
 use crate::body::{self, id};
 use crate::error::ApiResult;
-use crate::feed::HEARTBEAT_EVERY;
+use crate::sse::HEARTBEAT_EVERY;
 
-/// How many subscriptions a connection may have.
-const MOST: usize = 256;
+/// Maximum number of subscriptions of a connection.
+const MAX_SUBSCRIPTIONS: usize = 256;
 
 pub(crate) async fn open(
     caller: Caller,
@@ -38,17 +38,17 @@ pub(crate) async fn open(
 struct Connection {
     caller: Caller,
     thread: String,
-    /// The connection counts as one request as long as it is open, and each of its commands as another.
+    /// The connection counts as one request while it is open, and each of its commands as another.
     admission: Option<Admission>,
-    /// It begins with the first subscription, from where that wants it.
+    /// None before the first subscription, which determines the start.
     events: Option<Events>,
-    /// What each wants, and the number up to which it has it.
-    subscriptions: HashMap<String, (Filter, u64)>,
-    /// The greatest position that was sent in this pass over the thread, or the one that the pass began after.
+    /// Each with the number of the last event that it has received.
+    subscriptions: HashMap<String, (EventFilter, u64)>,
+    /// Greatest position that was sent in this pass over the thread, or the position after which the pass began.
     sent: u64,
     /// Number of times that the thread was read again. Later passes have greater event numbers.
     pass: u64,
-    /// The greatest position that was sent in earlier passes.
+    /// Greatest position that was sent in earlier passes.
     known: u64,
 }
 
@@ -61,26 +61,26 @@ impl Connection {
         let stopping = self.caller.app.stopping.clone();
         loop {
             let events = &mut self.events;
-            let told = async {
+            let next = async {
                 match events {
                     Some(events) => events.next().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                // Commands first: a waiting subscription must receive the events that are sent next.
+                // Commands first: a new subscription must receive the events that are sent next.
                 biased;
                 received = socket.recv() => match received {
                     Some(Ok(message)) => if !self.receive(&mut socket, message).await { return },
                     Some(Err(_)) | None => return,
                 },
-                told = told => {
-                    let Ok(Some(frame)) = told else {
-                        // The thread was deleted, or cannot be read any further.
+                next = next => {
+                    let Ok(Some(event)) = next else {
+                        // The thread was deleted, or cannot be read.
                         let _ = socket.send(Message::Close(None)).await;
                         return;
                     };
-                    if !self.send(&mut socket, frame).await {
+                    if !self.send(&mut socket, event).await {
                         return;
                     }
                 },
@@ -97,18 +97,18 @@ impl Connection {
         }
     }
 
-    /// The number of the last event that was sent, as the client has it.
+    /// Returns the number of the last event that was sent, as the client knows it.
     fn applied(&self) -> u64 {
         numbered(self.sent, self.pass)
     }
 
-    /// Sends an event once if any subscription wants it. Returns false if the client has gone.
-    async fn send(&mut self, socket: &mut WebSocket, frame: Frame) -> bool {
-        let is_wanted = self.subscriptions.values().any(|(filter, since)| frame.seq > *since && filter.wants(&frame));
-        self.sent = self.sent.max(frame.seq);
-        // Clients stop at the end of a run, unless its number shows that they have had it.
-        let pass = if frame.ends_run() && frame.seq <= self.known { 0 } else { self.pass };
-        !is_wanted || socket.send(Message::text(frame.in_pass(pass).json().to_string())).await.is_ok()
+    /// Sends an event once if any subscription includes it. Returns false if the client has disconnected.
+    async fn send(&mut self, socket: &mut WebSocket, event: V3Event) -> bool {
+        let is_wanted = self.subscriptions.values().any(|(filter, since)| event.seq > *since && filter.wants(&event));
+        self.sent = self.sent.max(event.seq);
+        // Clients stop at the end of a run, unless its number shows that they have received it before.
+        let pass = if event.ends_run() && event.seq <= self.known { 0 } else { self.pass };
+        !is_wanted || socket.send(Message::text(event.in_pass(pass).json().to_string())).await.is_ok()
     }
 
     async fn receive(&mut self, socket: &mut WebSocket, message: Message) -> bool {
@@ -122,21 +122,21 @@ impl Connection {
             Ok(command) => {
                 let (id, message) =
                     (command.get("id").cloned().unwrap_or_default(), "too many requests: try again in a second");
-                Answer::Error { id, error: "unknown_error", message: message.to_owned() }
+                CommandAnswer::Error { id, error: "unknown_error", message: message.to_owned() }
             }
-            Err(error) => Answer::Error { id: Value::Null, error: "invalid_argument", message: error.detail },
+            Err(error) => CommandAnswer::Error { id: Value::Null, error: "invalid_argument", message: error.detail },
         };
         socket.send(Message::text(json!(reply).to_string())).await.is_ok()
     }
 
-    async fn command(&mut self, command: &Value) -> Answer {
+    async fn command(&mut self, command: &Value) -> CommandAnswer {
         let number = command.get("id").cloned().unwrap_or_default();
         let nothing = json!({});
         let params = command.get("params").unwrap_or(&nothing);
         match command.get("method").and_then(Value::as_str) {
             Some("subscription.subscribe" | "subscription.reconnect") => match self.subscribe(params).await {
                 Ok(result) => success(number, result, self.applied()),
-                Err(message) => Answer::Error { id: number, error: "invalid_argument", message },
+                Err(message) => CommandAnswer::Error { id: number, error: "invalid_argument", message },
             },
             Some("subscription.unsubscribe") => {
                 let wanted = params.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
@@ -144,20 +144,20 @@ impl Connection {
                     return success(number, json!({}), self.applied());
                 }
                 let message = format!("Unknown subscription: {wanted}");
-                Answer::Error { id: number, error: "no_such_subscription", message }
+                CommandAnswer::Error { id: number, error: "no_such_subscription", message }
             }
             _ => answer(&self.caller, &self.thread, command, self.applied()).await,
         }
     }
 
     async fn subscribe(&mut self, params: &Value) -> Result<Value, String> {
-        let (filter, since) = (Filter::parse(params)?, since(params)?);
-        if self.subscriptions.len() >= MOST {
-            return Err(format!("a connection has at most {MOST} subscriptions: unsubscribe from one"));
+        let (filter, since) = (EventFilter::parse(params)?, since(params)?);
+        if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return Err(format!("a connection has at most {MAX_SUBSCRIPTIONS} subscriptions: unsubscribe from one"));
         }
         self.caller.may(Resource::Threads, Action::Read).await.map_err(|error| error.to_string())?;
         let subscription = Uuid::new_v4().to_string();
-        // The events begin anew from where this subscription wants them. The others have had what was sent so far.
+        // The thread is read again from where this subscription starts. The others have received everything up to here.
         if self.events.is_none() || since < self.sent {
             for (_, had) in self.subscriptions.values_mut() {
                 *had = self.sent.max(*had);

@@ -1,7 +1,7 @@
-//! Turns the log of a thread into the events of the second protocol.
+//! Translates the log of a thread into the events of the v3 event protocol.
 //!
-//! Every event of the log becomes at most [`PARTS`] events, and their numbers follow from its number: they rise, they are the
-//! same whenever and wherever they are told, and whatever a client leaves out of them.
+//! Every log event becomes at most [`PARTS`] events. Their numbers are derived from the log event's number: they rise, and are the same in
+//! every connection and for every filter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,21 +12,21 @@ use uuid::Uuid;
 use super::messages;
 use crate::stream::assembler::{MessageAssembler, calls, field, written};
 use crate::time::millis;
-use crate::wire::places::Places;
+use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::questions;
 use crate::wire::{message, question};
 
-/// How many events one of the log becomes at most. A step of many graphs releases the states of all of them at once.
+/// Maximum number of events of one log event. A step of many graphs releases the states of all of them at once.
 const PARTS: u64 = 4_096;
 
 /// Offset between the event numbers of two passes over one thread. A connection that reads a thread again adds it to the numbers, because
-/// clients ignore events whose numbers are lower than that of a run's end.
+/// clients ignore events with numbers below that of a run's end.
 const PASS: u64 = 1 << 40;
 
 /// Number of passes whose event numbers fit into a JavaScript integer.
 const LAST_PASS: u64 = 8_000;
 
-/// The number of the event at this position of the thread when it is sent in this pass.
+/// Returns the number that the event at this position has in this pass.
 pub(crate) fn numbered(position: u64, pass: u64) -> u64 {
     position.saturating_add(pass.min(LAST_PASS) * PASS)
 }
@@ -36,9 +36,9 @@ pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }
 
-/// An event.
+/// An event of the v3 event protocol.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Frame {
+pub(crate) struct V3Event {
     pub(crate) seq: u64,
     pub(crate) event_id: String,
     pub(crate) method: &'static str,
@@ -49,14 +49,14 @@ pub(crate) struct Frame {
     pub(crate) data: Value,
 }
 
-impl Frame {
-    /// Renumbers the event for this pass over the thread.
+impl V3Event {
+    /// Renumbers the event for this pass.
     pub(crate) fn in_pass(mut self, pass: u64) -> Self {
         self.seq = numbered(self.seq, pass);
         self
     }
 
-    /// Returns true for the event that ends a run: the last one of the root graph.
+    /// Returns true for the event that ends a run, which is the last one of the root graph.
     pub(crate) fn ends_run(&self) -> bool {
         let event = self.data.get("event").and_then(Value::as_str);
         self.method == "lifecycle"
@@ -64,7 +64,7 @@ impl Frame {
             && matches!(event, Some("completed" | "failed" | "interrupted"))
     }
 
-    /// The event as it goes over the wire.
+    /// Formats the event for the wire.
     pub(crate) fn json(&self) -> Value {
         let mut params = json!({ "namespace": self.namespace, "timestamp": self.at, "data": self.data });
         if let Some(node) = &self.node {
@@ -74,53 +74,50 @@ impl Frame {
     }
 }
 
-/// What is known of a run that is being told.
+/// The state of translating a run.
 #[derive(Debug, Default)]
-struct Known {
+struct RunProjection {
     graph: String,
-    places: Places,
+    message_paths: MessagePaths,
     messages: MessageAssembler,
-    /// Graphs within that run now, by their namespaces.
+    /// Namespaces of the running subgraphs.
     children: HashSet<Vec<String>>,
-    /// Calls of tools that have begun.
+    /// Tool calls that have begun.
     calls: HashSet<String>,
-    /// Graphs within that have ended, in that order, which is told once the step around them is stored: who learns of the end
-    /// reads the state.
-    ended: Vec<Ended>,
-    /// States by namespace, each held back until the checkpoint of its step, because clients connect a state to the preceding checkpoint.
+    /// Subgraphs that have ended, in order. Their ends are sent once the step around them is stored, because clients then read the state.
+    ended: Vec<SubgraphEnd>,
+    /// States by namespace. Each is held back until the checkpoint of its step, because clients connect a state to the preceding checkpoint.
     states: BTreeMap<Vec<String>, (u64, Value)>,
 }
 
-/// The end of a graph within.
 #[derive(Debug)]
-struct Ended {
-    /// The graph.
+struct SubgraphEnd {
     namespace: Vec<String>,
     graph: String,
     event: &'static str,
     more: Value,
 }
 
-/// Translates a thread's log, in the order of its events.
+/// Translates a thread's log, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Translator(HashMap<Uuid, Known>);
+pub(crate) struct V3Translator(HashMap<Uuid, RunProjection>);
 
-/// Collects what one event of the log becomes.
-struct Telling<'a> {
+/// Numbers and collects the events of one log event.
+struct EventBuilder<'a> {
     row: &'a EventRow,
     run: Uuid,
-    frames: Vec<Frame>,
+    events: Vec<V3Event>,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self, method: &'static str, namespace: &[String], data: Value) -> &mut Frame {
-        let part = self.frames.len() as u64;
+impl EventBuilder<'_> {
+    fn push(&mut self, method: &'static str, namespace: &[String], data: Value) -> &mut V3Event {
+        let part = self.events.len() as u64;
         let seq = self.row.number.saturating_mul(PARTS).saturating_add(part.min(PARTS - 1));
         let event_id = format!("{}-{part}", self.row.number);
         let at = millis(self.row.at);
-        self.frames.push(Frame { seq, event_id, method, namespace: namespace.to_vec(), at, node: None, data });
-        let last = self.frames.len() - 1;
-        &mut self.frames[last]
+        self.events.push(V3Event { seq, event_id, method, namespace: namespace.to_vec(), at, node: None, data });
+        let last = self.events.len() - 1;
+        &mut self.events[last]
     }
 
     fn lifecycle(&mut self, namespace: &[String], event: &str, graph: &str, more: Value) {
@@ -129,56 +126,56 @@ impl Telling<'_> {
             data.extend(more);
         }
         let id = format!("synth:{}:lc|{}|{event}", self.run, namespace.join("|"));
-        self.tell("lifecycle", namespace, data).event_id = id;
+        self.push("lifecycle", namespace, data).event_id = id;
     }
 }
 
-impl Translator {
-    /// What an event becomes. Of the last event of a run, with the run as it ended.
+impl V3Translator {
+    /// Translates an event of the log. `ended` is the row of the run, for its last event.
     pub(crate) fn event(
         &mut self,
         row: &EventRow,
         ended: Option<&Run>,
-        graph: impl FnOnce() -> (String, Places),
-    ) -> Vec<Frame> {
+        graph: impl FnOnce() -> (String, MessagePaths),
+    ) -> Vec<V3Event> {
         let Some(run) = row.event.run else { return Vec::new() };
-        let known = self.0.entry(run).or_default();
-        if known.graph.is_empty() {
-            (known.graph, known.places) = graph();
+        let projection = self.0.entry(run).or_default();
+        if projection.graph.is_empty() {
+            (projection.graph, projection.message_paths) = graph();
         }
-        let mut telling = Telling { row, run, frames: Vec::new() };
+        let mut builder = EventBuilder { row, run, events: Vec::new() };
         let namespace = &*row.event.namespace;
-        let body = known.places.event(&row.event);
-        known.release_states(namespace, matches!(body, LogEvent::Checkpoint(_)), &mut telling);
-        known.discover(namespace, &mut telling);
+        let body = projection.message_paths.event(&row.event);
+        projection.release_states(namespace, matches!(body, LogEvent::Checkpoint(_)), &mut builder);
+        projection.announce_subgraphs(namespace, &mut builder);
         match body {
             LogEvent::Start { .. } => {
-                let graph = known.graph.clone();
-                telling.lifecycle(&[], "running", &graph, Value::Null);
+                let graph = projection.graph.clone();
+                builder.lifecycle(&[], "running", &graph, Value::Null);
             }
             LogEvent::End { status, error, .. } => {
-                known.end(ended, status, error, &mut telling);
+                projection.end(ended, status, error, &mut builder);
                 self.0.remove(&run);
             }
             LogEvent::Message(message) => {
-                for told in messages::events(&mut known.messages, &message) {
-                    telling.tell("messages", namespace, told);
+                for data in messages::events(&mut projection.messages, &message) {
+                    builder.push("messages", namespace, data);
                 }
             }
-            LogEvent::Values(state) => drop(known.states.insert(namespace.to_vec(), (millis(row.at), state))),
-            LogEvent::Updates(update) => known.update(&update, namespace, &mut telling),
-            LogEvent::Custom { node, value } => telling.tell("custom", namespace, value).node = Some(node),
-            LogEvent::Task(task) => known.task(&task, namespace, &mut telling),
+            LogEvent::Values(state) => drop(projection.states.insert(namespace.to_vec(), (millis(row.at), state))),
+            LogEvent::Updates(update) => projection.update(&update, namespace, &mut builder),
+            LogEvent::Custom { node, value } => builder.push("custom", namespace, value).node = Some(node),
+            LogEvent::Task(task) => projection.task(&task, namespace, &mut builder),
             LogEvent::Checkpoint(checkpoint) => {
-                let told = json!({
+                let data = json!({
                     "id": checkpoint.id, "parent_id": checkpoint.parent, "step": checkpoint.step,
                     "source": checkpoint.source,
                 });
-                telling.tell("checkpoints", namespace, told);
-                known.release_states(namespace, false, &mut telling);
+                builder.push("checkpoints", namespace, data);
+                projection.release_states(namespace, false, &mut builder);
                 // The last checkpoint of a graph is stored with its end.
                 if !checkpoint.next.is_empty() {
-                    known.tell_ends(Some(namespace), &mut telling);
+                    projection.push_ends(Some(namespace), &mut builder);
                 }
             }
             LogEvent::Interrupted(_)
@@ -186,25 +183,25 @@ impl Translator {
             | LogEvent::Lagged { .. }
             | LogEvent::StateUpdate { .. } => {}
         }
-        telling.frames
+        builder.events
     }
 }
 
-impl Known {
-    /// Sends the states that are held back for this graph and its inner graphs, the innermost first. A checkpoint releases only those of
-    /// the inner graphs: its own state follows it.
-    fn release_states(&mut self, namespace: &[String], only_within: bool, telling: &mut Telling<'_>) {
+impl RunProjection {
+    /// Sends the states that are held back for this graph and its subgraphs, innermost first. A checkpoint releases only those of the
+    /// subgraphs, because its own state follows it.
+    fn release_states(&mut self, namespace: &[String], only_within: bool, builder: &mut EventBuilder<'_>) {
         let is_due = |held: &[String]| held.starts_with(namespace) && !(only_within && held.len() == namespace.len());
         let mut due: Vec<Vec<String>> = self.states.keys().filter(|held| is_due(held)).cloned().collect();
         due.sort_by_key(|held| std::cmp::Reverse(held.len()));
         for namespace in due {
             let Some((at, state)) = self.states.remove(&namespace) else { continue };
-            telling.tell("values", &namespace, state).at = at;
+            builder.push("values", &namespace, state).at = at;
         }
     }
 
-    /// A graph within is known by the first event that comes from it.
-    fn discover(&mut self, namespace: &[String], telling: &mut Telling<'_>) {
+    /// Announces a subgraph with the first event that comes from it.
+    fn announce_subgraphs(&mut self, namespace: &[String], builder: &mut EventBuilder<'_>) {
         for depth in 1..=namespace.len() {
             let Some(level) = namespace.get(..depth) else { continue };
             if !self.children.insert(level.to_vec()) {
@@ -213,45 +210,45 @@ impl Known {
             let (graph, task) = level.last().and_then(|last| last.split_once(':')).unwrap_or_default();
             let more = json!({ "namespace": level, "trigger_call_id": task });
             let (graph, level) = (graph.to_owned(), level.to_vec());
-            telling.lifecycle(&level, "started", &graph, more);
+            builder.lifecycle(&level, "started", &graph, more);
         }
     }
 
-    fn update(&mut self, update: &LoggedUpdate, namespace: &[String], telling: &mut Telling<'_>) {
+    fn update(&mut self, update: &LoggedUpdate, namespace: &[String], builder: &mut EventBuilder<'_>) {
         if !update.is_by_handler() {
-            self.tools(&update.writes, namespace, telling);
-            let told = json!({ "node": update.node, "values": update.writes });
-            telling.tell("updates", namespace, told).node = Some(update.node.clone());
+            self.tools(&update.writes, namespace, builder);
+            let data = json!({ "node": update.node, "values": update.writes });
+            builder.push("updates", namespace, data).node = Some(update.node.clone());
         }
     }
 
-    /// Calls of tools, as the messages of an update tell of them.
-    fn tools(&mut self, writes: &Value, namespace: &[String], telling: &mut Telling<'_>) {
+    /// Sends the starts and ends of tool calls that the messages of an update contain.
+    fn tools(&mut self, writes: &Value, namespace: &[String], builder: &mut EventBuilder<'_>) {
         for (id, message) in written(writes) {
             let whole = Value::Object(message.clone());
             self.messages.note(id);
             for call in calls(&whole) {
                 let (id, name) = (field(call, "id"), field(call, "name"));
                 if self.calls.insert(id.to_owned()) {
-                    let told = json!({
+                    let data = json!({
                         "event": "tool-started", "tool_call_id": id, "tool_name": name, "input": call.get("args"),
                     });
-                    telling.tell("tools", namespace, told);
+                    builder.push("tools", namespace, data);
                 }
             }
             let Some(call) = message.get("tool_call_id").and_then(Value::as_str) else { continue };
             let failed = message.get("status").is_some_and(|status| status == "error");
-            let told = if failed {
+            let data = if failed {
                 json!({ "event": "tool-error", "tool_call_id": call, "message": message::text(&whole) })
             } else {
                 json!({ "event": "tool-finished", "tool_call_id": call, "output": whole })
             };
-            telling.tell("tools", namespace, told);
+            builder.push("tools", namespace, data);
         }
     }
 
-    fn task(&mut self, task: &TaskEvent, namespace: &[String], telling: &mut Telling<'_>) {
-        // The graph that the task ran has ended with it.
+    fn task(&mut self, task: &TaskEvent, namespace: &[String], builder: &mut EventBuilder<'_>) {
+        // The subgraph of a task ends with it.
         if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();
             child.push(format!("{}:{}", task.node, task.id));
@@ -261,59 +258,58 @@ impl Known {
                 (None, true) => ("completed", Value::Null),
             };
             if self.children.remove(&child) {
-                self.ended.push(Ended { namespace: child, graph: task.node.clone(), event, more });
+                self.ended.push(SubgraphEnd { namespace: child, graph: task.node.clone(), event, more });
             }
         }
-        telling.tell("tasks", namespace, question::task(task));
+        builder.push("tasks", namespace, question::task(task));
     }
 
-    /// Tells which graphs directly within this one have ended, and those within them; all, if none is named.
-    fn tell_ends(&mut self, around: Option<&[String]>, telling: &mut Telling<'_>) {
+    /// Sends the ends of subgraphs: those directly within `around` with all of theirs, or all of them.
+    fn push_ends(&mut self, around: Option<&[String]>, builder: &mut EventBuilder<'_>) {
         let is_within =
-            |ended: &Ended, around: &[String]| ended.namespace.split_last().is_some_and(|(_, of)| of == around);
-        let told = self.ended.iter().filter(|ended| around.is_none_or(|around| is_within(ended, around)));
-        let told: Vec<Vec<String>> = told.map(|ended| ended.namespace.clone()).collect();
-        let is_told = |ended: &Ended| told.iter().any(|told| ended.namespace.starts_with(told));
-        // What is within another ended before it.
-        let (told, rest) = std::mem::take(&mut self.ended).into_iter().partition(is_told);
+            |ended: &SubgraphEnd, around: &[String]| ended.namespace.split_last().is_some_and(|(_, of)| of == around);
+        let due = self.ended.iter().filter(|ended| around.is_none_or(|around| is_within(ended, around)));
+        let due: Vec<Vec<String>> = due.map(|ended| ended.namespace.clone()).collect();
+        let is_due = |ended: &SubgraphEnd| due.iter().any(|due| ended.namespace.starts_with(due));
+        // An inner graph has ended before the graph around it.
+        let (due, rest): (Vec<SubgraphEnd>, _) = std::mem::take(&mut self.ended).into_iter().partition(is_due);
         self.ended = rest;
-        let told: Vec<Ended> = told;
-        for Ended { namespace, graph, event, more } in told {
-            telling.lifecycle(&namespace, event, &graph, more);
+        for SubgraphEnd { namespace, graph, event, more } in due {
+            builder.lifecycle(&namespace, event, &graph, more);
         }
     }
 
-    /// Sends questions first, then the end of the root, then the ends of waiting inner graphs, because a client reads the questions when
-    /// it learns that the thread waits. Without questions, the inner graphs end before the root.
-    fn end(&mut self, ended: Option<&Run>, status: RunStatus, error: Option<Failure>, telling: &mut Telling<'_>) {
+    /// Sends questions first, then the end of the root, then the ends of waiting subgraphs, because a client reads the questions when it
+    /// learns that the thread waits. Without questions, the subgraphs end before the root.
+    fn end(&mut self, ended: Option<&Run>, status: RunStatus, error: Option<Failure>, builder: &mut EventBuilder<'_>) {
         let graph = self.graph.clone();
         let is_asking = ended.is_some_and(|ended| questions(ended).next().is_some());
         if !is_asking {
-            self.tell_ends(None, telling);
+            self.push_ends(None, builder);
         }
         for asked in ended.into_iter().flat_map(questions) {
             let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
-            // One client reads `payload`, another `value`.
-            let told = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
+            // Clients differ: some read `payload`, others `value`.
+            let data = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
             let namespace = asked.get("namespace").and_then(Value::as_array).into_iter().flatten();
             let namespace: Vec<String> = namespace.filter_map(Value::as_str).map(str::to_owned).collect();
-            let event_id = format!("synth:{}:input|{}|{id}", telling.run, namespace.join("|"));
-            telling.tell("input.requested", &namespace, told).event_id = event_id;
+            let event_id = format!("synth:{}:input|{}|{id}", builder.run, namespace.join("|"));
+            builder.push("input.requested", &namespace, data).event_id = event_id;
         }
         let is_cancelled = [Some(status), ended.map(|run| run.status)].contains(&Some(RunStatus::Interrupted));
         let failure = ended.and_then(|run| run.error.clone()).or(error);
         if let Some(error) = failure {
-            telling.lifecycle(&[], "failed", &graph, json!({ "error": error.message }));
+            builder.lifecycle(&[], "failed", &graph, json!({ "error": error.message }));
         } else if is_asking || is_cancelled {
-            telling.lifecycle(&[], "interrupted", &graph, Value::Null);
+            builder.lifecycle(&[], "interrupted", &graph, Value::Null);
         } else {
-            telling.lifecycle(&[], "completed", &graph, Value::Null);
+            builder.lifecycle(&[], "completed", &graph, Value::Null);
         }
-        self.tell_ends(None, telling);
+        self.push_ends(None, builder);
     }
 }
 
-/// The modes of the engine that the second protocol is made of.
+/// The modes of the engine that provide the events of the protocol.
 pub(crate) const RECORDED: [StreamMode; 6] = [
     StreamMode::Values,
     StreamMode::Updates,
@@ -332,20 +328,20 @@ mod tests {
 
     use super::*;
 
-    /// A client that goes on after a number would miss the others with the same number.
+    /// A client that continues after a number would miss other events with the same number.
     #[test]
-    fn events_of_a_step_with_many_graphs_have_numbers_of_their_own() {
-        let (run, mut translator) = (Uuid::from_u128(1), Translator::default());
+    fn events_of_a_step_with_many_graphs_have_distinct_numbers() {
+        let (run, mut translator) = (Uuid::from_u128(1), V3Translator::default());
         let mut all = Vec::new();
-        let mut tell = |number, event: NewEvent| {
+        let mut translate = |number, event: NewEvent| {
             let row = EventRow::new(number, SystemTime::UNIX_EPOCH, event);
-            let frames = translator.event(&row, None, || ("wide".to_owned(), Places::default()));
-            all.extend(frames.iter().map(|frame| frame.seq));
-            frames.len()
+            let events = translator.event(&row, None, || ("wide".to_owned(), MessagePaths::default()));
+            all.extend(events.iter().map(|event| event.seq));
+            events.len()
         };
         for graph in 0..1_000 {
             let event = NewEvent::new(run, LogEvent::Values(json!({ "n": graph })));
-            tell(graph + 1, event.namespace(vec![format!("inner:{graph}")]));
+            translate(graph + 1, event.namespace(vec![format!("inner:{graph}")]));
         }
         let checkpoint = LogEvent::Checkpoint(LoggedCheckpoint {
             id: run,
@@ -355,7 +351,7 @@ mod tests {
             values: json!({}),
             next: vec!["inner".to_owned()],
         });
-        assert_eq!(tell(1_001, NewEvent::new(run, checkpoint)), 1_001);
+        assert_eq!(translate(1_001, NewEvent::new(run, checkpoint)), 1_001);
         assert!(all.is_sorted_by(|a, b| a < b), "they rise");
         assert!(all.iter().all(|seq| *seq < PASS));
     }

@@ -1,8 +1,8 @@
-//! Which addresses are on the open internet.
+//! Distinguishes addresses on the open internet from internal ones.
 
 use std::net::IpAddr;
 
-/// Whether an address is one of the open internet: neither this machine, nor a private network, nor what a cloud tells its machines.
+/// Returns true for addresses on the open internet: not this machine, a private network, or a cloud's metadata service.
 pub(crate) fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
@@ -23,7 +23,7 @@ pub(crate) fn is_public(ip: IpAddr) -> bool {
                 return is_public(IpAddr::V4(inner));
             }
             let first = ip.segments()[0];
-            // Global unicast, but for those that carry an IPv4 address or are for documentation.
+            // Global unicast, except for addresses that embed an IPv4 address or are reserved for documentation.
             (first & 0xe000) == 0x2000
                 && first != 0x2002
                 && !(first == 0x2001 && matches!(ip.segments()[1], 0 | 0x0db8))

@@ -1,4 +1,4 @@
-//! Addresses that are told of the end of a run.
+//! Webhooks: requests that notify an address of the end of a run.
 
 mod address;
 mod options;
@@ -6,4 +6,4 @@ mod payload;
 mod send;
 
 pub use options::Webhooks;
-pub(crate) use send::Sender;
+pub(crate) use send::WebhookSender;

@@ -1,4 +1,4 @@
-//! Which addresses may be told, and with what.
+//! Options of webhooks: allowed addresses and headers.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::address::is_public;
 
-/// Which addresses may be told of the end of a run, and what they are sent beside it. Unless told otherwise only those on the open
-/// internet: who may start runs could otherwise have the server call what only the server reaches.
+/// Options of webhooks, which notify an address of the end of a run.
+///
+/// By default, only addresses on the open internet are allowed. Otherwise users who may start runs could make the server call internal
+/// addresses.
 ///
 /// ```
 /// # use hier_server::{Server, Webhooks};
@@ -25,53 +27,56 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Addresses on the open internet.
+    /// Creates options that allow only addresses on the open internet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Also this machine, private networks, link-local addresses and whatever else is not the open internet.
+    /// Also allows this machine, private networks, link-local addresses and everything else that is not on the open internet.
     #[must_use]
     pub fn allow_private(mut self) -> Self {
         self.private = true;
         self
     }
 
-    /// Also paths (`/hooks/end`): routes of this server, which it calls as anybody would, at the address that it listens on.
+    /// Also allows paths (`/hooks/end`). The server calls its own route at the address that it listens on.
     #[must_use]
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self
     }
 
-    /// Only `https://`.
+    /// Allows only `https://`.
     #[must_use]
     pub fn https_only(mut self) -> Self {
         self.https = true;
         self
     }
 
-    /// Only these hosts. One that begins with a dot stands for all below it: `.example.org`.
+    /// Allows only these hosts. A name that begins with a period stands for all of its subdomains: `.example.org`.
     #[must_use]
     pub fn only_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         self
     }
 
-    /// A header of each request, such as a secret by which receivers know the server. It goes to every address that a run names:
-    /// use it with [`only_hosts`](Self::only_hosts).
+    /// Adds a header to each request, such as a secret that identifies the server. It is sent to every address that a run names: combine it
+    /// with [`only_hosts`](Self::only_hosts).
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// The headers; an error names the one that is none.
+    /// Returns the headers. The error names the invalid one.
     pub(super) fn header_map(&self) -> Result<HeaderMap, String> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
-            let wrong =
-                || format!("`{name}` is no header of webhooks: its name or its value has characters that none has");
+            let wrong = || {
+                format!(
+                    "invalid webhook header `{name}`: the name or value contains characters that HTTP headers do not allow"
+                )
+            };
             let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
             let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -80,7 +85,7 @@ impl Webhooks {
         Ok(map)
     }
 
-    /// Refuses an address that may not be told. Names are resolved, and what they stand for checked, when they are told.
+    /// Refuses an address that is not allowed. Names are resolved, and their addresses checked, when the request is sent.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("`webhook`: {why}"));
         if address.len() > 2_000 {
@@ -90,31 +95,31 @@ impl Webhooks {
             let path = address.parse::<Uri>().is_ok();
             return match (self.relative, path) {
                 (true, true) => Ok(()),
-                (true, false) => wrong("it is no path"),
+                (true, false) => wrong("the path is invalid"),
                 (false, _) => wrong(
                     "Loopback webhooks (relative URLs and localhost) are disabled by default: the server allows them with \
                      `.webhooks(Webhooks::new().allow_relative())`",
                 ),
             };
         }
-        // Who tells it reads the address by other rules, of ports for one.
+        // The client parses addresses by other rules, for example for ports.
         let (Ok(uri), Ok(_)) = (address.parse::<Uri>(), reqwest::Url::parse(address)) else {
-            return wrong("it is no address");
+            return wrong("the address is invalid");
         };
         match uri.scheme_str() {
-            Some("http") if self.https => return wrong("it has to begin with https://"),
+            Some("http") if self.https => return wrong("the address must begin with https://"),
             Some("https" | "http") => {}
-            _ => return wrong("it has to begin with https:// or http://"),
+            _ => return wrong("the address must begin with https:// or http://"),
         }
-        let Some(authority) = uri.authority() else { return wrong("it names no host") };
+        let Some(authority) = uri.authority() else { return wrong("the address has no host") };
         if authority.as_str().contains('@') {
-            return wrong("it has a user or a password in it, which would be stored and logged");
+            return wrong("the address contains a user or a password, which would be stored and logged: use a header");
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let name = host.trim_end_matches('.').to_ascii_lowercase();
         let listed = |known: &String| *known == name || (known.starts_with('.') && name.ends_with(known.as_str()));
         if !self.hosts.is_empty() && !self.hosts.iter().any(listed) {
-            return wrong("Webhook host blocked: it is none of those that the server allows");
+            return wrong("Webhook host blocked: the server does not allow it");
         }
         if self.private {
             return Ok(());
@@ -125,14 +130,16 @@ impl Webhooks {
         match host.parse::<IpAddr>() {
             Ok(ip) if ip.is_loopback() => wrong("Webhook host blocked: loopback IP range"),
             Ok(ip) if !is_public(ip) => wrong("Webhook host blocked: blocked IP range"),
-            // A number is read as an address by some that resolve names: 2130706433 is 127.0.0.1.
-            Err(_) if name.rsplit('.').next().is_some_and(is_number) => wrong("Webhook host blocked: it is a number"),
+            // Some resolvers read a number as an address: 2130706433 is 127.0.0.1.
+            Err(_) if name.rsplit('.').next().is_some_and(is_number) => {
+                wrong("Webhook host blocked: the host is a number")
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// Whether the last label of a name makes it an address in a form of old.
+/// Returns true if the last label of a host makes it an address in a legacy form.
 fn is_number(label: &str) -> bool {
     let hex = label.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     hex || (!label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit()))
@@ -143,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_inside_are_refused_unless_allowed() {
+    fn internal_addresses_are_refused_unless_allowed() {
         for inside in [
             "http://127.0.0.1/x",
             "http://localhost:80/x",
@@ -178,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_hosts_and_schemes_are_as_the_server_says() {
+    fn paths_hosts_and_schemes_follow_the_options() {
         assert!(Webhooks::new().check("/hook").unwrap_err().contains("Loopback webhooks"));
         assert_eq!(Webhooks::new().allow_relative().check("/hook"), Ok(()));
         assert!(Webhooks::new().https_only().check("http://example.org/").is_err());

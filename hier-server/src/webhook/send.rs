@@ -1,4 +1,4 @@
-//! Tells the webhooks: at least once, with retries, whatever restarts.
+//! Sends webhooks at least once, with retries that survive restarts.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,46 +16,46 @@ use tokio_util::task::TaskTracker;
 use super::address::is_public;
 use super::options::Webhooks;
 use super::payload::payload;
-use crate::graphs::Served;
+use crate::graphs::ServedGraph;
 
-/// How often the sender looks for something to tell.
+/// Interval at which the sender looks for due webhooks.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long one attempt may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// For how long nobody else tries what one has claimed: longer than an attempt takes.
+/// Time limit of an attempt.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which a claim keeps other processes from sending. Longer than an attempt.
 const CLAIM: Duration = Duration::from_mins(1);
-/// How many are told at once.
-const AT_ONCE: usize = 32;
-/// How long it waits after each attempt that failed. After the last it gives up.
-const WAITS: [u64; 8] = [1, 5, 30, 120, 600, 3_600, 6 * 3_600, 24 * 3_600];
+/// Number of attempts at the same time.
+const CONCURRENCY: usize = 32;
+/// Delays after failed attempts, in seconds. After the last attempt, the webhook is abandoned.
+const DELAYS: [u64; 8] = [1, 5, 30, 120, 600, 3_600, 6 * 3_600, 24 * 3_600];
 
-/// Tells the webhooks of a store.
+/// Sends the webhooks of a store.
 #[derive(Clone)]
-pub(crate) struct Sender {
+pub(crate) struct WebhookSender {
     store: Arc<dyn RunStore>,
     options: Webhooks,
     headers: HeaderMap,
     client: reqwest::Client,
-    /// The address of this server, if it is one.
+    /// The address of this server, if the process has one.
     own: Option<SocketAddr>,
-    /// The graphs, by their names, whose messages are translated.
-    graphs: Arc<BTreeMap<String, Served>>,
+    /// The graphs by name, whose messages are translated.
+    graphs: Arc<BTreeMap<String, ServedGraph>>,
 }
 
-/// Resolves names, and refuses those that stand for an address inside. What it returns is what is connected to: there is no
-/// second look-up whose answer could be another.
-struct Guarded {
+/// Resolves names, and refuses those with an internal address. The client connects to the returned addresses, so no second look-up can
+/// return others.
+struct PublicResolver {
     private: bool,
 }
 
-impl Resolve for Guarded {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let private = self.private;
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             if let Some(inside) = found.iter().find(|address| !private && !is_public(address.ip())) {
                 return Err(format!(
-                    "`{}` stands for {}, which is not on the open internet",
+                    "`{}` resolves to {}, which is not on the open internet",
                     name.as_str(),
                     inside.ip()
                 )
@@ -66,70 +66,69 @@ impl Resolve for Guarded {
     }
 }
 
-impl Sender {
+impl WebhookSender {
     pub(crate) fn new(store: Arc<dyn RunStore>, options: Webhooks, own: Option<SocketAddr>) -> Result<Self, String> {
         let headers = options.header_map()?;
         let client = reqwest::Client::builder()
-            .dns_resolver(Arc::new(Guarded { private: options.private }))
-            // A redirect would be followed to an address that nobody has checked, and a proxy would look names up itself.
+            .dns_resolver(Arc::new(PublicResolver { private: options.private }))
+            // A redirect could lead to an address that was not checked, and a proxy would resolve names itself.
             .redirect(Policy::none())
             .no_proxy()
-            .connect_timeout(PATIENCE / 2)
-            .timeout(PATIENCE)
+            .connect_timeout(ATTEMPT_TIMEOUT / 2)
+            .timeout(ATTEMPT_TIMEOUT)
             .pool_max_idle_per_host(0)
             .user_agent(concat!("hier/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| format!("webhooks cannot be told: {error}"))?;
+            .map_err(|error| format!("cannot create the client of webhooks: {error}"))?;
         Ok(Self { store, options, headers, client, own, graphs: Arc::default() })
     }
 
-    /// Sets the graphs whose runs it reports.
-    pub(crate) fn graphs(self, graphs: BTreeMap<String, Served>) -> Self {
+    pub(crate) fn graphs(self, graphs: BTreeMap<String, ServedGraph>) -> Self {
         Self { graphs: Arc::new(graphs), ..self }
     }
 
-    /// Tells what is to be told until the token is cancelled; then what is being told is waited for.
+    /// Sends due webhooks until the token is cancelled, then waits for the running attempts.
     pub(crate) async fn run_until(self, stop: CancellationToken) {
-        let (room, telling) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());
+        let (permits, attempts) = (Arc::new(Semaphore::new(CONCURRENCY)), TaskTracker::new());
         loop {
-            if let Err(error) = self.look(&room, &telling).await {
-                tracing::warn!(%error, "cannot look for webhooks to tell; trying again later");
+            if let Err(error) = self.send_due(&permits, &attempts).await {
+                tracing::warn!(%error, "failed to look for due webhooks; trying again later");
             }
             if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
                 break;
             }
         }
-        telling.close();
-        telling.wait().await;
+        attempts.close();
+        attempts.wait().await;
     }
 
-    /// Begins to tell what is due, as far as there is room.
-    async fn look(&self, room: &Arc<Semaphore>, telling: &TaskTracker) -> Result<(), RunsError> {
+    /// Starts attempts for due webhooks, as far as permits are available.
+    async fn send_due(&self, permits: &Arc<Semaphore>, attempts: &TaskTracker) -> Result<(), RunsError> {
         let webhooks = runs::Webhooks::of(&*self.store);
         for delivery in webhooks.due(SystemTime::now()).await? {
             let Some(url) = self.url(&delivery) else { continue };
-            let Ok(place) = room.clone().try_acquire_owned() else { return Ok(()) };
+            let Ok(permit) = permits.clone().try_acquire_owned() else { return Ok(()) };
             let Some((claimed, run)) = webhooks.claim(&delivery, SystemTime::now(), CLAIM).await? else { continue };
             let sender = self.clone();
-            telling.spawn(async move {
-                let _place = place;
-                let told = match run {
+            attempts.spawn(async move {
+                let _permit = permit;
+                let sent = match run {
                     Ok(run) => {
-                        let places = sender.graphs.get(&run.graph).map(|served| served.places.clone()).unwrap_or_default();
-                        sender.tell(&url, &claimed, payload(&places, &run, SystemTime::now())).await
+                        let message_paths = sender.graphs.get(&run.graph).map(|served| served.message_paths.clone()).unwrap_or_default();
+                        sender.send(&url, &claimed, payload(&message_paths, &run, SystemTime::now())).await
                     }
-                    // A program of another version may be able to read it.
+                    // Another version of the program may be able to read the run.
                     Err(error) => Err(error.to_string()),
                 };
-                if let Err(error) = sender.settle(&claimed, told).await {
-                    tracing::warn!(run = claimed.id, %error, "what came of a webhook cannot be stored: it is told again");
+                if let Err(error) = sender.record_attempt(&claimed, sent).await {
+                    tracing::warn!(run = claimed.id, %error, "failed to store the result of a webhook; it will be sent again");
                 }
             });
         }
         Ok(())
     }
 
-    /// The whole address; none if it is a path of a server, and this process is none.
+    /// Returns the whole address. Returns none for a path if this process has no server.
     fn url(&self, delivery: &Delivery) -> Option<String> {
         if !delivery.address.starts_with('/') {
             return Some(delivery.address.clone());
@@ -141,28 +140,39 @@ impl Sender {
         Some(format!("http://{own}{}", delivery.address))
     }
 
-    /// One attempt. What went wrong is told without the path of the address, which may hold a secret.
-    async fn tell(&self, url: &str, delivery: &Delivery, body: Vec<u8>) -> Result<(), String> {
+    /// Makes one attempt. Errors do not contain the address, whose path may hold a secret.
+    async fn send(&self, url: &str, delivery: &Delivery, body: Vec<u8>) -> Result<(), String> {
         // The options may have changed since the run was accepted.
         self.options.check(&delivery.address)?;
         let request = self.client.post(url).headers(self.headers.clone()).header("content-type", "application/json");
-        let sent = request.header("webhook-id", &delivery.id).body(body).send().await;
-        let answer = sent.map_err(|error| {
+        let response = request.header("webhook-id", &delivery.id).body(body).send().await;
+        let response = response.map_err(|error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             format!("{}{cause}", error.without_url())
         })?;
-        if answer.status().is_success() { Ok(()) } else { Err(format!("it answered {}", answer.status().as_u16())) }
+        let status = response.status();
+        if status.is_success() { Ok(()) } else { Err(format!("the receiver responded with {}", status.as_u16())) }
     }
 
-    async fn settle(&self, claimed: &Delivery, told: Result<(), String>) -> Result<(), RunsError> {
+    async fn record_attempt(&self, claimed: &Delivery, sent: Result<(), String>) -> Result<(), RunsError> {
         let webhooks = runs::Webhooks::of(&*self.store);
-        let Err(reason) = told else { return webhooks.done(claimed).await };
+        let Err(reason) = sent else { return webhooks.done(claimed).await };
         let tried = usize::try_from(claimed.attempts).unwrap_or(usize::MAX);
-        if let Some(seconds) = WAITS.get(tried.saturating_sub(1)) {
-            tracing::info!(run = claimed.id, reason, attempts = claimed.attempts, "a webhook was not told");
+        if let Some(seconds) = DELAYS.get(tried.saturating_sub(1)) {
+            tracing::info!(
+                run = claimed.id,
+                reason,
+                attempts = claimed.attempts,
+                "failed to send a webhook; trying again later"
+            );
             return webhooks.again(claimed, SystemTime::now() + Duration::from_secs(*seconds)).await;
         }
-        tracing::warn!(run = claimed.id, reason, attempts = claimed.attempts, "a webhook is given up");
+        tracing::warn!(
+            run = claimed.id,
+            reason,
+            attempts = claimed.attempts,
+            "abandoned a webhook after its last attempt"
+        );
         webhooks.done(claimed).await
     }
 }
@@ -175,16 +185,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_that_stands_for_an_address_inside_is_not_connected_to() {
+    async fn names_with_internal_addresses_are_refused() {
         let name = || "localhost".parse::<Name>().expect("a name");
-        let refused = Guarded { private: false }.resolve(name()).await.err().expect("a refusal").to_string();
+        let refused = PublicResolver { private: false }.resolve(name()).await.err().expect("a refusal").to_string();
         assert!(refused.contains("not on the open internet"), "{refused}");
-        assert!(Guarded { private: true }.resolve(name()).await.is_ok());
+        assert!(PublicResolver { private: true }.resolve(name()).await.is_ok());
     }
 
-    /// One look begins to tell all of them, though the run of the first cannot be read; that was an attempt.
+    /// The run of the first webhook cannot be read, which counts as an attempt. Both attempts start in one pass.
     #[tokio::test]
-    async fn a_run_that_cannot_be_read_holds_up_no_others() {
+    async fn unreadable_run_does_not_delay_other_webhooks() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}/hook", listener.local_addr().expect("an address"));
         let store = Arc::new(MemoryRuns::new());
@@ -195,13 +205,13 @@ mod tests {
             store.cancel_runs(thread, &[run.id], Cancel::Interrupt).await.expect("its end");
         }
         let webhooks = runs::Webhooks::of(&*store);
-        let due = webhooks.due(SystemTime::now()).await.expect("what is to be told");
+        let due = webhooks.due(SystemTime::now()).await.expect("due webhooks");
         let [broken, whole] = &due[..] else { panic!("{due:?}") };
         let other = Document::new("webhook_run", &*broken.id, 7.into());
         assert!(store.put_document(other, Some(1)).await.expect("a change"));
-        let sender = Sender::new(store.clone(), Webhooks::new().allow_private(), None).expect("a sender");
-        let telling = TaskTracker::new();
-        sender.look(&Arc::new(Semaphore::new(AT_ONCE)), &telling).await.expect("a look");
+        let sender = WebhookSender::new(store.clone(), Webhooks::new().allow_private(), None).expect("a sender");
+        let attempts = TaskTracker::new();
+        sender.send_due(&Arc::new(Semaphore::new(CONCURRENCY)), &attempts).await.expect("a pass");
         let answer = async {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
@@ -209,11 +219,11 @@ mod tests {
             socket.read_to_end(&mut asked).await.expect("the request");
             String::from_utf8_lossy(&asked).into_owned()
         };
-        telling.close();
-        let (asked, ()) = tokio::join!(answer, telling.wait());
+        attempts.close();
+        let (asked, ()) = tokio::join!(answer, attempts.wait());
         assert!(asked.contains(&whole.id), "{asked}");
         let kept = webhooks.all().await.expect("webhooks");
         assert_eq!(kept.iter().map(|kept| (&kept.id, kept.attempts)).collect::<Vec<_>>(), [(&broken.id, 1)]);
-        assert!(kept[0].next < SystemTime::now() + CLAIM / 2, "it is tried again as any that failed: {kept:?}");
+        assert!(kept[0].next < SystemTime::now() + CLAIM / 2, "it is tried again like any failed attempt: {kept:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Messages in the form that LangChain's clients read.
+//! Messages in the form of LangChain's clients.
 //!
 //! hier distinguishes messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Clients' messages
 //! need no translation: a state whose types contain messages reads both forms.
@@ -7,14 +7,14 @@ use hier_core::message::Message;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// The names of the speakers, hier's and LangChain's.
+/// hier's roles with LangChain's types.
 const SPEAKERS: [(&str, &str); 5] =
     [("system", "system"), ("user", "human"), ("assistant", "ai"), ("tool", "tool"), ("remove", "remove")];
 
 /// Fields that messages have in both forms. Other fields of clients are stored in `extra`.
 const KNOWN: [&str; 5] = ["id", "content", "tool_call_id", "status", "reasoning"];
 
-/// The JSON Schema of something with messages of hier in it, as one of what goes over the wire.
+/// Rewrites a JSON Schema that contains hier's messages for LangChain's form.
 pub(crate) fn schema_outward(schema: &mut Value) {
     let ours = Message::json_schema(&mut SchemaGenerator::default()).to_value();
     let defined = schema.get_mut("$defs").and_then(Value::as_object_mut);
@@ -35,12 +35,12 @@ pub(crate) fn schema_outward(schema: &mut Value) {
             );
         }
         definition["properties"] = properties;
-        // What comes in may have a `role` instead.
+        // Clients may send a `role` instead of a `type`.
         definition["required"] = json!(["content"]);
     }
 }
 
-/// The text of a message in LangChain's form.
+/// Returns the text of a message in LangChain's form.
 pub(crate) fn text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn text(message: &Value) -> String {
     }
 }
 
-/// Puts a message of hier into LangChain's form. Anything else is left alone.
+/// Translates a message of hier into LangChain's form. Other values stay the same.
 pub(crate) fn outward(value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     let role = object.get("role").and_then(Value::as_str);
@@ -89,8 +89,8 @@ pub(crate) fn outward(value: &mut Value) {
     *object = message;
 }
 
-/// Puts a part of a message that clients search for into hier's form. Empty fields that LangChain's form has in every message are left
-/// out, because hier does not store them.
+/// Translates a part of a message that clients search for into hier's form. Fields that are empty in LangChain's form are removed, because hier
+/// does not store them.
 pub(crate) fn filter_inward(value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     let is_empty = |value: &Value| match value {
@@ -164,11 +164,11 @@ mod tests {
         let mut value = serde_json::to_value(message).expect("a message has JSON");
         outward(&mut value);
         let sent = value.clone();
-        (sent, serde_json::from_value(value).expect("what went out comes in"))
+        (sent, serde_json::from_value(value).expect("a message in LangChain's form"))
     }
 
     #[test]
-    fn messages_go_out_as_langchain_has_them_and_come_back_as_they_were() {
+    fn messages_survive_the_translation() {
         let call = ToolCall { name: "search".into(), args: json!({ "q": "x" }), id: "c1".into() };
         let asked = Message::calls("", [call.clone()]).with_id("m1");
         let (sent, back) = there_and_back(&asked);
@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(sent["additional_kwargs"], json!({ "x": 1 }));
         assert_eq!(back, named);
     }
-    /// A message that a client has read finds the message that is stored.
+
     #[test]
-    fn a_message_as_clients_read_it_is_a_filter_for_itself() {
+    fn message_in_langchains_form_is_a_filter_for_itself() {
         let call = ToolCall { name: "search".into(), args: json!({ "q": "x" }), id: "c1".into() };
         for message in [
             Message::user("hi").with_id("m1").with_extra("name", "bob"),

@@ -1,8 +1,8 @@
-//! The forms of what goes over the wire.
+//! The forms of requests and responses.
 
 pub(crate) mod message;
+pub(crate) mod message_paths;
 pub(crate) mod object;
-pub(crate) mod places;
 pub(crate) mod question;
 pub(crate) mod row;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! The objects that clients read.
+//! The objects of responses.
 
 use std::borrow::Cow;
 
@@ -10,32 +10,33 @@ use uuid::Uuid;
 
 use super::run::Multitask;
 
-/// A thread: what ran on it, and where it is.
+/// A thread, with the result of its last run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Thread")]
 #[expect(clippy::struct_field_names, reason = "the names of the protocol")]
-#[expect(clippy::option_option, reason = "a field that is not there differs from one that is null")]
-pub(crate) struct Thread {
+#[expect(clippy::option_option, reason = "an absent field differs from null")]
+pub(crate) struct ThreadObject {
     pub(crate) thread_id: String,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
-    /// When its values last changed.
+    /// Time of the last change of its values.
     pub(crate) state_updated_at: String,
     pub(crate) metadata: Map<String, Value>,
     #[schemars(schema_with = "thread_statuses")]
     pub(crate) status: ThreadStatus,
     /// The configuration of its last run.
     pub(crate) config: Value,
-    /// The values of its channels; null before its first run.
+    /// The values of its channels. Null before its first run.
     pub(crate) values: Value,
-    /// Why its last run failed; not there before its first run.
+    /// The error of its last run. Absent before its first run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<Option<Failed>>,
-    /// What is asked, for each task by its id; not there before its first run.
+    pub(crate) error: Option<Option<FailureObject>>,
+    /// The open questions of each task, by the task's id. Absent before its first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) interrupts: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ttl: Option<Lives>,
-    /// What `extract` of a search asked for, by its names.
+    pub(crate) ttl: Option<ThreadTtl>,
+    /// The values that a search extracts, by their names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) extracted: Option<Map<String, Value>>,
 }
@@ -45,29 +46,28 @@ fn thread_statuses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": all.map(ThreadStatus::name) })
 }
 
-/// How long a thread lives.
+/// The time to live of a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ThreadTtl")]
-pub(crate) struct Lives {
+pub(crate) struct ThreadTtl {
     pub(crate) strategy: &'static str,
     pub(crate) ttl_minutes: f64,
     pub(crate) expires_at: Option<String>,
 }
 
-/// Why a run failed.
+/// The error of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Failure")]
-pub(crate) struct Failed {
-    /// The kind of the error, which programs can match.
+pub(crate) struct FailureObject {
+    /// The kind of error, which programs can match.
     error: String,
-    /// What people read.
+    /// The text of the error.
     message: String,
-    /// Where it happened, if a node failed.
+    /// The node that failed, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
 }
 
-impl From<&Failure> for Failed {
+impl From<&Failure> for FailureObject {
     fn from(failure: &Failure) -> Self {
         Self { error: failure.error.clone(), message: failure.message.clone(), place: failure.place.clone() }
     }
@@ -83,15 +83,14 @@ pub(crate) struct RunObject {
     pub(crate) metadata: Map<String, Value>,
     #[schemars(schema_with = "run_statuses")]
     pub(crate) status: RunStatus,
-    /// What it was asked for.
-    pub(crate) kwargs: Asked,
+    /// The request.
+    pub(crate) kwargs: RunKwargs,
     #[schemars(with = "Multitask")]
     pub(crate) multitask_strategy: MultitaskStrategy,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
 }
 
-/// The statuses of runs, by their names.
 pub(crate) fn run_statuses(_: &mut SchemaGenerator) -> Schema {
     let all = [
         RunStatus::Pending,
@@ -104,10 +103,9 @@ pub(crate) fn run_statuses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": all.map(RunStatus::name) })
 }
 
-/// What a run was asked for.
+/// The request for a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "RunKwargs")]
-pub(crate) struct Asked {
+pub(crate) struct RunKwargs {
     pub(crate) input: Value,
     pub(crate) command: Option<Value>,
     pub(crate) config: Value,
@@ -117,7 +115,7 @@ pub(crate) struct Asked {
     pub(crate) interrupt_after: Option<Vec<String>>,
     pub(crate) webhook: Option<String>,
     pub(crate) feedback_keys: Value,
-    /// Whether its thread is deleted with its end.
+    /// True if the thread is deleted when the run ends.
     pub(crate) temporary: bool,
     pub(crate) subgraphs: Value,
     pub(crate) resumable: Value,
@@ -126,7 +124,7 @@ pub(crate) struct Asked {
     pub(crate) durability: Durability,
 }
 
-/// What a run returned; made as it is sent, since a run returns what its graph returns.
+/// The output of a run. This type is only a schema, because graphs return different types.
 pub(crate) enum RunOutput {}
 
 impl JsonSchema for RunOutput {
@@ -136,10 +134,9 @@ impl JsonSchema for RunOutput {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "The values of the run, whatever its graph returns; with `__interrupt__` if something is asked. If the run \
-                            failed, nothing but `__error__`.",
+            "description": "The values of the run, with `__interrupt__` if questions are open. If the run failed, only `__error__`.",
             "properties": {
-                "__error__": generator.subschema_for::<Failed>(),
+                "__error__": generator.subschema_for::<FailureObject>(),
                 "__interrupt__": { "type": "array", "items": { "type": "object" } },
             },
             "additionalProperties": true,
@@ -147,53 +144,54 @@ impl JsonSchema for RunOutput {
     }
 }
 
-/// A state of a thread.
+/// The state of a thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "ThreadState")]
-pub(crate) struct State {
+pub(crate) struct StateObject {
     pub(crate) values: Value,
     /// The nodes that run next.
     pub(crate) next: Vec<String>,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<TaskObject>,
     pub(crate) metadata: Option<Map<String, Value>>,
     pub(crate) created_at: Option<String>,
-    pub(crate) checkpoint: Option<Address>,
-    pub(crate) parent_checkpoint: Option<Address>,
-    pub(crate) interrupts: Vec<Question>,
+    pub(crate) checkpoint: Option<CheckpointAddress>,
+    pub(crate) parent_checkpoint: Option<CheckpointAddress>,
+    pub(crate) interrupts: Vec<QuestionObject>,
     pub(crate) checkpoint_id: Option<Uuid>,
     pub(crate) parent_checkpoint_id: Option<Uuid>,
 }
 
-/// The address of a checkpoint; of the latest if it has no id.
+/// The address of a checkpoint. Without an id, it is the latest one.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CheckpointAddress")]
-pub(crate) struct Address {
+pub(crate) struct CheckpointAddress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint_id: Option<Uuid>,
     pub(crate) thread_id: String,
-    /// The graph inside; empty for the thread's own.
+    /// The namespace of a subgraph. Empty for the root graph.
     pub(crate) checkpoint_ns: String,
 }
 
 /// A task of a step.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Task {
+#[schemars(rename = "Task")]
+pub(crate) struct TaskObject {
     pub(crate) id: Uuid,
-    /// The node.
+    /// The name of the node.
     pub(crate) name: String,
     pub(crate) path: Value,
     pub(crate) error: Option<String>,
-    pub(crate) interrupts: Vec<Question>,
-    /// Where the state of the graph is that the task runs.
-    pub(crate) checkpoint: Option<Address>,
-    /// That state, if it was asked for.
-    pub(crate) state: Option<Box<State>>,
+    pub(crate) interrupts: Vec<QuestionObject>,
+    /// The address of the subgraph's state, if the task runs a subgraph.
+    pub(crate) checkpoint: Option<CheckpointAddress>,
+    /// The subgraph's state, if requested.
+    pub(crate) state: Option<Box<StateObject>>,
     pub(crate) result: Value,
 }
 
-/// What a node asks.
+/// A question of a node.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Question {
+#[schemars(rename = "Question")]
+pub(crate) struct QuestionObject {
     pub(crate) id: Value,
     pub(crate) value: Value,
 }

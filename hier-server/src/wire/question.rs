@@ -1,27 +1,27 @@
-//! What nodes ask, in the forms in which clients are told.
+//! The forms of questions.
 
 use hier_core::runs::{LoggedQuestion, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 
-/// A question in a stream, or as the end of a run: with the schema of its answer.
+/// Formats a question for a stream or for the output of a run, with the schema of its answer.
 pub(crate) fn asked(question: &Value) -> Value {
     json!({
         "value": question.get("value"), "id": question.get("id"), "response_schema": question.get("response_schema"),
     })
 }
 
-/// A question in a state or a thread. Clients of Python accept no other fields.
+/// Formats a question for a state or a thread. The Python client accepts no other fields.
 pub(crate) fn listed(question: &Value) -> Value {
     json!({ "id": question.get("id"), "value": question.get("value") })
 }
 
-/// Questions of a log as [`asked`] shows them. The log has no schemas.
+/// Formats questions of the log like [`asked`]. The log has no schemas.
 pub(crate) fn logged(questions: &[LoggedQuestion]) -> Value {
     let asked = |asked: &LoggedQuestion| json!({ "value": asked.value, "id": asked.id, "response_schema": null });
     questions.iter().map(asked).collect()
 }
 
-/// A task of a log, with its questions as [`asked`] shows them.
+/// Formats a task of the log, with its questions like [`asked`].
 pub(crate) fn task(task: &TaskEvent) -> Value {
     let mut data = task.to_json();
     if let TaskPhase::Finished { interrupts, .. } = &task.phase {
@@ -30,7 +30,7 @@ pub(crate) fn task(task: &TaskEvent) -> Value {
     data
 }
 
-/// Changes each question of a list.
+/// Formats each question of a list.
 pub(crate) fn each(questions: Option<&Value>, form: fn(&Value) -> Value) -> Value {
     questions.and_then(Value::as_array).into_iter().flatten().map(form).collect()
 }

@@ -1,31 +1,31 @@
-//! Rows of the database as clients read them: threads and runs.
+//! Converts rows of the database into the objects of responses.
 
 use std::time::Duration;
 
 use hier_core::runs::{Durability, Run, ThreadRow};
 use serde_json::{Map, Value, json};
 
-use super::object::{Asked, Failed, Lives, RunObject, Thread};
-use super::places::Places;
+use super::message_paths::MessagePaths;
+use super::object::{FailureObject, RunKwargs, RunObject, ThreadObject, ThreadTtl};
 use super::question;
 use crate::reserved::USER;
 use crate::time::iso;
 
-/// The namespace of the outermost graph.
+/// The namespace of the root graph.
 pub(crate) const ROOT: &[&str] = &[];
 
-/// A thread. One that never ran has fewer fields, as in the reference.
-pub(crate) fn thread(places: &Places, row: &ThreadRow) -> Thread {
+/// Converts a thread. A thread that has never run has fewer fields, as in LangGraph.
+pub(crate) fn thread(message_paths: &MessagePaths, row: &ThreadRow) -> ThreadObject {
     let mut values = row.values.clone().unwrap_or_default();
-    places.state(ROOT, &mut values);
+    message_paths.state(ROOT, &mut values);
     let has_run = row.values.is_some() || row.error.is_some() || !row.interrupts.is_empty();
     let is_bare = row.metadata.contains_key("assistant_id") && row.config.is_empty();
-    let lives = |lives: Duration| Lives {
+    let ttl = |lives: Duration| ThreadTtl {
         strategy: "delete",
         ttl_minutes: lives.as_secs_f64() / 60.0,
         expires_at: row.updated.checked_add(lives).map(iso),
     };
-    Thread {
+    ThreadObject {
         thread_id: row.id.clone(),
         created_at: iso(row.created),
         updated_at: iso(row.updated),
@@ -34,9 +34,9 @@ pub(crate) fn thread(places: &Places, row: &ThreadRow) -> Thread {
         status: row.status,
         config: if is_bare { json!({ "configurable": {} }) } else { config(&row.config) },
         values,
-        error: has_run.then(|| row.error.as_ref().map(Failed::from)),
+        error: has_run.then(|| row.error.as_ref().map(FailureObject::from)),
         interrupts: has_run.then(|| interrupts(&row.interrupts)),
-        ttl: row.time_to_live.map(lives),
+        ttl: row.time_to_live.map(ttl),
         extracted: None,
     }
 }
@@ -46,7 +46,7 @@ fn interrupts(of: &Map<String, Value>) -> Map<String, Value> {
     listed.collect()
 }
 
-/// A configuration without who asked.
+/// Returns a configuration without the user.
 fn config(of: &Map<String, Value>) -> Value {
     let mut config = of.clone();
     if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
@@ -55,7 +55,7 @@ fn config(of: &Map<String, Value>) -> Value {
     Value::Object(config)
 }
 
-/// The configuration of a run, with its addresses where clients look for them.
+/// Returns the configuration of a run with its ids, where clients look for them.
 fn addressed(row: &Run) -> Value {
     let mut configured = config(&row.request.config);
     let addresses = json!({
@@ -70,11 +70,11 @@ fn addressed(row: &Run) -> Value {
     configured
 }
 
-/// A run. What it was asked for stands in `kwargs`, without who asked for it.
+/// Converts a run. `kwargs` contains its request, without the user.
 pub(crate) fn run(row: &Run) -> RunObject {
     let request = &row.request;
     let options = &request.options;
-    let kwargs = Asked {
+    let kwargs = RunKwargs {
         input: request.input.clone(),
         command: request.command.clone(),
         config: addressed(row),
@@ -103,13 +103,13 @@ pub(crate) fn run(row: &Run) -> RunObject {
     }
 }
 
-/// What a run returned, as `wait` and `join` tell it: its values, and what is asked; or why it failed.
-pub(crate) fn output(places: &Places, row: &Run) -> Value {
+/// Returns the output of a run for `wait` and `join`: its values with the open questions, or its error.
+pub(crate) fn output(message_paths: &MessagePaths, row: &Run) -> Value {
     if let Some(error) = &row.error {
         return json!({ "__error__": error });
     }
     let mut values = row.output.as_ref().and_then(|output| output.get("values")).cloned().unwrap_or_else(|| json!({}));
-    places.state(ROOT, &mut values);
+    message_paths.state(ROOT, &mut values);
     let asked: Vec<Value> = questions(row).map(question::asked).collect();
     if let Some(fields) = values.as_object_mut().filter(|_| !asked.is_empty()) {
         fields.insert("__interrupt__".to_owned(), asked.into());
@@ -117,7 +117,7 @@ pub(crate) fn output(places: &Places, row: &Run) -> Value {
     values
 }
 
-/// What is asked at the end of a run.
+/// Returns the questions that are open at the end of a run.
 pub(crate) fn questions(row: &Run) -> impl Iterator<Item = &Value> {
     let asked = row.output.as_ref().and_then(|output| output.get("interrupts")).and_then(Value::as_array);
     asked.into_iter().flatten()

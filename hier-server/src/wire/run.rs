@@ -1,4 +1,4 @@
-//! What clients send to create a run.
+//! The body that creates a run.
 
 use std::time::Duration;
 
@@ -12,9 +12,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany<T> {
-    /// One.
     One(T),
-    /// Several.
     Many(Vec<T>),
 }
 
@@ -27,7 +25,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// The body that creates a run, on a thread or without one.
+/// The body that creates a run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["assistant_id"]))]
@@ -35,61 +33,61 @@ pub(crate) struct RunCreate {
     /// An assistant's id, or the name of a graph.
     #[schemars(with = "String")]
     pub(crate) assistant_id: Required,
-    /// The input of the graph; null goes on with what is there.
+    /// The input of the graph. Null continues the thread.
     pub(crate) input: Option<Value>,
-    /// Answers what was asked, changes the state or goes elsewhere, in the place of an input.
+    /// A command instead of an input: answers questions, changes the state, or selects the next nodes.
     pub(crate) command: Option<CommandBody>,
-    /// How the run is done: `recursion_limit`, `configurable`, `tags`.
+    /// The configuration of the run: `recursion_limit`, `configurable`, `tags`.
     pub(crate) config: Option<ConfigBody>,
     /// The context of the graph's nodes.
     pub(crate) context: Option<Value>,
-    /// Kept with the run and its checkpoints.
+    /// Metadata of the run and its checkpoints.
     pub(crate) metadata: Option<Map<String, Value>>,
-    /// What is told of the run; `values` unless given.
+    /// Modes of the events to send. Defaults to `values`.
     #[serde(deserialize_with = "modes")]
     #[schemars(with = "Option<OneOrMany<ClientMode>>")]
     pub(crate) stream_mode: Option<Vec<ClientMode>>,
-    /// Whether the events of graphs inside are told too.
+    /// Also sends the events of subgraphs.
     pub(crate) stream_subgraphs: Option<bool>,
-    /// Whether events have ids, from which a stream can be joined again.
+    /// Gives events ids, from which the stream can be joined again.
     pub(crate) stream_resumable: Option<bool>,
-    /// Nodes before which the run stops; `*` is all.
+    /// Nodes before which the run stops. `*` stands for all.
     pub(crate) interrupt_before: Option<OneOrMany<String>>,
-    /// Nodes after which the run stops; `*` is all.
+    /// Nodes after which the run stops. `*` stands for all.
     pub(crate) interrupt_after: Option<OneOrMany<String>>,
-    /// The address that is told of the end.
+    /// Address that is notified of the end of the run.
     pub(crate) webhook: Option<String>,
-    /// Kept with the run for clients that ask for feedback.
+    /// Stored with the run, for clients that ask for feedback.
     pub(crate) feedback_keys: Option<Vec<String>>,
-    /// How many seconds from now the run begins.
+    /// Delay before the run starts, in seconds.
     pub(crate) after_seconds: Option<f64>,
-    /// When checkpoints are stored; `async` unless given.
+    /// Determines when checkpoints are stored. Defaults to `async`.
     pub(crate) durability: Option<Durability>,
-    /// An older name: false is the durability `exit`.
+    /// An older field: false stands for the durability `exit`.
     pub(crate) checkpoint_during: Option<bool>,
-    /// The checkpoint that the run begins from, unless the latest.
+    /// The checkpoint from which the run starts. Defaults to the latest.
     pub(crate) checkpoint: Option<Value>,
-    /// The same by its id alone.
+    /// The id of the checkpoint from which the run starts.
     pub(crate) checkpoint_id: Option<Uuid>,
-    /// What becomes of it if the thread has a run; `enqueue` unless given.
+    /// Determines what happens if the thread has a running run. Defaults to `enqueue`.
     pub(crate) multitask_strategy: Option<Multitask>,
-    /// Whether a thread that is not there is made; it is refused unless `create`.
+    /// Determines what happens if the thread does not exist: `create` or `reject`. Defaults to `reject`.
     pub(crate) if_not_exists: Option<IfNotExists>,
-    /// Whether the thread of a run without one stays; it is deleted unless `keep`.
+    /// Determines what happens to the thread of a run without a thread: `keep` or `delete`. Defaults to `delete`.
     pub(crate) on_completion: Option<OnCompletion>,
-    /// Whether the run is cancelled if its client goes away; it goes on unless `cancel`.
+    /// Determines what happens if the client disconnects: `cancel` or `continue`. Defaults to `continue`.
     pub(crate) on_disconnect: Option<OnDisconnect>,
-    /// The id, where the server knows one: clients cannot choose it.
+    /// The id of the run, if the server chooses it. Clients cannot set it.
     #[serde(skip)]
     pub(crate) run_id: Option<Uuid>,
 }
 
-/// A text that has to be there. Its absence is an error of the handler's, so that other fields can be left out.
+/// A required text. The handler reports its absence, so that bodies that change a part of a run can omit it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Required(pub(crate) Option<String>);
 
-/// Modes, each checked, with the place of the one that is wrong.
+/// Parses stream modes. The error names the unknown one.
 fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ClientMode>>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     let list = match value {
@@ -99,35 +97,35 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Client
     };
     let mode = |value: Value| {
         let Value::String(name) = &value else {
-            return Err(serde::de::Error::custom(format!("{value} is no stream mode, which are texts")));
+            return Err(serde::de::Error::custom(format!("{value} is not a stream mode: write its name as a text")));
         };
         ClientMode::parse(name).map_err(serde::de::Error::custom)
     };
     list.into_iter().map(mode).collect::<Result<_, _>>().map(Some)
 }
 
-/// Answers, changes and redirects a thread.
+/// A command: answers questions, changes the state, or selects the next nodes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Command")]
 pub(crate) struct CommandBody {
-    /// The answer to what was asked, or one for each id of a question.
+    /// The answer to the open question, or an object with an answer for each question's id.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub(crate) resume: Option<Value>,
-    /// A change of the state.
+    /// Values to write into the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) update: Option<Value>,
-    /// The nodes that are next.
+    /// The next nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goto: Option<Value>,
 }
 
-/// A field that is there with null differs from one that is not there: null is an answer too.
+/// Distinguishes a field that is null from one that is absent, because null is a valid answer.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// The part of LangChain's `RunnableConfig` that a server takes.
+/// The fields of LangChain's `RunnableConfig` that the server reads.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Config")]
@@ -140,7 +138,7 @@ pub(crate) struct ConfigBody {
     pub(crate) configurable: Option<Map<String, Value>>,
 }
 
-/// What becomes of a second run of a thread that is busy.
+/// Determines what happens to a run whose thread is busy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "MultitaskStrategy")]
@@ -150,11 +148,11 @@ pub(crate) enum Multitask {
     Enqueue,
     Interrupt,
     Rollback,
-    /// The input goes to the inbox of the run that is running.
+    /// The running run receives the input in its inbox.
     Inject,
 }
 
-/// What happens if the thread is not there.
+/// Determines what happens if the thread does not exist.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IfNotExists {
@@ -163,7 +161,7 @@ pub(crate) enum IfNotExists {
     Create,
 }
 
-/// What becomes of the thread of a run without one, when the run has ended.
+/// Determines what happens to the thread of a run without a thread.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnCompletion {
@@ -172,11 +170,11 @@ pub(crate) enum OnCompletion {
     Keep,
 }
 
-/// The longest that a run may be put off: ten years.
+/// Maximum delay of a run, in seconds: ten years.
 const LATEST: f64 = 315_360_000.0;
 
 impl RunCreate {
-    /// How long the run waits before it starts.
+    /// Returns the delay of the run.
     pub(crate) fn delay(&self) -> Result<Duration, String> {
         match self.after_seconds {
             None => Ok(Duration::ZERO),
@@ -185,7 +183,7 @@ impl RunCreate {
         }
     }
 
-    /// When its checkpoints are stored.
+    /// Returns the durability of the run's checkpoints.
     pub(crate) fn durability(&self) -> Durability {
         match (self.durability, self.checkpoint_during) {
             (Some(word), _) => word,
@@ -194,7 +192,7 @@ impl RunCreate {
         }
     }
 
-    /// How clients follow the run.
+    /// Returns the options for clients that follow the run.
     pub(crate) fn options(&self) -> RunOptions {
         let mut options = RunOptions::default();
         if let Some(modes) = &self.stream_mode {
@@ -206,7 +204,7 @@ impl RunCreate {
         options
     }
 
-    /// The namespace of that checkpoint.
+    /// Returns the namespace of the checkpoint from which the run starts.
     pub(crate) fn namespace(&self) -> Result<String, String> {
         let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_ns"));
         let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_ns"));
@@ -217,7 +215,7 @@ impl RunCreate {
         }
     }
 
-    /// The checkpoint that it starts from, if not the latest.
+    /// Returns the id of the checkpoint from which the run starts. None for the latest.
     pub(crate) fn start(&self) -> Result<Option<Uuid>, String> {
         let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));
         let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_id"));
@@ -225,7 +223,7 @@ impl RunCreate {
             None => Ok(self.checkpoint_id),
             Some(id) => {
                 let parsed = id.as_str().and_then(|id| Uuid::try_parse(id).ok());
-                parsed.map(Some).ok_or_else(|| format!("`checkpoint.checkpoint_id`: {id} is no UUID"))
+                parsed.map(Some).ok_or_else(|| format!("`checkpoint.checkpoint_id`: {id} is not a UUID"))
             }
         }
     }
@@ -245,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_is_none_is_named() {
+    fn unknown_mode_is_named() {
         let error =
             crate::body::from_value::<RunCreate>(json!({ "assistant_id": "x", "stream_mode": ["zzz"] })).unwrap_err();
         assert!(error.detail.starts_with("`stream_mode`: `zzz` is no stream mode"), "{}", error.detail);
     }
 
     #[test]
-    fn what_clients_do_not_say_is_as_the_reference_has_it() {
+    fn defaults_are_those_of_langgraph() {
         let run: RunCreate = serde_json::from_value(json!({ "assistant_id": "two", "later": 1 })).expect("a run");
         assert_eq!(run.durability(), Durability::Async);
         assert_eq!(run.multitask_strategy.unwrap_or_default(), Multitask::Enqueue);

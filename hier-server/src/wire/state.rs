@@ -1,48 +1,52 @@
-//! States of threads as clients read them.
+//! Converts snapshots of graphs into the states of responses.
 
-use hier_core::Question as Asked;
+use hier_core::Question;
 use hier_core::graph::{DynSnapshot, DynTask};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::object::{Address, Question, State, Task};
-use super::places::Places;
+use super::message_paths::MessagePaths;
+use super::object::{CheckpointAddress, QuestionObject, StateObject, TaskObject};
 use crate::time::iso;
 
-/// A thread that nothing was ever stored of.
-pub(crate) fn empty() -> State {
-    State { values: json!({}), ..State::default() }
+/// Returns the state of a thread without checkpoints.
+pub(crate) fn empty() -> StateObject {
+    StateObject { values: json!({}), ..StateObject::default() }
 }
 
-/// The address of a checkpoint.
-fn address(thread: &str, namespace: &str, checkpoint: Option<Uuid>) -> Option<Address> {
+fn address(thread: &str, namespace: &str, checkpoint: Option<Uuid>) -> Option<CheckpointAddress> {
     let (thread_id, checkpoint_ns) = (thread.to_owned(), namespace.to_owned());
-    checkpoint.map(|id| Address { checkpoint_id: Some(id), thread_id, checkpoint_ns })
+    checkpoint.map(|id| CheckpointAddress { checkpoint_id: Some(id), thread_id, checkpoint_ns })
 }
 
-/// A state. `metadata` is what the server adds to that of the checkpoint.
-pub(crate) fn state(places: &Places, thread: &str, snapshot: &DynSnapshot, metadata: &Map<String, Value>) -> State {
+/// Converts a snapshot. `metadata` is added to that of the checkpoint.
+pub(crate) fn state(
+    message_paths: &MessagePaths,
+    thread: &str,
+    snapshot: &DynSnapshot,
+    metadata: &Map<String, Value>,
+) -> StateObject {
     if snapshot.checkpoint.is_none() {
         return empty();
     }
     let namespace = snapshot.config.checkpoint_namespace();
     let levels: Vec<&str> = namespace.split('|').filter(|level| !level.is_empty()).collect();
     let mut values = snapshot.values.clone();
-    places.state(&levels, &mut values);
-    let mut told = metadata.clone();
-    told.extend(snapshot.metadata.clone());
-    told.insert("source".into(), json!(snapshot.source));
-    told.insert("step".into(), snapshot.step.into());
-    told.insert("parents".into(), json!(snapshot.parents));
-    told.insert("thread_id".into(), thread.into());
+    message_paths.state(&levels, &mut values);
+    let mut metadata = metadata.clone();
+    metadata.extend(snapshot.metadata.clone());
+    metadata.insert("source".into(), json!(snapshot.source));
+    metadata.insert("step".into(), snapshot.step.into());
+    metadata.insert("parents".into(), json!(snapshot.parents));
+    metadata.insert("thread_id".into(), thread.into());
     if let Some(reason) = &snapshot.unreadable {
-        told.insert("error".into(), reason.clone().into());
+        metadata.insert("error".into(), reason.clone().into());
     }
-    State {
+    StateObject {
         values,
         next: snapshot.next.clone(),
-        tasks: snapshot.tasks.iter().map(|of| task(places, &levels, thread, of)).collect(),
-        metadata: Some(told),
+        tasks: snapshot.tasks.iter().map(|of| task(message_paths, &levels, thread, of)).collect(),
+        metadata: Some(metadata),
         created_at: snapshot.created_at.map(iso),
         checkpoint: address(thread, namespace, snapshot.checkpoint),
         parent_checkpoint: address(thread, namespace, snapshot.parent),
@@ -52,19 +56,19 @@ pub(crate) fn state(places: &Places, thread: &str, snapshot: &DynSnapshot, metad
     }
 }
 
-fn task(places: &Places, levels: &[&str], thread: &str, task: &DynTask) -> Task {
+fn task(message_paths: &MessagePaths, levels: &[&str], thread: &str, task: &DynTask) -> TaskObject {
     let path = match task.send {
         Some(number) => json!(["__pregel_push", number, false]),
         None => json!(["__pregel_pull", task.node]),
     };
     let mut result = task.result.clone().unwrap_or_default();
-    places.state(levels, &mut result);
-    let below = task.state.as_ref().map(|config| Address {
+    message_paths.state(levels, &mut result);
+    let below = task.state.as_ref().map(|config| CheckpointAddress {
         checkpoint_id: None,
         thread_id: thread.to_owned(),
         checkpoint_ns: config.checkpoint_namespace().to_owned(),
     });
-    Task {
+    TaskObject {
         id: task.id,
         name: task.node.clone(),
         path,
@@ -76,6 +80,6 @@ fn task(places: &Places, levels: &[&str], thread: &str, task: &DynTask) -> Task 
     }
 }
 
-fn questions(questions: &[Asked]) -> Vec<Question> {
-    questions.iter().map(|asked| Question { id: json!(asked.id), value: asked.value.clone() }).collect()
+fn questions(questions: &[Question]) -> Vec<QuestionObject> {
+    questions.iter().map(|asked| QuestionObject { id: json!(asked.id), value: asked.value.clone() }).collect()
 }

@@ -67,7 +67,7 @@ async fn foreign_threads_look_absent() {
 }
 
 #[tokio::test]
-async fn everybody_has_their_own_namespaces_and_assistants() {
+async fn users_have_separate_namespaces_and_assistants() {
     let desk = open(guarded()).await;
     let item = |user: &str| json!({ "namespace": [user, "notes"], "key": "k", "value": { "a": 1 } });
     assert_eq!(as_user(&desk, "token-of-alice", Method::PUT, "/store/items", item("alice")).await.0, 204);
@@ -85,7 +85,7 @@ async fn everybody_has_their_own_namespaces_and_assistants() {
 }
 
 #[tokio::test]
-async fn without_auth_only_this_machine_is_served_unless_told() {
+async fn server_without_auth_serves_only_this_machine_by_default() {
     let refused = server().start("0.0.0.0:0").await;
     assert!(matches!(refused, Err(ServerError::Unprotected { .. })), "{refused:?}");
     let told = server().without_auth().start("0.0.0.0:0").await.expect("it was told");
@@ -94,23 +94,23 @@ async fn without_auth_only_this_machine_is_served_unless_told() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_listened_on_is_told_with_the_mend() {
+async fn error_of_an_unusable_address_has_a_hint() {
     let first = server().start("127.0.0.1:0").await.expect("it starts");
     let taken = server().start(first.address()).await.expect_err("it is in use").to_string();
     assert!(taken.starts_with(&format!("cannot listen on `{}`: ", first.address())), "{taken}");
     assert!(
-        taken.ends_with(": end the program that listens there, or give another port (0 takes any that is free)"),
+        taken.ends_with(": stop the program that uses the port, or choose another port (0 selects a free one)"),
         "{taken}"
     );
     first.stop().await.expect("it stops");
     for text in ["localhost", "127.0.0.1:80999"] {
         let refused = server().start(text).await.expect_err("it is no address").to_string();
-        assert!(refused.ends_with(": an address is a host and a port, like `127.0.0.1:8123`"), "{refused}");
+        assert!(refused.ends_with(": write a host and a port, like `127.0.0.1:8123`"), "{refused}");
     }
 }
 
 #[tokio::test]
-async fn pages_of_other_origins_are_let_in_only_if_they_are_named() {
+async fn pages_of_other_origins_need_permission() {
     let allows = async |desk: &Desk| {
         let request = desk.client.get(format!("{}/ok", desk.base)).header("origin", "https://chat.example.org");
         request.send().await.expect("an answer").headers().get("access-control-allow-origin").cloned()
@@ -126,7 +126,7 @@ async fn pages_of_other_origins_are_let_in_only_if_they_are_named() {
 }
 
 #[tokio::test]
-async fn too_much_is_refused() {
+async fn requests_over_the_limits_are_refused() {
     let desk = open(server().max_body(1_000)).await;
     let (status, error) = desk.post("/threads", json!({ "metadata": { "x": "y".repeat(2_000) } })).await;
     assert!(status == 413 && error["detail"].as_str().unwrap().contains("body"), "{error}");
@@ -149,7 +149,7 @@ async fn too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn routes_of_ones_own_are_guarded_as_the_servers_are() {
+async fn custom_routes_are_guarded_like_the_servers_own() {
     let hello = Router::new().route("/hello", get(async || "hello"));
     let desk = open(guarded().routes(hello)).await;
     assert_eq!(desk.get("/hello").await.0, 401);
@@ -160,7 +160,7 @@ async fn routes_of_ones_own_are_guarded_as_the_servers_are() {
 }
 
 #[tokio::test]
-async fn a_user_has_a_rate_unless_told_and_programs_here_have_none() {
+async fn users_have_a_default_rate_and_local_programs_have_none() {
     let desk = open(server()).await;
     let calls = (0..1_500).map(|_| desk.get("/ok"));
     let refused = futures_util::future::join_all(calls).await.into_iter().filter(|(status, _)| *status == 429).count();
@@ -180,7 +180,7 @@ async fn a_user_has_a_rate_unless_told_and_programs_here_have_none() {
 }
 
 #[tokio::test]
-async fn a_signed_token_says_who_asks() {
+async fn signed_token_identifies_the_user() {
     use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 
     let secret = b"a long random secret of the test";
@@ -237,7 +237,7 @@ fn base64_url(bytes: &[u8]) -> String {
 
 /// A page of another site reaches loopback through the browser of who works here.
 #[tokio::test]
-async fn without_auth_other_sites_change_nothing_and_no_foreign_name_leads_here() {
+async fn server_without_auth_refuses_other_sites_and_foreign_hosts() {
     let desk = open(server()).await;
     let post = |origin: &str, host: Option<&str>| {
         let request = desk.client.post(format!("{}/threads", desk.base)).header("origin", origin);

@@ -40,7 +40,7 @@ async fn send(desk: &Desk, sent: &Sent, known: &HashMap<&str, String>) -> Respon
 }
 
 #[tokio::test]
-async fn its_page_uploads_goes_on_and_makes_an_answer_again() {
+async fn page_uploads_continues_and_regenerates_an_answer() {
     let desk = open(server().allow_origins([ORIGIN])).await;
     let mut known = HashMap::new();
     let mut turns = Vec::new();

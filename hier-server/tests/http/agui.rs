@@ -34,7 +34,7 @@ fn of<'a>(told: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_with_its_steps_and_its_state() {
+async fn run_streams_its_steps_and_its_state() {
     let desk = desk().await;
     let told = told(&desk, "two", input("a thread", "a run", json!({ "state": { "n": 1.0 } }))).await;
     assert_eq!(
@@ -69,7 +69,7 @@ async fn a_run_is_told_with_its_steps_and_its_state() {
 }
 
 #[tokio::test]
-async fn what_is_sent_again_is_the_same_run() {
+async fn repeated_request_is_the_same_run() {
     let desk = desk().await;
     let once = told(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     let again = told(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
@@ -81,7 +81,7 @@ async fn what_is_sent_again_is_the_same_run() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_told_message_by_message() {
+async fn conversation_is_streamed_message_by_message() {
     let desk = desk().await;
     let hello = json!([{ "id": "u1", "role": "user", "content": "hello" }]);
     let told = told(&desk, "chat", input("t", "r", json!({ "messages": hello }))).await;

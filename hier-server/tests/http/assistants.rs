@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::desk;
 
 #[tokio::test]
-async fn each_graph_has_an_assistant_by_itself() {
+async fn each_graph_has_a_default_assistant() {
     let desk = desk().await;
     let (status, found) = desk.post("/assistants/search", json!({ "graph_id": "two" })).await;
     assert_eq!(status, 200);
@@ -46,7 +46,7 @@ async fn assistants_have_versions() {
 }
 
 #[tokio::test]
-async fn drawings_are_those_of_the_reference() {
+async fn drawings_are_those_of_langgraph() {
     let desk = desk().await;
     let (status, closed) = desk.get("/assistants/sub/graph").await;
     assert_eq!(status, 200);
@@ -62,7 +62,7 @@ async fn drawings_are_those_of_the_reference() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_the_wrong_field() {
     let desk = desk().await;
     let (status, error) = desk.post("/assistants", json!({ "graph_id": "nope" })).await;
     assert_eq!(status, 404);

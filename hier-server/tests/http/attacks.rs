@@ -144,7 +144,7 @@ async fn refusal(desk: &Desk, method: Method, path: &str, body: &Value) -> (u16,
 }
 
 #[tokio::test]
-async fn a_field_of_the_wrong_type_is_named() {
+async fn error_names_a_field_of_the_wrong_type() {
     let (_folder, desk, [thread, assistant, cron]) = filed().await;
     let mut wrong = Vec::new();
     for (method, path, body, fields) in routes(&thread, &assistant, &cron) {
@@ -169,7 +169,7 @@ async fn a_field_of_the_wrong_type_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_or_no_address_is_refused() {
+async fn invalid_json_and_invalid_ids_are_refused() {
     let (_folder, desk, [thread, ..]) = filed().await;
     let (_, runs) = desk.get(&format!("/threads/{thread}/runs")).await;
     let run = runs[0]["run_id"].as_str().expect("a run");
@@ -253,7 +253,7 @@ async fn what_is_no_json_or_no_address_is_refused() {
 }
 
 #[tokio::test]
-async fn whatever_a_second_run_does_and_whoever_deletes_nothing_is_stuck() {
+async fn second_runs_and_deletions_leave_nothing_stuck() {
     let (_folder, desk, _) = filed().await;
     let slow = |strategy: &str| json!({ "assistant_id": "slow", "input": { "n": 60 }, "multitask_strategy": strategy });
     let thread = desk.thread().await;
@@ -305,7 +305,7 @@ async fn whatever_a_second_run_does_and_whoever_deletes_nothing_is_stuck() {
 }
 
 #[tokio::test]
-async fn commands_and_other_faces_break_nothing_either() {
+async fn commands_and_other_protocols_leave_nothing_stuck() {
     const RUN: &[&str] =
         &["assistant_id", "input", "config", "metadata", "multitaskStrategy", "command", "stream_mode"];
     let (_folder, desk, [thread, ..]) = filed().await;

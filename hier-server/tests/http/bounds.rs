@@ -44,7 +44,7 @@ fn filled(body: &Value, field: &str, levels: usize) -> Value {
 }
 
 #[tokio::test]
-async fn bodies_are_refused_at_the_door_or_can_be_read_back_and_deleted() {
+async fn accepted_bodies_can_be_read_back_and_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
     let desk = filed(&folder).await;
     let run = json!({ "assistant_id": "keep", "input": { "any": null } });
@@ -147,7 +147,7 @@ async fn a_run_whose_result_cannot_be_stored_fails_and_frees_its_thread() {
 }
 
 #[tokio::test]
-async fn times_to_live_have_a_longest() {
+async fn times_to_live_are_limited() {
     let folder = tempfile::tempdir().expect("a folder");
     let desk = filed(&folder).await;
     let thread = desk.thread().await;
@@ -179,7 +179,7 @@ async fn times_to_live_have_a_longest() {
 }
 
 #[tokio::test]
-async fn long_names_are_refused_on_every_store_alike() {
+async fn long_names_are_refused_by_every_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = filed(&folder).await;
     let memory = open(Server::new().graph("keep", Keep::compile(), ())).await;
@@ -203,7 +203,7 @@ async fn long_names_are_refused_on_every_store_alike() {
 }
 
 #[tokio::test]
-async fn misspelt_fields_cost_no_more_than_their_number_of_comparisons() {
+async fn comparisons_of_misspelt_fields_are_limited() {
     let desk = open(server()).await;
     let (status, refused) = desk.post("/threads", json!({ "metadat": {} })).await;
     assert_eq!((status, refused["detail"].as_str()), (422, Some("unknown field `metadat`: did you mean `metadata`?")));
@@ -246,7 +246,7 @@ async fn an_identity_with_periods_has_its_own_namespaces() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_use_up_what_their_address_may_send() {
+async fn wrong_tokens_exhaust_the_limit_of_their_address() {
     let auth = hier_server::auth::Tokens::new([("right", hier_server::auth::User::new("alice"))]);
     let desk = open(server().auth(auth).rate_limit(5)).await;
     let begun = std::time::Instant::now();

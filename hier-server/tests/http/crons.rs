@@ -35,7 +35,7 @@ const FIELDS: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn a_cron_is_made_found_changed_and_deleted() {
+async fn cron_is_created_found_changed_and_deleted() {
     let desk = desk().await;
     let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
     let (status, cron) = desk.post("/runs/crons", body).await;
@@ -87,7 +87,7 @@ async fn a_cron_is_made_found_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_cron_is_named() {
+async fn errors_of_crons_name_the_field() {
     let desk = desk().await;
     let with = |field: &str, value: Value| {
         let mut body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
@@ -201,7 +201,7 @@ async fn user_has_a_limited_number_of_crons() {
     desk.stop().await;
 }
 
-const TOO_MANY: &str = "there are 1000 crons of this user, which is the most: delete some";
+const TOO_MANY: &str = "this user has 1000 crons, which is the limit: delete some";
 
 #[tokio::test]
 async fn size_of_a_cron_is_limited() {
@@ -214,7 +214,7 @@ async fn size_of_a_cron_is_limited() {
     let (status, cron) = desk.post("/runs/crons", with(1 << 20)).await;
     assert_eq!(status, 200, "{cron}");
     let text =
-        |bytes: usize| format!("the cron takes {bytes} bytes of JSON, and at most 1048576 are stored: send less input");
+        |bytes: usize| format!("the cron takes {bytes} bytes of JSON, more than the limit of 1048576: send less input");
     let (status, refused) = desk.post("/runs/crons", with((1 << 20) + 1)).await;
     assert_eq!((status, &refused["detail"]), (422, &json!(text((1 << 20) + 1))));
     let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
@@ -266,7 +266,7 @@ async fn cron_of_a_deleted_thread_is_disabled_and_cannot_reach_a_later_one() {
     assert_eq!(as_user(&desk, "token-of-alice", Method::DELETE, &format!("/threads/{thread}"), json!({})).await.0, 204);
     assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/threads", make).await.0, 200);
     let (status, refused) = of_bob(Method::PATCH, change).await;
-    let says = "the thread of the cron was deleted: delete the cron, and make another one";
+    let says = "the thread of the cron was deleted: delete the cron, and create another one";
     assert_eq!((status, &refused["detail"]), (409, &json!(says)));
     assert_eq!(of_bob(Method::DELETE, json!({})).await.0, 204);
     desk.stop().await;

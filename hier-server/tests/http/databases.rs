@@ -35,7 +35,7 @@ async fn is_measured(desk: &Desk, thread: &str, copy: &str, checkpoints: usize) 
 }
 
 #[tokio::test]
-async fn a_thread_that_never_ran_takes_nothing() {
+async fn thread_that_never_ran_has_no_storage() {
     let desk = open(server()).await;
     let thread = desk.thread().await;
     let nothing = json!({ "count": 0, "bytes": 0 });
@@ -86,7 +86,7 @@ async fn is_served(desk: Desk) -> String {
 }
 
 #[tokio::test]
-async fn a_file_is_served_and_found_again() {
+async fn file_is_served_again_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("desk.db").display());
     let thread = is_served(open(server().database(&url)).await).await;
@@ -97,7 +97,7 @@ async fn a_file_is_served_and_found_again() {
 
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_is_served_and_found_again() {
+async fn postgres_is_served_again_after_a_restart() {
     let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
         return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
     };

@@ -278,7 +278,7 @@ fn is_forbidden(row: &Row, (status, body): &(u16, String)) -> bool {
 }
 
 #[tokio::test]
-async fn every_route_has_the_effects_that_its_user_may_have_and_no_others() {
+async fn routes_have_only_the_effects_that_their_user_may_have() {
     let desk = open(server().auth(Roles)).await;
     for row in TABLE {
         let (method, path, needs, foreign, body) = row;

@@ -76,7 +76,7 @@ impl DynGraph for Kept {
 }
 
 #[tokio::test]
-async fn every_route_that_deletes_a_thread_deletes_it_where_its_graph_keeps_it() {
+async fn every_deletion_reaches_the_storage_of_the_graph() {
     let forgotten = Forgotten::default();
     let desk = open(server().runner(Elsewhere(forgotten.clone()))).await;
     let thread = async |assistant: &str| {

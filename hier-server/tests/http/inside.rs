@@ -31,7 +31,7 @@ fn around() -> hier_server::Server {
 }
 
 #[tokio::test]
-async fn a_state_within_is_changed_while_it_asks() {
+async fn state_of_a_subgraph_is_changed_while_it_asks() {
     let desk = open(around()).await;
     let (path, place) = asked(&desk).await;
     let change = json!({ "values": { "n": 20.0 }, "checkpoint": place });
@@ -60,7 +60,7 @@ async fn a_state_within_is_changed_while_it_asks() {
 }
 
 #[tokio::test]
-async fn a_state_within_is_changed_as_it_was() {
+async fn earlier_state_of_a_subgraph_is_changed() {
     let desk = open(around()).await;
     let (path, place) = asked(&desk).await;
     let (_, past) = desk.post(&format!("{path}/history"), json!({ "checkpoint": place, "limit": 10 })).await;
@@ -129,7 +129,7 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_within_is_refused() {
+async fn invalid_changes_of_subgraphs_are_refused() {
     let desk = open(around()).await;
     let (path, place) = asked(&desk).await;
     let before = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
@@ -167,7 +167,7 @@ async fn other() -> LineUpdate {
 
 /// A worker died when all tasks of the step were done and none was applied: nothing is to run next, but there is something to do.
 #[tokio::test]
-async fn a_thread_with_tasks_to_apply_is_not_told_to_be_idle() {
+async fn thread_with_tasks_to_apply_is_not_idle() {
     let (store, thread) = (Arc::new(MemoryRuns::new()), uuid::Uuid::new_v4().to_string());
     let mut new = NewRun::new(&*thread, "beside", Request::default()).create_thread();
     new.metadata.insert("graph_id".to_owned(), "beside".into());

@@ -87,7 +87,7 @@ async fn next(socket: &mut Socket) -> Option<String> {
 }
 
 #[tokio::test]
-async fn streams_end_with_their_thread_and_show_no_later_one() {
+async fn streams_end_with_their_thread_and_never_show_a_later_one() {
     let (desk, thread) = (two_users().await, uuid::Uuid::now_v7().to_string());
     create(&desk, BOB, &thread).await;
     run(&desk, BOB, &thread, "1").await;

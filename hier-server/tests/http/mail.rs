@@ -78,7 +78,7 @@ async fn talk(run: &Run) -> DiaryUpdate {
 
 /// LangGraph.js 1223: nothing was streamed of a step until all of its questions were answered.
 #[tokio::test]
-async fn what_one_node_tells_does_not_wait_for_the_answer_to_another() {
+async fn events_of_one_node_do_not_wait_for_another() {
     let desk = open(Server::new().graph("both", Both::compile(), ())).await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "both", "input": { "seconds": 0.0 }, "stream_mode": ["custom", "updates"] });
@@ -115,7 +115,7 @@ async fn values_once(desk: &Desk, thread: &str, is: impl Fn(&Value) -> bool) -> 
 }
 
 #[tokio::test]
-async fn a_signal_and_a_deadline_let_a_thread_go_on() {
+async fn signal_and_deadline_resume_a_thread() {
     let desk = shop().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}/signals/paid");
@@ -139,7 +139,7 @@ async fn a_signal_and_a_deadline_let_a_thread_go_on() {
 
 /// A signal of another type than the node wants: until it is taken away, it is in the way of the right one.
 #[tokio::test]
-async fn what_cannot_be_read_is_listed_and_discarded() {
+async fn unreadable_entries_are_listed_and_discarded() {
     let desk = shop().await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "shop", "input": { "seconds": 0.0 } });
@@ -171,7 +171,7 @@ async fn what_cannot_be_read_is_listed_and_discarded() {
 
 /// A run that is running may be about to read it.
 #[tokio::test]
-async fn nothing_is_taken_away_from_a_run() {
+async fn running_run_keeps_its_entries() {
     let desk = shop().await;
     let thread = desk.thread().await;
     let run = begun(&desk, &thread, 600.0).await;
@@ -207,8 +207,8 @@ async fn a_message_reaches_a_run_that_is_running() {
     let run = begun(&desk, &thread, 0.6).await;
     let path = format!("/threads/{thread}/runs");
     for (input, says) in [
-        (json!({ "seconds": 1.0 }), "give an object with `notes` and nothing else"),
-        (json!({ "notes": ["x"], "seconds": 1.0 }), "nothing else"),
+        (json!({ "seconds": 1.0 }), "send an object with `notes` and no other field"),
+        (json!({ "notes": ["x"], "seconds": 1.0 }), "no other field"),
         (json!({ "notes": 7 }), "`input.notes`"),
     ] {
         let (status, error) = desk.post(&path, injected(&input)).await;
@@ -231,7 +231,7 @@ async fn a_message_reaches_a_run_that_is_running() {
 }
 
 #[tokio::test]
-async fn a_graph_without_an_inbox_says_so() {
+async fn injection_into_a_graph_without_an_inbox_is_refused() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}/runs");

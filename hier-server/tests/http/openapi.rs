@@ -203,7 +203,7 @@ async fn description() -> Description {
 const UNKNOWN: &str = "505_extra_field_ignored";
 
 #[tokio::test]
-async fn what_clients_send_is_what_the_routes_say_that_they_take() {
+async fn recorded_requests_match_the_description() {
     let described = description().await;
     let (mut looked, mut differ) = (0, Vec::new());
     for exchange in
@@ -222,7 +222,7 @@ async fn what_clients_send_is_what_the_routes_say_that_they_take() {
 }
 
 #[tokio::test]
-async fn addresses_have_the_parameters_that_the_routes_say_that_they_take() {
+async fn recorded_parameters_match_the_description() {
     let described = description().await;
     let (mut looked, mut differ) = (0, Vec::new());
     for exchange in exchanges().iter().filter(|exchange| (200..300).contains(&exchange.answer.status)) {
@@ -247,7 +247,7 @@ async fn addresses_have_the_parameters_that_the_routes_say_that_they_take() {
 }
 
 #[tokio::test]
-async fn answers_are_what_the_routes_say_that_they_answer() {
+async fn recorded_responses_match_the_description() {
     let described = description().await;
     let (mut looked, mut differ, mut kept) = (0, Vec::new(), Kept::default());
     for exchange in exchanges().iter().filter(|exchange| (200..300).contains(&exchange.answer.status)) {
@@ -281,7 +281,7 @@ async fn answers_are_what_the_routes_say_that_they_answer() {
 
 /// What an answer has too little, too much or of another type is found.
 #[tokio::test]
-async fn an_answer_that_is_not_as_described_is_found() {
+async fn response_that_differs_from_the_description_is_detected() {
     let described = description().await;
     let (_, schema) = described.answer("GET", "/threads/{1}/state", 200).expect("a body");
     let task = json!({
@@ -305,7 +305,7 @@ async fn an_answer_that_is_not_as_described_is_found() {
 
 /// Whatever has a form of its own is refused in another, by the route that says so: what is described is what is read.
 #[tokio::test]
-async fn routes_refuse_what_is_not_as_they_say() {
+async fn routes_refuse_requests_that_differ_from_the_description() {
     let desk = desk().await;
     let (_, document) = desk.ask(Method::GET, "/openapi.json", Value::Null).await;
     let described = Description(document);
@@ -348,7 +348,7 @@ async fn routes_refuse_what_is_not_as_they_say() {
 }
 
 #[tokio::test]
-async fn each_schema_is_complete_and_says_what_it_is_for() {
+async fn each_schema_is_complete_and_described() {
     let described = description().await;
     let mut references = Vec::new();
     collect(&described.0, &mut references);

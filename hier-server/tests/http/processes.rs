@@ -25,7 +25,7 @@ async fn serves() {
     let webhooks = Webhooks::new().allow_private();
     let running = server().database(database).webhooks(webhooks).start("127.0.0.1:0").await.expect("the server starts");
     println!("\nserving on http://{}", running.address());
-    running.until_told().await.expect("the server stops");
+    running.until_signal().await.expect("the server stops");
 }
 
 /// A process that is killed if nobody has waited for it.
@@ -82,7 +82,7 @@ async fn ended(desk: &Desk, thread: &str, run: &str, within: Duration) -> Value 
 
 #[cfg(unix)]
 #[tokio::test]
-async fn told_to_stop_it_hands_its_runs_back() {
+async fn signalled_server_returns_its_runs_to_the_queue() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = format!("sqlite:{}", folder.path().join("desk.db").display());
     let (mut process, base) = start(&database);
@@ -125,7 +125,7 @@ async fn send(base: &str, path: &str, body: Value) -> Value {
 
 /// The times differ at which a server is killed around the time of its cron: before it looks, while it adds the run, and after.
 #[tokio::test]
-async fn a_cron_is_fired_once_for_each_of_its_times_whoever_is_killed() {
+async fn cron_is_fired_once_per_time_across_kills() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("desk.db");
     let database = format!("sqlite:{}", file.display());
@@ -176,7 +176,7 @@ async fn called(listener: &TcpListener) -> (tokio::net::TcpStream, String, Value
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_again_with_its_id_after_its_server_was_killed() {
+async fn webhook_is_sent_again_with_its_id_after_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("desk.db");
     let database = format!("sqlite:{}", file.display());

@@ -37,7 +37,7 @@ fn data(told: &[Told], method: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_from_its_beginning_to_its_end() {
+async fn run_is_streamed_from_start_to_end() {
     let desk = desk().await;
     let started = command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
     assert_eq!(started["type"], "success");
@@ -64,7 +64,7 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
 
 /// Aegra 353, 435: the clients of the second protocol could not connect, since a stream needed a run, and a run a thread.
 #[tokio::test]
-async fn a_stream_begins_before_its_thread_and_goes_on_over_its_runs() {
+async fn stream_starts_before_its_thread_and_spans_its_runs() {
     let desk = desk().await;
     let path = format!("/threads/{THREAD}/stream/events");
     let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["values", "lifecycle"] })).await;
@@ -107,7 +107,7 @@ async fn a_question_is_answered_on_the_same_stream() {
 }
 
 #[tokio::test]
-async fn graphs_within_begin_and_end() {
+async fn subgraphs_start_and_end() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": ["lifecycle", "values"] }), "completed", 1).await;
@@ -129,7 +129,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn the_end_of_a_graph_within_is_told_once_its_step_is_stored() {
+async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
     let desk = open(crate::graphs::server().graph("nested", Nested::compile(), ())).await;
     command(&desk, "run.start", json!({ "assistant_id": "nested", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
@@ -219,7 +219,7 @@ async fn checkpoint_of_a_step_comes_before_its_state() {
 }
 
 #[tokio::test]
-async fn what_a_model_says_is_told_in_blocks() {
+async fn messages_of_models_are_streamed_in_blocks() {
     let desk = desk().await;
     command(
         &desk,
@@ -240,7 +240,7 @@ async fn what_a_model_says_is_told_in_blocks() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_the_wrong_field() {
     let desk = desk().await;
     let error = command(&desk, "run.start", json!({ "input": {} })).await;
     assert_eq!(
@@ -264,7 +264,7 @@ async fn what_is_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told() {
+async fn failure_is_streamed() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "boom", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": ["lifecycle"] }), "failed", 1).await;
@@ -273,7 +273,7 @@ async fn a_failure_is_told() {
 }
 
 #[tokio::test]
-async fn a_thread_is_listened_to_before_it_is_there() {
+async fn stream_waits_for_its_thread_to_be_created() {
     let desk = desk().await;
     let path = format!("/threads/{THREAD}/stream/events");
     let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["lifecycle"] })).await;

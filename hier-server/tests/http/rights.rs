@@ -116,7 +116,7 @@ async fn no_configuration_hides_the_user_of_a_run() {
 }
 
 #[tokio::test]
-async fn only_the_server_makes_assistants_for_all_users() {
+async fn only_the_server_creates_assistants_for_all_users() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = format!("sqlite:{}", folder.path().join("desk.db").display());
     let bob = "bob:create,read,update,delete,search,run";
@@ -248,7 +248,7 @@ async fn a_user_cannot_keep_another_out_of_an_agui_thread() {
 }
 
 #[tokio::test]
-async fn a_host_that_cannot_be_read_is_refused() {
+async fn unreadable_host_is_refused() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let desk = desk().await;

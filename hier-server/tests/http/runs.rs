@@ -30,7 +30,7 @@ async fn begun(desk: &Desk, thread: &str, run: &Value) {
 }
 
 #[tokio::test]
-async fn a_run_is_asked_and_answered() {
+async fn run_asks_and_is_answered() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -53,7 +53,7 @@ async fn a_run_is_asked_and_answered() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_says_so_with_status_200() {
+async fn failed_run_responds_with_status_200() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (status, end) = desk
@@ -222,7 +222,7 @@ async fn a_question_whose_answer_was_wrong_is_still_asked() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_the_wrong_field() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -269,7 +269,7 @@ async fn what_is_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn the_queue_is_counted_and_who_waits_only_for_a_worker() {
+async fn metrics_count_the_queue_and_runs_that_need_a_worker() {
     let desk = open(server().without_worker()).await;
     let queue = async || desk.get("/metrics?format=json").await.1["queue"].clone();
     let names = ["max", "med"].map(|name| format!("pending_runs_wait_time_{name}_secs"));
@@ -327,7 +327,7 @@ async fn runs_are_cancelled_by_their_ids_and_by_their_status() {
 }
 
 #[tokio::test]
-async fn who_waits_long_is_told_that_the_server_lives() {
+async fn waiting_response_sends_heartbeats() {
     let desk = desk().await;
     let body = json!({ "assistant_id": "slow", "input": { "n": 11.0 } });
     let (thread, other) = (desk.thread().await, desk.thread().await);

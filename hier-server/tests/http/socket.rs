@@ -104,7 +104,7 @@ async fn commands_and_events_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_later_subscription_is_told_from_the_beginning_and_the_first_nothing_twice() {
+async fn later_subscription_gets_all_events_and_the_first_no_duplicates() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut line = Line::open(&desk, &thread).await;
@@ -174,7 +174,7 @@ async fn earlier_place_of_a_later_subscription_is_served() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_the_connection_stays() {
+async fn invalid_messages_are_refused_and_the_connection_stays() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut line = Line::open(&desk, &thread).await;
@@ -196,7 +196,7 @@ async fn what_makes_no_sense_is_refused_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn a_connection_asks_who_it_is_and_ends_with_the_server() {
+async fn connection_is_authenticated_and_ends_with_the_server() {
     let guarded = server().auth(Tokens::new([("token-of-alice", User::new("alice"))]));
     let desk = open(guarded).await;
     let thread = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";

@@ -15,7 +15,7 @@ fn input(graph: &str, modes: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_mode_tells_what_the_reference_tells() {
+async fn each_mode_sends_the_events_of_langgraph() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let values = desk.stream(&thread, input("two", &json!(["values"]))).await;
@@ -84,7 +84,7 @@ async fn a_question_ends_the_stream_with_the_state() {
 }
 
 #[tokio::test]
-async fn a_breakpoint_asks_nothing() {
+async fn breakpoint_has_no_question() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("two", &json!(["updates"]));
@@ -111,7 +111,7 @@ async fn a_failure_is_the_last_event() {
 }
 
 #[tokio::test]
-async fn subgraphs_are_told_with_their_namespaces() {
+async fn events_of_subgraphs_have_their_namespaces() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("sub", &json!(["updates"]));
@@ -127,7 +127,7 @@ async fn subgraphs_are_told_with_their_namespaces() {
 }
 
 #[tokio::test]
-async fn what_a_model_says_is_told_in_two_forms() {
+async fn messages_of_models_are_streamed_in_two_forms() {
     let desk = desk().await;
     let body = |modes: Value| json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes });
     let thread = desk.thread().await;
@@ -202,7 +202,7 @@ async fn a_resumable_stream_is_joined_from_any_event_on() {
 }
 
 #[tokio::test]
-async fn a_thread_is_followed_over_its_runs() {
+async fn stream_of_a_thread_spans_its_runs() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut open = desk
@@ -224,7 +224,7 @@ async fn a_thread_is_followed_over_its_runs() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
+async fn run_is_cancelled_on_disconnect_if_requested() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body =
@@ -250,7 +250,7 @@ async fn a_run_is_cancelled_when_its_client_goes_if_it_says_so() {
 
 /// A restart cancelled the streamed runs that say `cancel`, as if their clients had gone.
 #[tokio::test]
-async fn a_server_that_stops_hands_back_runs_that_are_cancelled_when_their_clients_go() {
+async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
     for (path, stream) in [("stream", true), ("wait", false)] {
         let store = Arc::new(MemoryRuns::new());
         let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
@@ -273,7 +273,7 @@ async fn a_server_that_stops_hands_back_runs_that_are_cancelled_when_their_clien
 }
 
 #[tokio::test]
-async fn events_say_in_what_a_node_runs_and_which_has_no_end() {
+async fn events_name_the_parents_of_a_node_and_unfinished_nodes_have_no_end() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("sub", &json!("events"));

@@ -24,7 +24,7 @@ async fn checkpoints(desk: &Desk, thread: &str, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_pages_are_closed_to_everything_but_their_own_files() {
+async fn pages_may_load_only_their_own_files() {
     let desk = desk().await;
     let page = desk.client.get(format!("{}/studio", desk.base)).send().await.expect("an answer");
     assert_eq!(page.url().path(), "/studio/");
@@ -48,7 +48,7 @@ async fn the_pages_are_closed_to_everything_but_their_own_files() {
 
 /// Nothing in the pages names another host, and none of them makes markup or code of text.
 #[tokio::test]
-async fn no_file_names_another_host_or_makes_markup_of_text() {
+async fn files_name_no_other_host_and_create_no_markup_from_text() {
     let desk = desk().await;
     let (_, html) = desk.get("/studio/").await;
     let mut names: Vec<String> = vec!["style.css".into(), "main.js".into(), String::new()];
@@ -76,7 +76,7 @@ async fn no_file_names_another_host_or_makes_markup_of_text() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_told_without_values_and_page_by_page() {
+async fn checkpoints_are_listed_without_values_in_pages() {
     let desk = desk().await;
     let thread = ran(&desk, "two", json!({ "n": 3 })).await;
     let all = checkpoints(&desk, &thread, "").await;
@@ -96,7 +96,7 @@ async fn checkpoints_are_told_without_values_and_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_question_is_told_with_its_task() {
+async fn question_is_shown_with_its_task() {
     let desk = desk().await;
     let thread = ran(&desk, "hitl", json!({ "n": 1 })).await;
     let (_, latest) = desk.get(&format!("/studio/api/threads/{thread}/checkpoints/latest")).await;
@@ -120,7 +120,7 @@ async fn threads_are_found_by_words_of_their_metadata() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_from_an_older_checkpoint_and_the_index_says_so() {
+async fn fork_continues_from_an_older_checkpoint() {
     let desk = desk().await;
     let thread = ran(&desk, "two", json!({ "n": 3 })).await;
     let all = checkpoints(&desk, &thread, "").await;
@@ -152,7 +152,7 @@ async fn pruning_keeps_the_newest_and_deleting_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_told_needs_a_token_and_shows_what_is_ones_own() {
+async fn data_needs_a_token_and_belongs_to_its_user() {
     let auth = Tokens::new([("a".to_owned(), User::new("ann")), ("b".to_owned(), User::new("bob"))]);
     let desk = open(graphs::server().auth(auth)).await;
     assert_eq!(desk.get("/studio/").await.0, 200);
@@ -198,7 +198,7 @@ async fn names_are_escaped_in_drawings_and_subgraphs_open_by_their_paths() {
 
 /// The log goes on after the number that was seen last, and leaves out what is large.
 #[tokio::test]
-async fn events_go_on_after_the_last_one_seen() {
+async fn events_continue_after_the_last_one_read() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "stream_mode": ["tasks"] });
@@ -220,7 +220,7 @@ async fn events_go_on_after_the_last_one_seen() {
 }
 
 #[tokio::test]
-async fn a_database_alone_is_read_and_nothing_else_is_served() {
+async fn studio_alone_reads_a_database_and_serves_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("desk.db").display());
     let desk = open(graphs::server().database(&url)).await;
@@ -241,7 +241,7 @@ async fn a_database_alone_is_read_and_nothing_else_is_served() {
 }
 
 #[tokio::test]
-async fn a_server_can_be_without_it() {
+async fn studio_can_be_disabled() {
     let desk = open(graphs::server().without_studio()).await;
     assert_eq!(desk.get("/studio/").await.0, 404);
     assert_eq!(desk.get("/studio/api/about").await.0, 404);

@@ -8,7 +8,7 @@ use crate::graphs::{Hitl, Line, server};
 use crate::support::{desk, open};
 
 #[tokio::test]
-async fn threads_are_made_found_changed_copied_and_deleted() {
+async fn threads_are_created_found_changed_copied_and_deleted() {
     let desk = desk().await;
     let id = "d943d3c9-5ad8-4c46-876f-db4173f4d514";
     let (status, made) = desk.post("/threads", json!({ "thread_id": id, "metadata": { "who": "me" } })).await;
@@ -76,7 +76,7 @@ async fn a_thread_remembers_its_history() {
 }
 
 #[tokio::test]
-async fn a_state_is_changed_from_outside() {
+async fn state_is_changed_by_a_client() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}");
@@ -97,7 +97,7 @@ async fn a_state_is_changed_from_outside() {
 }
 
 #[tokio::test]
-async fn a_thread_is_made_with_a_history() {
+async fn thread_is_created_with_a_history() {
     let desk = desk().await;
     let steps = json!([
         { "updates": [{ "values": { "n": 5.0 }, "as_node": "__input__" }] },
@@ -139,7 +139,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn the_states_of_graphs_within_are_read() {
+async fn states_of_subgraphs_are_read() {
     let desk = open(server().graph("around", Around::compile(), ())).await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}");

@@ -42,7 +42,7 @@ async fn fill(map: &Map) -> MapUpdate {
 }
 
 #[tokio::test]
-async fn what_json_does_not_have_goes_in_and_out() {
+async fn values_without_json_survive_the_server() {
     let desk = open(Server::new().graph("fill", Fill::compile(), ())).await;
     let thread = desk.thread().await;
     let input = json!({

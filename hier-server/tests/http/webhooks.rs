@@ -59,7 +59,7 @@ async fn next(told: &mut mpsc::UnboundedReceiver<Received>) -> Received {
 }
 
 #[tokio::test]
-async fn the_end_of_a_run_is_told_again_until_somebody_has_heard_it() {
+async fn webhook_is_retried_until_it_is_accepted() {
     let (address, mut told) = receiver(&["500 Oops\r\n"]).await;
     let webhooks = Webhooks::new().allow_private().header("x-static", "yes");
     let tokens = Tokens::new([("token-of-alice", User::new("alice"))]);
@@ -99,7 +99,7 @@ async fn the_end_of_a_run_is_told_again_until_somebody_has_heard_it() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_too_and_a_redirect_is_not_followed() {
+async fn webhook_reports_failures_and_follows_no_redirects() {
     let (elsewhere, mut reached) = receiver(&[]).await;
     let redirect = Box::leak(format!("307 Elsewhere\r\nlocation: {elsewhere}\r\n").into_boxed_str());
     let answers: &'static [&'static str] = Box::leak(Box::new([&*redirect]));
@@ -116,7 +116,7 @@ async fn a_failure_is_told_too_and_a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn what_one_process_could_not_tell_the_next_one_does() {
+async fn next_process_sends_pending_webhooks() {
     let store = MemoryRuns::new();
     let start =
         |webhooks| server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default())).webhooks(webhooks);
@@ -154,7 +154,7 @@ async fn what_one_process_could_not_tell_the_next_one_does() {
 }
 
 #[tokio::test]
-async fn addresses_inside_are_refused_unless_allowed() {
+async fn internal_addresses_are_refused_unless_allowed() {
     let desk = open(server()).await;
     for (address, says) in [
         ("http://127.0.0.1:28199/hook?x=1", "Webhook host blocked: loopback IP range"),
@@ -171,7 +171,7 @@ async fn addresses_inside_are_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn a_path_is_a_route_of_the_server_itself() {
+async fn path_is_a_route_of_the_server_itself() {
     let desk = open(server().webhooks(Webhooks::new().allow_relative())).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": "/threads/count" });
     assert_eq!(desk.post("/runs/wait", body).await.0, 200);

@@ -64,7 +64,7 @@ async fn state(desk: &Desk, thread: &str) -> Value {
 }
 
 #[tokio::test]
-async fn data_that_looks_like_messages_is_left_alone_on_every_way() {
+async fn data_that_looks_like_messages_is_never_translated() {
     let desk = desk().await;
     for graph in ["keeps", "outer"] {
         let thread = desk.thread().await;
@@ -144,7 +144,7 @@ fn blocks() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn uploads_are_kept_as_they_were_sent() {
+async fn uploads_are_stored_unchanged() {
     let desk = desk().await;
     for block in blocks() {
         let content = json!([{ "type": "text", "text": "with a file" }, block]);
@@ -171,7 +171,7 @@ async fn model_is_sent_images_and_files_of_every_form_and_no_fields_of_clients()
 }
 
 #[tokio::test]
-async fn fields_of_messages_are_kept_on_every_way() {
+async fn fields_of_messages_survive_every_route() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let messages = json!([
@@ -192,7 +192,7 @@ async fn fields_of_messages_are_kept_on_every_way() {
 }
 
 #[tokio::test]
-async fn shorthands_and_removals_of_messages_are_taken() {
+async fn shorthands_and_removals_of_messages_are_accepted() {
     let desk = desk().await;
     let thread = desk.thread().await;
     for messages in [json!("hello"), json!({ "role": "user", "content": "hello" }), json!([["user", "hello"]])] {
@@ -215,7 +215,7 @@ async fn shorthands_and_removals_of_messages_are_taken() {
 
 /// The connector of `CopilotKit` adds its own fields to every input, and to the state when it regenerates an answer.
 #[tokio::test]
-async fn fields_of_connectors_are_left_out_where_there_is_no_such_channel() {
+async fn fields_of_connectors_are_removed_without_such_a_channel() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let input = json!({ "messages": "hello", "tools": [], "ag-ui": { "tools": [] }, "copilotkit": { "actions": [] } });
@@ -246,7 +246,10 @@ async fn answer_to_a_question_that_is_not_open_is_refused_before_the_run() {
     let (status, ended) = desk.post(&wait, answer(&id)).await;
     assert_eq!((status, &ended["log"]), (200, &json!(["yes"])), "{ended}");
     let (status, refused) = desk.post(&wait, answer(&id)).await;
-    assert!(status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains("asks nothing")), "{refused}");
+    assert!(
+        status == 422 && refused["detail"].as_str().is_some_and(|text| text.contains("has no open questions")),
+        "{refused}"
+    );
     desk.stop().await;
 }
 

@@ -131,9 +131,12 @@ impl BackgroundWorker {
         lease: Duration,
     ) -> Result<Self, ContractViolation> {
         let graph: Arc<dyn DynGraph> = Arc::new(desk(counts)?.erase(|_| Ok(())));
-        let worker = Worker::new(store.clone()).shared_graph(name, graph).lease(lease).poll(Duration::from_millis(20));
+        let worker = Worker::new(store.clone())
+            .dyn_graph(name, graph)
+            .lease_duration(lease)
+            .poll_interval(Duration::from_millis(20));
         let stop = CancellationToken::new();
-        Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
+        Ok(Self { task: tokio::spawn(worker.max_attempts(2).run_until(stop.clone())), stop })
     }
 
     pub(super) async fn stop(self) -> CaseResult {

@@ -49,7 +49,8 @@ fn work() {
         let store = open_runs(&std::env::var(PLACE).expect("the place")).await;
         let worker = Worker::new(store).graph("booking", Booking::compile().erase(|_| Ok(())));
         // Each may be hit by many of the kills.
-        let worker = worker.lease(LEASE).poll(Duration::from_millis(20)).attempts(u32::MAX).concurrency(4);
+        let worker =
+            worker.lease_duration(LEASE).poll_interval(Duration::from_millis(20)).max_attempts(u32::MAX).concurrency(4);
         worker.run_until(CancellationToken::new()).await;
     });
 }

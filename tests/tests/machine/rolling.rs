@@ -154,7 +154,8 @@ impl Rolled {
 
     fn start(&mut self) {
         self.stop = CancellationToken::new();
-        let worker = Worker::new(self.store.clone()).graph("rolling", self.graph()).poll(Duration::from_millis(10));
+        let worker =
+            Worker::new(self.store.clone()).graph("rolling", self.graph()).poll_interval(Duration::from_millis(10));
         self.working = Some(tokio::spawn(worker.run_until(self.stop.clone())));
     }
 

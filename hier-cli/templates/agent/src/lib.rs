@@ -1,9 +1,9 @@
-//! An agent that chats, and knows the weather.
+//! A chat agent that knows the weather.
 
-mod stand_in;
+mod fake_model;
 
 use hier::prelude::*;
-pub use stand_in::StandIn;
+pub use fake_model::FakeModel;
 
 graph! {
     /// Chats, and knows the weather.
@@ -13,7 +13,7 @@ graph! {
     }
 }
 
-/// The weather of a city, today.
+/// Returns the weather of a city.
 #[tool]
 async fn weather(
     /// The city's name.

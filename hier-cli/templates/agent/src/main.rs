@@ -1,7 +1,7 @@
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 
-use {{crate}}::{Assistant, StandIn};
+use {{crate}}::{Assistant, FakeModel};
 use hier::agent::{ChatChunk, ChatModel};
 use hier::graph::draw;
 use hier::prelude::*;
@@ -12,10 +12,10 @@ async fn main() -> hier::Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
     let model: Arc<dyn ChatModel> = match std::env::args().nth(1) {
         Some(name) => Arc::new(Model::parse(&name)?),
-        None => Arc::new(StandIn),
+        None => Arc::new(FakeModel),
     };
     let assistant = Assistant::compile().checkpointer(Sqlite::open("chat.db").await?);
-    println!("Say something, an empty line ends the chat.");
+    println!("Write a message. An empty line ends the chat.");
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if line.is_empty() {

@@ -1,10 +1,10 @@
-use {{crate}}::{Assistant, StandIn};
+use {{crate}}::{Assistant, FakeModel};
 use hier::prelude::*;
 use hier::testing::{ScriptedModel, Session};
 use serde_json::json;
 
 #[tokio::test]
-async fn it_looks_the_weather_up() {
+async fn it_looks_up_the_weather() {
     let model = ScriptedModel::new([
         Message::call("weather", json!({ "city": "Rome" })),
         Message::assistant("It is sunny."),
@@ -16,8 +16,8 @@ async fn it_looks_the_weather_up() {
 }
 
 #[tokio::test]
-async fn the_stand_in_speaks_without_a_key() {
-    let mut session = Session::new(&Assistant::compile(), || BaseContext::new(StandIn));
+async fn fake_model_answers_without_a_key() {
+    let mut session = Session::new(&Assistant::compile(), || BaseContext::new(FakeModel));
     let run = session.say("What is the weather in Rome?").await;
     assert_eq!(run.assert_finished().current_agent_report, "It is sunny in Rome.");
     assert_eq!(session.say("Thanks!").await.assert_finished().current_agent_report, "You said: Thanks!");

@@ -1,19 +1,19 @@
-//! Reviews orders: small ones are accepted, large ones a person signs.
+//! Reviews orders: accepts small ones, and asks a person to sign large ones.
 
 use hier::prelude::*;
 
-/// What is known of an order.
+/// An order and its history.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Order {
-    /// What it costs.
+    /// The price of the order.
     pub amount: u32,
-    /// What was done with it.
+    /// The steps taken so far.
     #[reducer(append)]
     pub log: Vec<String>,
 }
 
 graph! {
-    /// Accepts small orders, and asks a person about large ones.
+    /// Accepts small orders, and asks a person to sign large ones.
     pub Review<Order> = Graph {
         nodes: [weigh, sign, accept],
         edges: [START >> weigh >> if is_large { sign } else { accept }, sign >> accept >> END],

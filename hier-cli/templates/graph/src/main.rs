@@ -13,7 +13,7 @@ async fn main() -> hier::Result<()> {
         println!("{}", asked.questions[0].parse::<String>()?);
         let mut answer = String::new();
         if std::io::stdin().read_line(&mut answer)? == 0 {
-            return Ok(()); // nobody is there; with a saver on disk the order would wait
+            return Ok(()); // no input; with a saver on disk the order would wait
         }
         outcome = review.invoke(Command::resume(answer.trim())).thread("order").await?;
     }

@@ -3,14 +3,14 @@ use hier::prelude::*;
 use hier::testing::{FakeOperator, Session};
 
 #[tokio::test]
-async fn a_small_order_is_accepted() {
+async fn small_order_is_accepted() {
     let run = Session::new(&Review::compile(), || ()).run(Order::update().amount(50)).await;
     run.assert_nodes(["weigh", "accept"]);
     assert_eq!(run.assert_finished().log, ["it costs 50", "accepted"]);
 }
 
 #[tokio::test]
-async fn a_large_order_is_signed_first() {
+async fn large_order_is_signed_first() {
     let operator = FakeOperator::new().answer_node("sign", "Ada");
     let run = Session::new(&Review::compile(), || ()).operator(operator).run(Order::update().amount(500)).await;
     run.assert_nodes(["weigh", "sign", "accept"]);

@@ -1,7 +1,7 @@
 use std::env;
 use std::sync::Arc;
 
-use {{crate}}::{Assistant, StandIn};
+use {{crate}}::{Assistant, FakeModel};
 use hier::agent::ChatModel;
 use hier::graph::draw;
 use hier::prelude::*;
@@ -16,17 +16,17 @@ async fn main() -> hier::Result<()> {
     draw::on_request(&[Assistant::SPEC]); // for `hier graph`
     let model: Arc<dyn ChatModel> = match env::var("MODEL") {
         Ok(name) => Arc::new(Model::parse(&name)?),
-        Err(_) => Arc::new(StandIn),
+        Err(_) => Arc::new(FakeModel),
     };
     let database = env::var("DATABASE").unwrap_or_else(|_| "sqlite:threads.db".to_owned());
     let mut server = Server::new().graph("assistant", Assistant::compile(), BaseContext::new(model)).database(database);
-    // Whoever knows the token is `operator`. Without one only this machine is served.
+    // Users with the token are `operator`. Without a token, only this machine is served.
     if let Some(token) = env::var("TOKEN").ok().filter(|token| !token.is_empty()) {
         server = server.auth(Tokens::new([(token, User::new("operator"))]));
     }
     let address = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8123".to_owned());
     let running = server.start(address).await?;
     println!("serving on http://{}", running.address());
-    running.until_told().await?; // a signal to stop: streams end, runs go on in the next process
+    running.until_signal().await?; // then streams end, and runs continue in the next process
     Ok(())
 }

@@ -137,7 +137,7 @@ impl<C> Run<C> {
             let (thread, id) = (&committer.lease.thread, letter.id);
             NodeError::permanent(format!(
                 "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread: remove it \
-                 with `graph.discard(\"{thread}\", id)` or `hier discard {thread} {id}`, or let the node take its type"
+                 with `graph.discard(\"{thread}\", id)` or `hier inbox discard {thread} {id}`, or let the node take its type"
             ))
         })?;
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), Vec::new()));

@@ -86,7 +86,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
         let reason = format!(
             "the message `{letter}` in its mailbox is nothing that the inbox takes any more: {error}; remove it with \
-             `graph.discard(\"{thread}\", id)` or `hier discard {thread} {letter}`, or let the channel take it"
+             `graph.discard(\"{thread}\", id)` or `hier inbox discard {thread} {letter}`, or let the channel take it"
         );
         RunError::Incompatible { graph: self.graph_name(), thread, reason }
     }

@@ -1,10 +1,10 @@
-// What is asked of the server. The token is typed in on the page and lives as long as its tab.
+// Requests to the server. The token is entered on the page and lives as long as its tab.
 
 const TOKEN = "hier.studio.token";
 const BASE = new URL("..", document.baseURI);
 
 let unlock = null;
-// Who is asked for a token when the server wants one: a function that returns a promise of it.
+// Asks the user for a token when the server requires one: a function that returns a promise of it.
 export const onLocked = (ask) => (unlock = ask);
 
 export const token = {
@@ -26,7 +26,7 @@ function headers(more = {}) {
   return known ? { authorization: `Bearer ${known}`, ...more } : more;
 }
 
-// One question for a token, however many requests are refused.
+// One dialog for the token, even if many requests are refused.
 let asking = null;
 async function relock(tried) {
   if (token.get() !== tried) return;
@@ -40,7 +40,7 @@ async function refusal(response) {
   try {
     detail = JSON.parse(text).detail ?? text;
   } catch {
-    // It is what it is.
+    // Not JSON: shown as text.
   }
   return new Refused(response.status, `${typeof detail === "string" ? detail : JSON.stringify(detail)} (${response.status})`);
 }
@@ -75,10 +75,10 @@ export const put = (path, body) => ask("PUT", path, body);
 export const patch = (path, body) => ask("PATCH", path, body);
 export const remove = (path, body) => ask("DELETE", path, body);
 
-// The path of something with names in it.
+// Builds a path, with its names escaped.
 export const path = (strings, ...names) => String.raw({ raw: strings }, ...names.map(encodeURIComponent));
 
-// A drawing as a document. It is never made of text: no script in it could run.
+// A drawing as a document. It is never inserted as markup, so its scripts cannot run.
 export function drawing(path) {
   return new Promise((resolve, reject) => {
     const asked = new XMLHttpRequest();
@@ -89,7 +89,7 @@ export function drawing(path) {
     asked.onload = () => {
       const root = asked.response?.documentElement;
       if (asked.status === 200 && root?.localName === "svg") resolve(document.importNode(root, true));
-      else reject(new Refused(asked.status, `the graph could not be drawn (${asked.status})`));
+      else reject(new Refused(asked.status, `failed to draw the graph (${asked.status})`));
     };
     asked.onerror = () => reject(new Error("the server cannot be reached"));
     asked.send();
@@ -101,7 +101,7 @@ const pause = (milliseconds, signal) => new Promise((resolve) => {
   signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
 });
 
-// Follows a stream of events from the one after `after` on. A connection that is lost is made again, and goes on where it was.
+// Follows a stream of events after the one numbered `after`. A lost connection is opened again and continues where it ended.
 export async function follow(path, after, { event, state, signal }) {
   let last = String(after);
   let failed = 0;
@@ -129,7 +129,7 @@ export async function follow(path, after, { event, state, signal }) {
   }
 }
 
-// The frames of a body of server-sent events. One that is silent for long is given up: heartbeats come every five seconds.
+// The frames of a body of server-sent events. A silent body is abandoned, because heartbeats come every five seconds.
 async function* frames(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -149,7 +149,7 @@ async function* frames(body) {
 
 function silent(read) {
   let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("the stream fell silent")), 20000)));
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("the stream timed out")), 20000)));
   return Promise.race([read, late]).finally(() => clearTimeout(timer));
 }
 

@@ -1,4 +1,4 @@
-// Messages as a conversation: those of the state, and those that are being said.
+// Messages as a conversation: those of the state, and those that are being sent.
 
 import { brief, eachFrame, h } from "./dom.js";
 
@@ -8,7 +8,7 @@ const SPEAKERS = { human: "You", ai: "Model", tool: "Tool", system: "System" };
 const isMessage = (item) => item && typeof item === "object" && item.type in SPEAKERS && "content" in item;
 const isTalk = (value) => Array.isArray(value) && value.length > 0 && isMessage(value[0]) && isMessage(value.at(-1));
 
-// The channels that hold conversations, the one that is called `messages` first.
+// Returns the channels with conversations, `messages` first.
 export function talks(values) {
   const names = Object.keys(values ?? {}).filter((name) => isTalk(values[name]));
   return names.sort((a, b) => (b === "messages") - (a === "messages"));
@@ -63,7 +63,7 @@ export class Chat {
     this.ids = new Set(all.map((message) => message.id).filter(Boolean));
     const results = new Map(all.filter((message) => message.type === "tool").map((message) => [message.tool_call_id, message]));
     const calls = new Set(all.flatMap((message) => (message.tool_calls ?? []).map((call) => call.id)));
-    // The result of a call stands beside it.
+    // The result of a call is shown next to it.
     const alone = all.filter((message) => message.type !== "tool" || !calls.has(message.tool_call_id));
     const hidden = Math.max(0, alone.length - this.shown);
     this.earlier.hidden = hidden === 0;
@@ -80,7 +80,7 @@ export class Chat {
     this.draw(spoken);
   }
 
-  // What is being said now, until the state has it. Graphs inside keep theirs to themselves: it stays here while they run.
+  // The messages that are being sent, until the state contains them. Messages of subgraphs stay while the subgraphs run.
   speak(spoken) {
     const open = [...(spoken?.values() ?? [])].filter((speech) => !this.ids?.has(speech.id) && (!speech.message || speech.place.length));
     this.atEnd(() => {
@@ -118,7 +118,7 @@ function content(value) {
     if (typeof part === "string") return h("div", { class: "text" }, part);
     if (typeof part.text === "string") return part.text ? h("div", { class: "text" }, part.text) : null;
     const url = part.image_url?.url ?? part.url;
-    // Only what is in the message itself is shown: nothing is asked of another host.
+    // Shows only data in the message itself, without requests to other hosts.
     if (typeof url === "string" && /^data:image\/(png|jpeg|gif|webp);/.test(url)) return h("img", { src: url, alt: "an image of the message" });
     return h("div", { class: "text faint" }, brief(JSON.stringify(part), 400));
   });

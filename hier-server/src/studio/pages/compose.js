@@ -1,11 +1,11 @@
-// What can be done with a thread now: a run, an answer, going on, stopping.
+// The actions on a thread: start a run, answer, continue, stop.
 
 import { attempt, brief, h } from "./dom.js";
 import { get, path } from "./api.js";
 import { form, loose, strict } from "./form.js";
 
 export class Compose {
-  // `run(graph, body)` starts a run, `cancel()` ends the one that runs.
+  // `run(graph, body)` starts a run, `cancel()` stops the running one.
   constructor({ run, cancel }) {
     Object.assign(this, { run, cancel });
     this.element = h("footer", { class: "compose", "aria-label": "Run" });
@@ -37,7 +37,7 @@ export class Compose {
     return this.input(now);
   }
 
-  // What waits without a question: at a breakpoint, after an edit, for a time or a signal.
+  // A thread that waits without a question: at a breakpoint, after an edit, for a time or a signal.
   goesOn(now) {
     const waits = now.questions.map((asked) => {
       if (asked.due) return `until ${new Date(asked.due).toLocaleString()}`;
@@ -56,7 +56,7 @@ export class Compose {
       wrong.textContent = "";
       try {
         const given = forms.map((one) => [one.id, one.read()]).filter(([, value]) => value !== undefined);
-        if (!given.length) throw new Error("nothing is answered yet");
+        if (!given.length) throw new Error("the answer is empty");
         this.start({ command: { resume: Object.fromEntries(given) } });
       } catch (error) {
         wrong.textContent = error.message;
@@ -71,7 +71,7 @@ export class Compose {
     return this.schemas.get(graph);
   }
 
-  // The input of a run: a line to say where the graph has messages, its channels, or JSON.
+  // The input of a run: a message if the graph has messages, its channels, or JSON.
   async input(now) {
     const names = now.graphs.map((graph) => graph.name);
     const graph = now.graph && names.includes(now.graph) ? now.graph : this.chosen && names.includes(this.chosen) ? this.chosen : names[0];
@@ -136,11 +136,11 @@ export class Compose {
 }
 
 function line() {
-  const input = h("textarea", { class: "say", rows: 2, placeholder: "Say something…", "aria-label": "Message" });
+  const input = h("textarea", { class: "say", rows: 2, placeholder: "Write a message…", "aria-label": "Message" });
   return {
     element: input,
     read: () => {
-      if (!input.value.trim()) throw new Error("nothing is said yet");
+      if (!input.value.trim()) throw new Error("the message is empty");
       return { messages: [{ role: "user", content: input.value }] };
     },
   };
@@ -152,7 +152,7 @@ function json(properties) {
   return { element: input, read: () => strict(input.value, "input") };
 }
 
-// The form of a question: of its schema where there is one, the answers that it names, or text or JSON.
+// The form of a question: from its schema, from its list of answers, or as text or JSON.
 function answer(asked) {
   const question = h("div", { class: "question" }, asked.node && h("span", { class: "node" }, asked.node), said(asked.value));
   if (asked.schema) {

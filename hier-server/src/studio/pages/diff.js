@@ -1,7 +1,7 @@
-// What changed from one value to another, as a tree of marks beside the values.
+// The differences between two values, as a tree of marks.
 //
-// A mark is `{kind, old, inside}`: `added`, `removed`, `changed` (with the value before), or `inside` with the marks of the parts by
-// their names. No mark: nothing changed.
+// A mark is `{kind, old, inside}`: `added`, `removed`, `changed` (with the old value), or `inside` with the marks of the parts by
+// name. Unchanged values have no mark.
 
 const isTree = (value) => value !== null && typeof value === "object";
 
@@ -28,7 +28,7 @@ export function diff(before, after) {
 
 export const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
 
-// How many parts changed, up to a bound.
+// Counts the changed parts, up to a limit.
 export function changes(mark, bound = 10000) {
   if (!mark) return 0;
   if (mark.kind !== "inside") return 1;

@@ -1,4 +1,4 @@
-// Elements made of data. Text only ever becomes a text node: nothing that a program stored is read as markup.
+// Elements from data. Text only becomes text nodes: stored values are never read as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,7 +17,7 @@ function fill(element, properties, children) {
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 export const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 
-// Calls at most once a frame, with what was given last.
+// Calls at most once per frame, with the last arguments.
 export function eachFrame(call) {
   let waits = false;
   let last = [];
@@ -32,7 +32,7 @@ export function eachFrame(call) {
   };
 }
 
-// Calls once nothing has been given for so long.
+// Calls once there were no new arguments for a while.
 export function settled(call, milliseconds) {
   let timer = 0;
   return (...given) => {
@@ -41,7 +41,7 @@ export function settled(call, milliseconds) {
   };
 }
 
-// Calls at once, and then again after each pause as long as it is asked to. What takes long has longer pauses.
+// Calls at once, then again after each pause while requested. Slow calls have longer pauses.
 export function paced(call, milliseconds) {
   let isOn = false;
   let again = false;
@@ -81,7 +81,7 @@ export function moment(text) {
 
 export const shortId = (id) => (/^[0-9a-f]{8}-/.test(id) ? `…${id.slice(-8)}` : id);
 
-// Says something for a while, or an error until something else is said.
+// Shows a notice for a while, or an error until the next notice.
 let line = null;
 export function say(text, isError = false) {
   line ??= document.body.appendChild(h("div", { class: "toast", role: "status" }));
@@ -92,7 +92,7 @@ export function say(text, isError = false) {
   line.timer = setTimeout(() => line.classList.remove("shown"), isError ? 12000 : 4000);
 }
 
-// Runs what a button does, and says why it failed.
+// Runs the action of a button, and shows its error.
 export async function attempt(call) {
   try {
     return await call();
@@ -102,7 +102,7 @@ export async function attempt(call) {
   }
 }
 
-// A dialog with a form: resolves to what `read` makes of it, or to undefined if it is closed.
+// A dialog with a form. Resolves to the result of `read`, or to undefined if it is closed.
 export function dialog(title, body, { ok = "OK", read = () => true, danger = false } = {}) {
   return new Promise((resolve) => {
     let result;

@@ -1,4 +1,4 @@
-// What happened, event by event.
+// The list of events.
 
 import { brief, dialog, h, eachFrame } from "./dom.js";
 import { List } from "./list.js";

@@ -1,10 +1,10 @@
-// Forms made of JSON Schemas. What a schema does not say, or what no field fits, is written as JSON.
+// Forms from JSON Schemas. Parts that no field fits are written as JSON.
 
 import { h } from "./dom.js";
 
 let made = 0;
 
-// A schema without references, and whether null is one of its values.
+// Returns a schema without references, and whether null is allowed.
 function resolved(schema, root, depth = 0) {
   if (depth > 8 || schema === null || typeof schema !== "object") return { schema: {}, optional: true };
   if (typeof schema.$ref === "string") {
@@ -30,7 +30,7 @@ function resolved(schema, root, depth = 0) {
   return { schema, optional: false };
 }
 
-// Text that is JSON if it can be, and else itself.
+// Parses text as JSON, or returns the text.
 export function loose(text) {
   try {
     return JSON.parse(text);
@@ -47,7 +47,7 @@ export function strict(text, what) {
   }
 }
 
-// A field: its element, and `read()`, which returns undefined for what is left out.
+// A field: its element, and `read()`, which returns undefined for an omitted value.
 function field(name, given, root, required) {
   const { schema, optional } = resolved(given, root);
   const id = `field${(made += 1)}`;
@@ -55,7 +55,7 @@ function field(name, given, root, required) {
   const about = schema.description && h("p", { class: "about" }, schema.description);
   const whole = (input) => h("div", { class: "field" }, label, input, about);
   const missing = () => {
-    if (required && !optional) throw new Error(`${name} is needed`);
+    if (required && !optional) throw new Error(`${name} is required`);
   };
   if (Array.isArray(schema.enum)) {
     const input = h("select", { id }, (!required || optional) && h("option", { value: "" }, "—"),
@@ -85,8 +85,8 @@ function field(name, given, root, required) {
   };
 }
 
-// A form for values of a schema. An object with names becomes a field a name, everything else one field. Of a partial object every
-// name may be left out.
+// A form for values of a schema. An object with names becomes one field per name, everything else a single field. All names of a partial
+// object are optional.
 export function form(schema, name, { partial = false } = {}) {
   const { schema: whole } = resolved(schema ?? {}, schema ?? {});
   const names = whole.type === "object" && whole.properties ? Object.keys(whole.properties) : null;

@@ -1,4 +1,4 @@
-// The graph as the library draws it, with what its nodes are doing.
+// The drawing of the graph, with the activity of its nodes.
 
 import { attempt, duration, eachFrame, h, s } from "./dom.js";
 import { drawing, path } from "./api.js";
@@ -23,7 +23,7 @@ export class Graph {
     new ResizeObserver(eachFrame(() => this.fit())).observe(this.paper);
   }
 
-  // Shows a graph of the server; none if there is none.
+  // Shows a graph of the server, or none.
   async show(name, why = "") {
     if (this.name === name && this.svg) return;
     this.name = name;
@@ -58,7 +58,7 @@ export class Graph {
     this.lit(this.stats, this.next);
   }
 
-  // What has a graph inside opens it, its frame closes it.
+  // A click on a node with a subgraph opens it, a click on the frame closes it.
   prepare(part, place) {
     const isFrame = part.classList.contains("frame");
     if (!isFrame && !part.classList.contains("closed")) return;
@@ -90,7 +90,7 @@ export class Graph {
     attempt(() => this.load());
   }
 
-  // The whole graph, as long as its names can be read.
+  // Fits the whole graph if its names stay readable.
   fitted(least = 0.8) {
     const { clientWidth, clientHeight } = this.paper;
     return Math.max(least, Math.min(1.1, (clientWidth - 8) / this.size.width, (clientHeight - 8) / this.size.height));
@@ -108,7 +108,7 @@ export class Graph {
     this.svg.style.height = `${this.size.height * zoom}px`;
   }
 
-  // `stats` has for each path of a node what it did; `next` the nodes of the root that run next.
+  // `stats` has the activity of each node by path, `next` the nodes of the root graph that run next.
   light(stats, next) {
     Object.assign(this, { stats, next });
     this.draw(stats, next);
@@ -130,7 +130,7 @@ export class Graph {
     this.reveal();
   }
 
-  // Brings what runs or asks into sight, once.
+  // Scrolls once to the node that runs or asks.
   reveal() {
     const part = this.svg.querySelector(".node.asking, .node.failed, .node.running");
     if (!part || part === this.revealed) return;
@@ -140,7 +140,7 @@ export class Graph {
     if (box.left < paper.left || box.right > paper.right) this.paper.scrollLeft += box.left - paper.left - paper.width / 2;
   }
 
-  // How often a node ran, and for how long.
+  // The number and duration of a node's runs.
   tally(part, stat) {
     let text = part.querySelector(":scope > .tally");
     const words = stat && (stat.count || stat.running)

@@ -1,4 +1,4 @@
-// The checkpoints of a thread as a tree, newest first, a page at a time.
+// The checkpoints of a thread as a tree, newest first, in pages.
 
 import { attempt, h, moment, s, settled } from "./dom.js";
 import { get, path } from "./api.js";
@@ -9,7 +9,7 @@ const LANE = 14;
 const HEIGHT = 34;
 const MOST_LANES = 12; // drawn beside each other
 
-// Gives each checkpoint its place in the tree: a lane for each branch, from the newest on.
+// Assigns each checkpoint to a lane of the tree, one lane for each branch, from the newest on.
 export class Lanes {
   constructor() {
     this.waits = []; // for each lane the checkpoint that it leads down to
@@ -46,7 +46,7 @@ export class History {
       choose: (index) => choose(this.checkpoints[index]),
       near: () => this.older(),
     });
-    // Who runs through them reads only where the key is released.
+    // Reads only when the key is released, so that holding it does not load every checkpoint.
     this.list.moved = settled((index) => this.checkpoints[index] && choose(this.checkpoints[index]), 150);
     this.foot = h("div", { class: "foot" });
     this.element = h("section", { class: "pane history", "aria-label": "History", "data-pane": "history" },
@@ -99,7 +99,7 @@ export class History {
     }).finally(() => (this.loading = false));
   }
 
-  // Reads what is newer than what is there, and returns the newest.
+  // Reads checkpoints newer than the known ones, and returns the newest.
   async refresh() {
     const thread = this.thread;
     if (!thread) return null;
@@ -117,7 +117,7 @@ export class History {
     this.take(kept.all, kept.more);
     this.list.at = -1;
     this.list.set(this.checkpoints.length);
-    // Who reads further down stays there.
+    // Keeps the position of a user who has scrolled down.
     this.list.element.scrollTop = top > 0 && known > 0 ? top + known * HEIGHT : top;
     this.mark(at, false);
     return this.checkpoints[0] ?? null;
@@ -141,7 +141,7 @@ export class History {
   }
 }
 
-// `["a", "a", "b"]` as `a ×2, b`.
+// Formats `["a", "a", "b"]` as `a ×2, b`.
 export function counted(names) {
   const counts = new Map();
   for (const node of names) {
@@ -151,7 +151,7 @@ export function counted(names) {
   return [...counts].map(([name, count]) => (count > 1 ? `${name} ×${count}` : name)).join(", ");
 }
 
-// The lines of a row: those that pass, those that come together here, and the checkpoint.
+// The lines of a row: passing lanes, joining lanes, and the checkpoint.
 function tree({ lane, isTip, joins, above, below }) {
   const middle = HEIGHT / 2;
   const x = (at) => LANE / 2 + Math.min(at, MOST_LANES) * LANE;

@@ -1,4 +1,4 @@
-// JSON as a tree whose rows are made when they are seen, with marks of what changed.
+// JSON as a tree with marks of changes. Rows are created when they become visible.
 
 import { brief, dialog, h } from "./dom.js";
 import { own } from "./diff.js";
@@ -25,7 +25,7 @@ export class Tree {
     this.element.classList.add("json");
   }
 
-  // Shows a value. With `only`, nothing but what is marked.
+  // Shows a value. With `only`, shows only marked parts.
   show(value, mark, only) {
     Object.assign(this, { value, mark, only });
     this.rows = this.inside({ value, mark, depth: -1, path: "" });
@@ -33,7 +33,7 @@ export class Tree {
     this.list.set(this.rows.length);
   }
 
-  // Opens what is small, what was open before, and where something changed.
+  // Opens small parts, parts that were open before, and changed parts.
   unfold() {
     for (let index = 0; index < this.rows.length; index += 1) {
       const row = this.rows[index];
@@ -45,7 +45,7 @@ export class Tree {
     }
   }
 
-  // The rows of what is in a value, those that are no longer there last.
+  // The rows of a value, removed ones last.
   inside({ value, mark, depth, path, kind }) {
     const rows = [];
     const add = (name, part, partMark) => {
@@ -116,7 +116,7 @@ export class Tree {
     return true;
   }
 
-  // The whole of a text.
+  // Shows the whole text.
   detail(row) {
     const full = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "");
     const text = full(row.value);
@@ -151,7 +151,7 @@ function shown(value) {
   return h("span", { class: typeof value }, String(value));
 }
 
-// What a closed row says of its inside.
+// The summary of a closed row.
 function hint(value) {
   const kind = typeof value.type === "string" ? value.type : typeof value.role === "string" ? value.role : "";
   const name = typeof value.name === "string" ? value.name : "";

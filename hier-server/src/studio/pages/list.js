@@ -1,11 +1,11 @@
-// Lists of any length: only the rows that are seen are elements.
+// Lists of any length: only visible rows are elements.
 
 import { eachFrame, h } from "./dom.js";
 
 const BEYOND = 8; // rows kept ready above and below
 
 export class List {
-  // `render(index)` makes the element of a row; `choose(index)` is told what was chosen; `near()` that the end comes near.
+  // `render(index)` creates the element of a row, `choose(index)` receives the selection, `near()` is called near the end.
   constructor({ label, height, render, choose, near, key, role = "listbox" }) {
     Object.assign(this, { height, render, choose, near, key });
     this.count = 0;
@@ -23,7 +23,7 @@ export class List {
     new ResizeObserver(this.draw).observe(this.element);
   }
 
-  // There are so many rows, and all may have changed.
+  // Sets the number of rows. All of them may have changed.
   set(count) {
     this.count = count;
     if (this.at >= count) this.at = count - 1;
@@ -33,7 +33,7 @@ export class List {
     this.paint();
   }
 
-  // More rows came behind those that are there.
+  // Adds rows at the end.
   grow(count) {
     this.count = count;
     this.space.style.height = `${count * this.height}px`;
@@ -68,7 +68,7 @@ export class List {
     if (this.near && last >= this.count - BEYOND) this.near();
   }
 
-  // Marks a row; it is brought into sight if it is asked for.
+  // Marks a row, and scrolls to it if requested.
   mark(index, show = true) {
     this.rows.get(this.at)?.setAttribute("aria-selected", "false");
     this.at = index;

@@ -1,4 +1,4 @@
-// What happens on a thread: its events, added up to what each node did and what is being said.
+// The events of a thread, summarized by node and message.
 
 import { follow, path } from "./api.js";
 
@@ -7,7 +7,7 @@ const KEPT = 5000; // events that are listed
 const NONE = () => ({ running: 0, count: 0, time: 0, failed: false, asking: false, begun: new Map() });
 
 export class Live {
-  // `change(kind)` is told after each event: `run`, `task`, `message`, `state`, `event`.
+  // `change(kind)` is called after each event: `run`, `task`, `message`, `state`, `event`.
   constructor({ change, connection }) {
     Object.assign(this, { change, connection });
     this.reset();
@@ -65,7 +65,7 @@ export class Live {
     return this.stats.get(key);
   }
 
-  // A task begins or has ended. Of the modes that tell it, the first that is heard in a run counts.
+  // A task starts or ends. If several modes report tasks, the first one in a run counts.
   task(event, payload, at) {
     this.by ??= event.mode;
     if (this.by !== event.mode || !payload) return "event";
@@ -124,7 +124,7 @@ const TAKES = {
     return this.task(event, event.data, event.at);
   },
   updates(event) {
-    // Runs that tell no tasks tell at least who wrote.
+    // Runs without task events at least name the nodes that wrote.
     for (const node of Object.keys(event.data ?? {})) {
       if (node.startsWith("__") || (this.by ?? "updates") !== "updates") continue;
       this.by = "updates";

@@ -1,4 +1,4 @@
-// The studio: puts the parts together, and asks the server what they need.
+// The studio: connects its parts, and requests their data from the server.
 
 import { attempt, dialog, h, paced, say, shortId } from "./dom.js";
 import { get, onLocked, path, post } from "./api.js";
@@ -49,7 +49,7 @@ document.body.append(
   h("header", { class: "top" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), menuOfViews, title, status, link, h("span", { class: "grow" }), menu, theme),
   h("main", {}, threads.element, h("div", { class: "middle" }, graph.element, history.element), side), records.element, bottom);
 
-// ---- looks and places
+// ---- appearance and navigation
 
 const looks = () => localStorage.getItem("hier.studio.look") ?? "auto";
 function dress(look) {
@@ -71,7 +71,7 @@ function pane(name) {
   for (const button of bottom.children) button.setAttribute("aria-current", String(button.dataset.to === name));
 }
 
-// The threads, or what else the server keeps.
+// Shows the threads or the other records of the server.
 function view(name) {
   document.body.dataset.view = name;
   for (const button of menuOfViews.children) button.setAttribute("aria-current", String(button.dataset.view === name));
@@ -86,7 +86,7 @@ function visit(name) {
   return view(name);
 }
 
-// Shows what the address says.
+// Shows the page of the address.
 function arrive() {
   const name = location.hash.slice(2);
   if (Object.hasOwn(KINDS, name) && about.program) return view(name);
@@ -138,7 +138,7 @@ async function open(thread, checkpoint) {
   paint();
 }
 
-// Reads the newest checkpoint, and shows it unless somebody looks at another.
+// Reads the newest checkpoint, and shows it unless the user has selected another one.
 async function newest(thread) {
   const latest = await State.read(thread, "latest");
   if (now.thread !== thread) return;
@@ -169,7 +169,7 @@ async function lookAt(id) {
   if (asked === now.asked && thread === now.thread) await display(checkpoint);
 }
 
-// ---- what it shows
+// ---- contents
 
 const graphOf = () => {
   const name = now.row?.runs?.[0]?.metadata?.graph_id ?? now.row?.graph ?? now.row?.metadata?.graph_id ?? now.latest?.graph;
@@ -215,12 +215,12 @@ function paint() {
 }
 
 function connection(text) {
-  link.textContent = { live: "", lost: "connection lost: trying again…", gone: "the thread is gone" }[text];
+  link.textContent = { live: "", lost: "connection lost: trying again…", gone: "the thread was deleted" }[text];
   if (text === "live" && now.lost) refresh();
   now.lost = text === "lost";
 }
 
-// ---- what happens
+// ---- activity
 
 const refresh = paced(() => attempt(async () => {
   const thread = now.thread;
@@ -230,7 +230,7 @@ const refresh = paced(() => attempt(async () => {
   now.row = row;
   const head = await history.refresh();
   if (now.thread !== thread) return;
-  // What tasks did is told by the same checkpoint, until it has a successor.
+  // The checkpoint contains the results of its tasks until it has a successor.
   if (head && (head.id !== now.latest?.id || row.status !== "busy")) await newest(thread);
   if (now.thread === thread) {
     await picture();
@@ -253,7 +253,7 @@ function changed(kind) {
   if (kind === "message" || kind === "run") chat.stream(live.spoken);
 }
 
-// ---- what one does
+// ---- actions
 
 async function run(name, body) {
   let thread = now.thread;
@@ -343,7 +343,7 @@ function help() {
 }
 
 document.addEventListener("keydown", (event) => {
-  // A dialog that has just closed keeps the focus until the next frame: a key that comes then is for the page.
+  // A dialog that has just closed keeps the focus until the next frame. Keys that are pressed meanwhile belong to the page.
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   const known = Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
   if (!known || event.defaultPrevented) return;
@@ -352,14 +352,14 @@ document.addEventListener("keydown", (event) => {
 });
 window.addEventListener("popstate", () => attempt(arrive));
 
-// ---- who asks
+// ---- authentication
 
 onLocked(async (again) => {
   const input = h("input", { type: "password", autocomplete: "off", "aria-label": "Token" });
   for (;;) {
-    const given = await dialog("Who are you?", h("div", {},
+    const given = await dialog("Sign in", h("div", {},
       h("p", {}, again ? "The server does not know this token." : "The server asks for a token."), input,
-      h("p", { class: "faint" }, "It is kept in this tab until it is closed.")), { ok: "Go on", read: () => input.value.trim() });
+      h("p", { class: "faint" }, "It is kept until this tab is closed.")), { ok: "Go on", read: () => input.value.trim() });
     if (given) return given;
   }
 });

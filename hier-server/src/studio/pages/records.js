@@ -1,4 +1,4 @@
-// What the server keeps beside threads: a list on the left, what is chosen on the right as JSON, with what can be done with it.
+// Records of the server other than threads: a list on the left, and the selected record as JSON with its actions on the right.
 
 import { attempt, dialog, h, settled } from "./dom.js";
 import { Tree } from "./json.js";
@@ -26,7 +26,7 @@ export class Records {
       h("nav", { class: "pane", "aria-label": "Records" }, this.tools, this.list.element, this.foot), this.detail);
   }
 
-  // Shows the records of a kind; see service.js for what a kind is made of.
+  // Shows the records of a kind. See service.js for the parts of a kind.
   open(kind) {
     this.kind = kind;
     this.search.value = "";
@@ -42,7 +42,7 @@ export class Records {
     return this.load();
   }
 
-  // Reads the list anew, and shows the record that was chosen as it is now.
+  // Reads the list again, and shows the current state of the selected record.
   load() {
     return attempt(async () => {
       const asked = (this.asked = {});
@@ -99,15 +99,15 @@ export class Records {
     }));
   }
 
-  // Does what a button says, and shows what came of it.
+  // Runs the action of a button, and shows its result.
   act(call) {
     return attempt(call).then((done) => done !== undefined && this.load());
   }
 }
 
-// Asks whether something is to be deleted for ever, and does it.
+// Asks for confirmation, and deletes.
 export async function removal(what, call) {
-  const sure = await dialog(`Delete ${what}?`, h("p", {}, "It cannot be brought back."), { ok: "Delete", danger: true });
+  const sure = await dialog(`Delete ${what}?`, h("p", {}, "This cannot be undone."), { ok: "Delete", danger: true });
   if (!sure) return undefined;
   await call();
   return true;

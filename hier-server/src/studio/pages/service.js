@@ -1,8 +1,8 @@
-// The kinds of records that a server keeps beside threads: how they are listed, told and changed.
+// The kinds of records other than threads: how they are listed, shown and changed.
 //
-// A kind has `label` and `noun`; `search`, what can be typed in to find some, if anything; `page(text, limit, offset)`, which reads
-// records; `id`, `row` and `shown`, what of a record tells it from others, stands in its row and is shown whole; `actions(record)`, what can
-// be done with it; and perhaps `create()`. What is done resolves to nothing if it was called off.
+// A kind has `label` and `noun`; optionally `search`, the hint of the search field; `page(text, limit, offset)`, which reads records;
+// `id`, `row` and `shown`, which identify a record, format its row and show it; `actions(record)`; and optionally
+// `create()`. Actions resolve to nothing if they were cancelled.
 
 import { dialog, h, moment, say } from "./dom.js";
 import { get, patch, path, post, put, remove } from "./api.js";
@@ -13,7 +13,7 @@ function labelled(name, input) {
   return h("div", { class: "field" }, h("label", {}, name), input);
 }
 
-// A dialog for JSON, with fields of text above it.
+// A dialog for JSON, with text fields above it.
 async function write(title, fields, value) {
   const inputs = fields.map((name) => [name, h("input", { type: "text", required: true, "aria-label": name })]);
   const text = h("textarea", { rows: 12, spellcheck: false, "aria-label": "Value as JSON", value: JSON.stringify(value, null, 2) });
@@ -24,12 +24,12 @@ async function write(title, fields, value) {
   });
 }
 
-// How many versions of an assistant can be chosen from.
+// Maximum number of an assistant's versions to choose from.
 const VERSIONS = 100;
 
 const system = (assistant) => assistant.metadata?.created_by === "system";
 
-// What runs are configured by. The server keeps the context as `configurable`, too: it is written once, so that the two cannot differ.
+// The configuration of runs. The server also stores the context as `configurable`, so it is written only once.
 function configuration({ config, context }) {
   const { configurable, ...rest } = config;
   return JSON.stringify(configurable ?? {}) === JSON.stringify(context ?? {}) ? { config: rest, context } : { config, context };
@@ -52,12 +52,12 @@ const assistants = {
       choices: versions.map(({ version }) => [version, `version ${version}`, version === assistant.version]),
       async call(version) {
         await post(path`/assistants/${id}/latest`, { version: Number(version) });
-        say(`version ${version} is used from now on`);
+        say(`runs now use version ${version}`);
         return true;
       },
     };
     const edit = {
-      name: "Edit", title: "Makes a new version with another configuration",
+      name: "Edit", title: "Creates a version with another configuration",
       async call() {
         const given = await write("A new version", [], configuration(assistant));
         if (!given) return undefined;
@@ -108,7 +108,7 @@ const items = {
     const { namespace, key } = item;
     return [
       { name: "Edit", title: "Writes another value", async call() {
-        // As it is now: somebody may have changed it since the list was read.
+        // Read again, because it may have changed since the list was read.
         const now = await get(`/store/items?${new URLSearchParams({ namespace: namespace.join("."), key })}`);
         const given = await write(`${namespace.join(".")} / ${key}`, [], now?.value ?? item.value);
         if (!given) return undefined;

@@ -1,4 +1,4 @@
-// The state at a checkpoint: its values, what changed since another one, what its tasks did, and what can be done with it.
+// The state at a checkpoint: its values, their changes, the results of its tasks, and the actions on it.
 
 import { attempt, dialog, h, moment, shortId } from "./dom.js";
 import { TASK } from "./live.js";
@@ -8,7 +8,7 @@ import { strict } from "./form.js";
 import { Tree } from "./json.js";
 
 export class State {
-  // `act` has what the page does: replay, edit, fork.
+  // `act` has the actions of the page: replay, edit, fork.
   constructor({ act }) {
     this.act = act;
     this.tree = new Tree("State");
@@ -44,7 +44,7 @@ export class State {
     return get(`${path`/studio/api/threads/${thread}/checkpoints/${id}`}?${new URLSearchParams({ ns: namespace })}`);
   }
 
-  // The graphs inside that have been heard of: those that have checkpoints of their own can be looked at.
+  // The known subgraphs with their own checkpoints.
   places(namespaces) {
     if (namespaces.size === this.known) return;
     this.known = namespaces.size;
@@ -55,7 +55,7 @@ export class State {
     this.inside.hidden = namespaces.size === 0;
   }
 
-  // Shows the newest state of a graph inside; that of the whole graph again if it is none.
+  // Shows the newest state of a subgraph, or of the root graph.
   async look(namespace) {
     this.element.classList.toggle("inside", namespace !== "");
     if (namespace === "") return this.paint();
@@ -66,7 +66,7 @@ export class State {
     this.paintTasks(found?.tasks ?? []);
   }
 
-  // Shows a checkpoint. `can` says whether the program is there.
+  // Shows a checkpoint. `can` is true if the program is available.
   async show(thread, checkpoint, can) {
     if (this.checkpoint) this.remember(this.checkpoint);
     Object.assign(this, { thread, checkpoint, can });
@@ -78,7 +78,7 @@ export class State {
     await this.compare(base && base !== checkpoint.id ? base : "");
   }
 
-  // Compares with another checkpoint from now on; with the one before if it is none.
+  // Compares with another checkpoint, or with the previous one.
   pin(checkpoint) {
     this.pinned = checkpoint;
     if (this.checkpoint) this.compare(checkpoint ?? this.checkpoint.parent ?? "");
@@ -94,7 +94,7 @@ export class State {
     this.paint();
   }
 
-  // What is compared with is read once: it does not change.
+  // Read only once, because it does not change.
   async baseOf(thread, id) {
     const known = this.bases.get(id) ?? (await State.read(thread, id));
     this.remember(known);
@@ -162,7 +162,7 @@ export class State {
     this.buttons.lastChild.setAttribute("aria-pressed", String(this.pinned === checkpoint.id));
   }
 
-  // A channel as text, to be written back.
+  // Formats a channel as text for editing.
   async edit() {
     const { checkpoint } = this;
     const names = Object.keys(checkpoint.values);
@@ -171,7 +171,7 @@ export class State {
     const fill = () => (text.value = JSON.stringify(checkpoint.values[channel.value] ?? null, null, 2));
     const channel = h("select", { "aria-label": "Channel", onchange: fill }, names.map((name) => h("option", { value: name }, name)));
     const how = h("select", { "aria-label": "How" }, h("option", { value: "replace" }, "replace the value"), h("option", { value: "write" }, "write through the reducer"));
-    const as = h("select", { "aria-label": "As" }, h("option", { value: "" }, "whoever wrote last"), nodes.map((name) => h("option", { value: name }, name)));
+    const as = h("select", { "aria-label": "As" }, h("option", { value: "" }, "the last writer"), nodes.map((name) => h("option", { value: name }, name)));
     fill();
     const body = h("div", { class: "edit" },
       h("div", { class: "line" }, h("label", {}, "Channel ", channel), h("label", {}, "How ", how), h("label", {}, "As ", as)), text);

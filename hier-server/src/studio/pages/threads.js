@@ -1,4 +1,4 @@
-// The threads, with a search.
+// The list of threads, with a search.
 
 import { attempt, brief, h, moment, settled, shortId } from "./dom.js";
 import { get } from "./api.js";
@@ -34,7 +34,7 @@ export class Threads {
     return get(`/studio/api/threads?${query}`);
   }
 
-  // Reads the list anew; what was read further down is read again when it is seen.
+  // Reads the list again. Rows further down are read again when they become visible.
   load() {
     return attempt(async () => {
       const asked = (this.asked = {});
@@ -43,7 +43,7 @@ export class Threads {
       Object.assign(this, { threads, total });
       this.list.set(threads.length);
       this.mark(this.current, false);
-      this.foot.textContent = total ? `${total} thread${total === 1 ? "" : "s"}` : this.search.value ? "No thread has this." : "No threads yet.";
+      this.foot.textContent = total ? `${total} thread${total === 1 ? "" : "s"}` : this.search.value ? "No matching threads." : "No threads yet.";
     });
   }
 

@@ -131,7 +131,7 @@ async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names
 const LONGEST: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn answers_are_those_of_the_reference() {
+async fn responses_are_those_of_langgraph() {
     let desk = open(graphs::server()).await;
     let mut names = Names::default();
     let (mut differ, mut kept) = (Vec::new(), Kept::default());

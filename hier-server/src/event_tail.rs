@@ -1,6 +1,6 @@
-//! Follows the log of a thread: the events that exist, and then those that come.
+//! Reads the log of a thread: existing events first, then new ones as they occur.
 //!
-//! A [`Follow`] belongs to one thread, not to its id. It ends when the thread is deleted, and never reads from a later thread with the
+//! An [`EventTail`] belongs to one thread, not to its id. It ends when the thread is deleted, and never reads from a later thread with the
 //! same id, which may belong to another user.
 
 use std::collections::VecDeque;
@@ -16,41 +16,41 @@ use crate::auth::Action;
 use crate::error::ApiResult;
 use crate::fault::refused;
 
-/// How long to wait for the bell before looking again: it is a hint.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Delay after which the log is read again without a notification, because notifications are hints.
+const READ_AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits for a thread that may not exist yet.
-pub(crate) struct Arrival {
+pub(crate) struct ThreadArrival {
     caller: Caller,
     thread: String,
     listener: Listener,
 }
 
-impl Arrival {
+impl ThreadArrival {
     pub(crate) fn new(caller: Caller, thread: &str) -> Self {
         let listener = caller.app.runs.bell().thread(thread);
         Self { caller, thread: thread.to_owned(), listener }
     }
 
-    /// The thread, once one exists that the caller may read. Cancel safe.
+    /// Returns the thread once one exists that the caller may read. Cancel safe.
     pub(crate) async fn wait(&mut self) -> ApiResult<ThreadRow> {
         loop {
             match self.caller.thread(&self.thread, Action::Read).await {
                 Err(error) if error.status == StatusCode::NOT_FOUND => {}
                 found => return found,
             }
-            // The bell of another user's thread would ring for each of its events, so this does not listen to it.
+            // The thread of another user would notify of each of its events, so this does not listen to it.
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(READ_AGAIN).await;
             } else {
-                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
+                let _ = tokio::time::timeout(READ_AGAIN, self.listener.rung()).await;
             }
         }
     }
 }
 
-/// Reads the events of a thread, or of one of its runs, one after the other.
-pub(crate) struct Follow {
+/// Reads the events of a thread, or of one of its runs, in order.
+pub(crate) struct EventTail {
     app: Arc<App>,
     thread: String,
     /// Creation time of the thread, which distinguishes it from other threads with its id.
@@ -62,28 +62,28 @@ pub(crate) struct Follow {
     read: VecDeque<EventRow>,
 }
 
-/// The result of a look at the log.
+/// The result of reading the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum LogRead {
     Events,
     Nothing,
     /// There are no more events to come.
     End,
 }
 
-impl Follow {
-    /// Follows a thread from the event after this number on.
+impl EventTail {
+    /// Reads the events of a thread after this number.
     pub(crate) fn of_thread(app: Arc<App>, thread: &ThreadRow, after: u64) -> Self {
         Self { created: Some(thread.created), ..Self::new(app, &thread.id, None, after) }
     }
 
-    /// Follows a run from its first event on.
+    /// Reads the events of a run from the first one on.
     pub(crate) fn of_run(app: Arc<App>, run: &Run) -> Self {
         Self::new(app, &run.thread, Some((run.id, run.number)), 0)
     }
 
     fn new(app: Arc<App>, thread: &str, run: Option<(Uuid, u64)>, after: u64) -> Self {
-        // It listens before it first looks, so that nothing is missed in between.
+        // It listens before it reads, so that no event is missed in between.
         let listener = app.runs.bell().thread(thread);
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
@@ -95,37 +95,37 @@ impl Follow {
             if let Some(row) = self.read.pop_front() {
                 return Ok(Some(row));
             }
-            let look = if self.created.is_none() { self.look_first().await? } else { self.look().await? };
-            match look {
-                Look::Events => {}
-                Look::Nothing => drop(tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await),
-                Look::End => return Ok(None),
+            let read = if self.created.is_none() { self.read_first().await? } else { self.read_log().await? };
+            match read {
+                LogRead::Events => {}
+                LogRead::Nothing => drop(tokio::time::timeout(READ_AGAIN, self.listener.rung()).await),
+                LogRead::End => return Ok(None),
             }
         }
     }
 
-    /// Looks at the log of a run whose thread is not known yet. The thread that is read is the run's if the run exists after that.
-    async fn look_first(&mut self) -> ApiResult<Look> {
-        let Some(page) = self.page().await? else { return Ok(Look::End) };
-        let Some(run) = self.row().await? else { return Ok(Look::End) };
+    /// Reads the log of a run whose thread is not known yet. If the run exists after that, the log belongs to the run's thread.
+    async fn read_first(&mut self) -> ApiResult<LogRead> {
+        let Some(page) = self.page().await? else { return Ok(LogRead::End) };
+        let Some(run) = self.row().await? else { return Ok(LogRead::End) };
         self.created = Some(page.created);
-        match self.take(page) {
-            Look::Nothing if !run.status.is_live() => self.look().await,
-            look => Ok(look),
+        match self.accept(page) {
+            LogRead::Nothing if !run.status.is_live() => self.read_log().await,
+            read => Ok(read),
         }
     }
 
-    async fn look(&mut self) -> ApiResult<Look> {
-        // Read before the events, so that the last ones are among them.
+    async fn read_log(&mut self) -> ApiResult<LogRead> {
+        // Read before the events, so that the last events are among them.
         let is_over = self.run.is_some() && self.row().await?.is_none_or(|run| !run.status.is_live());
-        let Some(page) = self.page().await? else { return Ok(Look::End) };
-        match self.take(page) {
-            Look::Nothing if is_over => Ok(Look::End),
-            look => Ok(look),
+        let Some(page) = self.page().await? else { return Ok(LogRead::End) };
+        match self.accept(page) {
+            LogRead::Nothing if is_over => Ok(LogRead::End),
+            read => Ok(read),
         }
     }
 
-    /// The events after the last one that was read; none if the thread is gone.
+    /// Reads the events after the last one. Returns none if the thread no longer exists.
     async fn page(&self) -> ApiResult<Option<EventPage>> {
         let mut query = EventQuery::after(&*self.thread, self.after);
         query.run = self.run.map(|(id, _)| id);
@@ -136,15 +136,15 @@ impl Follow {
         Ok(Some(page).filter(|page| self.created.is_none_or(|created| created == page.created)))
     }
 
-    fn take(&mut self, page: EventPage) -> Look {
-        // Events of other runs need not be looked at again.
+    fn accept(&mut self, page: EventPage) -> LogRead {
+        // Events of other runs need not be read again.
         let last = page.events.last().map_or(self.after, |row| row.number);
         self.after = last.max(self.after);
         self.read.extend(page.events);
-        if self.read.is_empty() { Look::Nothing } else { Look::Events }
+        if self.read.is_empty() { LogRead::Nothing } else { LogRead::Events }
     }
 
-    /// The run that is followed; none if it was deleted.
+    /// Reads the row of the run. Returns none if it was deleted.
     async fn row(&self) -> ApiResult<Option<Run>> {
         let Some((id, number)) = self.run else { return Ok(None) };
         let found = self.app.runs.run(id).await.map_err(refused)?;
@@ -153,28 +153,28 @@ impl Follow {
 }
 
 /// Waits for the end of a run.
-pub(crate) struct Ending {
+pub(crate) struct RunWaiter {
     listener: Ends,
-    /// Whether it may have ended before anybody listened.
-    is_unknown: bool,
+    /// True if the run may have ended before this listened.
+    may_have_ended: bool,
 }
 
-impl Ending {
+impl RunWaiter {
     /// Waits for a run that exists. Checks its status first.
-    pub(crate) fn of(app: &App, thread: &str) -> Self {
-        Self { listener: app.runs.bell().ends(thread), is_unknown: true }
+    pub(crate) fn new(app: &App, thread: &str) -> Self {
+        Self { listener: app.runs.bell().ends(thread), may_have_ended: true }
     }
 
-    /// Of a run that is added after this, and so cannot have ended yet.
-    pub(crate) fn of_new(app: &App, thread: &str) -> Self {
-        Self { is_unknown: false, ..Self::of(app, thread) }
+    /// Waits for a run that is added after this call and cannot have ended yet.
+    pub(crate) fn before_create(app: &App, thread: &str) -> Self {
+        Self { may_have_ended: false, ..Self::new(app, thread) }
     }
 
-    /// The run once it has ended; none if it was deleted. Cancel safe.
+    /// Returns the run once it has ended, or none if it was deleted. Cancel safe.
     pub(crate) async fn wait(&mut self, app: &App, run: &Run) -> ApiResult<Option<Arc<Run>>> {
         loop {
-            if !std::mem::replace(&mut self.is_unknown, true) {
-                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
+            if !std::mem::replace(&mut self.may_have_ended, true) {
+                let _ = tokio::time::timeout(READ_AGAIN, self.listener.rung()).await;
             }
             // If it ended in this process, its row need not be read.
             if let Some(row) = self.listener.ended(run.id).filter(|row| row.number == run.number) {
@@ -183,7 +183,7 @@ impl Ending {
             match app.runs.run(run.id).await.map_err(refused)?.filter(|row| row.number == run.number) {
                 None => return Ok(None),
                 Some(row) if !row.status.is_live() => return Ok(Some(Arc::new(row))),
-                Some(_) => self.is_unknown = false,
+                Some(_) => self.may_have_ended = false,
             }
         }
     }

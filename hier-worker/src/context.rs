@@ -1,4 +1,4 @@
-//! The parts of a worker that all its runs use.
+//! The settings of a worker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use hier_core::graph::DynGraph;
 use hier_core::runs::{Run, RunStore};
 use hier_core::store::Store;
 
-/// A function that is called with each run that has ended here.
-pub(crate) type Ended = dyn Fn(&Run) + Send + Sync;
+/// A function that is called with each run that has ended.
+pub(crate) type OnEnd = dyn Fn(&Run) + Send + Sync;
 
-/// What all runs of a worker share.
-pub(crate) struct Shared {
+/// The settings of a worker, which all of its runs share.
+pub(crate) struct WorkerContext {
     pub(crate) store: Arc<dyn RunStore>,
     pub(crate) graphs: BTreeMap<String, Arc<dyn DynGraph>>,
     pub(crate) memory: Option<Arc<dyn Store>>,
-    pub(crate) lasts: Duration,
-    pub(crate) poll: Duration,
-    pub(crate) flush: Duration,
-    pub(crate) attempts: u32,
+    pub(crate) lease_duration: Duration,
+    pub(crate) poll_interval: Duration,
+    pub(crate) flush_interval: Duration,
+    pub(crate) max_attempts: u32,
     pub(crate) max_run_time: Duration,
     pub(crate) max_steps: usize,
-    pub(crate) ended: Option<Arc<Ended>>,
+    pub(crate) on_end: Option<Arc<OnEnd>>,
     pub(crate) holder: String,
     pub(crate) concurrency: usize,
 }

@@ -1,6 +1,6 @@
-//! The places of messages in the values of a graph, as the JSON Schemas of its states name them.
+//! Finds the messages in the values of a graph, by the JSON Schemas of its states.
 //!
-//! Only there are messages translated: other values that look like messages belong to the program.
+//! Only values at these paths are translated. Other values that look like messages belong to the program.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,59 +13,59 @@ use serde_json::{Map, Value};
 
 use super::message;
 
-/// The places of messages in the states of a graph and of the graphs inside it. In a graph that is not served, none are known.
+/// The paths of messages in the states of a graph and its subgraphs. Empty for graphs that are not served.
 #[derive(Clone, Default)]
-pub(crate) struct Places(Option<Arc<States>>);
+pub(crate) struct MessagePaths(Option<Arc<SchemaCache>>);
 
-struct States {
+struct SchemaCache {
     graph: Arc<dyn DynGraph>,
     /// By the nodes that lead to each graph.
-    known: Mutex<HashMap<Vec<String>, Arc<Shape>>>,
+    known: Mutex<HashMap<Vec<String>, Arc<MessageShape>>>,
 }
 
-impl std::fmt::Debug for Places {
+impl std::fmt::Debug for MessagePaths {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Places").finish_non_exhaustive()
+        f.debug_tuple("MessagePaths").finish_non_exhaustive()
     }
 }
 
-impl Places {
+impl MessagePaths {
     pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
-        Self(Some(Arc::new(States { graph, known: Mutex::default() })))
+        Self(Some(Arc::new(SchemaCache { graph, known: Mutex::default() })))
     }
 
-    fn shape<T: AsRef<str>>(&self, namespace: &[T]) -> Option<Arc<Shape>> {
-        let states = self.0.as_ref()?;
+    fn shape<T: AsRef<str>>(&self, namespace: &[T]) -> Option<Arc<MessageShape>> {
+        let cache = self.0.as_ref()?;
         let node = |level: &T| {
             let level = level.as_ref();
             level.rsplit_once(':').map_or(level, |(node, _)| node).to_owned()
         };
         let nodes: Vec<String> = namespace.iter().map(node).collect();
-        let mut known = states.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = cache.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shape) = known.get(&nodes) {
             return Some(shape.clone());
         }
-        let schema = states.graph.state_schema(&nodes)?;
-        let shape = Arc::new(Shape::new(&schema));
+        let schema = cache.graph.state_schema(&nodes)?;
+        let shape = Arc::new(MessageShape::new(&schema));
         known.insert(nodes, shape.clone());
         Some(shape)
     }
 
-    /// Translates the messages of a state, or of a part of one, of the graph with this namespace.
+    /// Translates the messages of a state or a part of it. The namespace is that of its graph.
     pub(crate) fn state<T: AsRef<str>>(&self, namespace: &[T], values: &mut Value) {
         if let Some(shape) = self.shape(namespace) {
             shape.translate(values);
         }
     }
 
-    /// Translates the messages of a filter of root states into the form in which they are stored. A message of a filter may lack fields.
+    /// Translates the messages of a filter for root states into the stored form. The messages of a filter may lack fields.
     pub(crate) fn filter(&self, values: &mut Value) {
         if let Some(shape) = self.shape::<&str>(&[]) {
             shape.each_message(values, message::filter_inward);
         }
     }
 
-    /// The event with the messages of its states and writes translated.
+    /// Returns the event with translated messages in its states and writes.
     pub(crate) fn event(&self, event: &NewEvent) -> LogEvent {
         let mut body = event.body.clone();
         let values = match &mut body {
@@ -92,35 +92,34 @@ impl Places {
 /// Maximum nesting of alternatives in a schema within one level of the value.
 const ALTERNATIVES: usize = 32;
 
-/// The places of messages in values of one schema. The first node is that of the whole value.
-struct Shape(Vec<Node>);
+/// The paths of messages in values of one schema. The first node stands for the whole value.
+struct MessageShape(Vec<ShapeNode>);
 
 #[derive(Default)]
-struct Node {
+struct ShapeNode {
     is_message: bool,
     fields: BTreeMap<String, usize>,
-    /// Other fields.
+    /// The node of all other fields.
     others: Option<usize>,
-    /// The first items of a list, each with its own schema.
+    /// The nodes of the first items of a list.
     first: Vec<usize>,
     items: Option<usize>,
-    /// Other schemas of the same value.
+    /// Alternative nodes for the same value.
     also: Vec<usize>,
 }
 
-/// Reads a schema.
-struct Reader<'a> {
-    nodes: Vec<Node>,
+struct SchemaReader<'a> {
+    nodes: Vec<ShapeNode>,
     definitions: Option<&'a Map<String, Value>>,
     message: Value,
     /// The nodes of definitions.
     named: HashMap<&'a str, usize>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     fn node(&mut self, schema: &'a Value) -> usize {
         let place = self.nodes.len();
-        self.nodes.push(Node::default());
+        self.nodes.push(ShapeNode::default());
         self.read(place, schema);
         place
     }
@@ -136,7 +135,7 @@ impl<'a> Reader<'a> {
                 Some(named) => Some(*named),
                 None => self.definitions.and_then(|all| all.get(name)).map(|definition| {
                     let named = self.nodes.len();
-                    self.nodes.push(Node::default());
+                    self.nodes.push(ShapeNode::default());
                     self.named.insert(name, named);
                     self.read(named, definition);
                     named
@@ -167,11 +166,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Shape {
+impl MessageShape {
     fn new(schema: &Value) -> Self {
         let message = Message::json_schema(&mut SchemaGenerator::default()).to_value();
         let definitions = schema.get("$defs").and_then(Value::as_object);
-        let mut reader = Reader { nodes: Vec::new(), definitions, message, named: HashMap::new() };
+        let mut reader = SchemaReader { nodes: Vec::new(), definitions, message, named: HashMap::new() };
         reader.node(schema);
         Self(reader.nodes)
     }
@@ -224,39 +223,39 @@ mod tests {
     use super::*;
 
     #[derive(Serialize, Deserialize, JsonSchema)]
-    struct State {
+    struct SampleState {
         /// The conversation.
         messages: Messages,
         last: Option<Message>,
         rooms: HashMap<String, Messages>,
         pair: (u8, Message),
-        tree: Tree,
-        event: Event,
+        tree: SampleTree,
+        event: SampleEvent,
         doc: Value,
-        note: Note,
+        note: SampleNote,
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]
-    struct Tree {
+    struct SampleTree {
         said: Vec<Message>,
-        below: Vec<Tree>,
+        below: Vec<SampleTree>,
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]
-    enum Event {
+    enum SampleEvent {
         Said(Message),
         Quit,
     }
 
-    /// Looks like a message, and is none.
+    /// Looks like a message but is not one.
     #[derive(Serialize, Deserialize, JsonSchema)]
-    struct Note {
+    struct SampleNote {
         role: String,
         content: String,
     }
 
     #[test]
-    fn only_messages_are_translated_wherever_the_type_has_them() {
+    fn messages_are_translated_wherever_their_type_occurs() {
         let ours = json!({ "role": "user", "content": "hi", "id": "1" });
         let mut theirs = ours.clone();
         message::outward(&mut theirs);
@@ -274,7 +273,7 @@ mod tests {
             })
         };
         let mut values = state(&ours);
-        Shape::new(&schemars::schema_for!(State).to_value()).translate(&mut values);
+        MessageShape::new(&schemars::schema_for!(SampleState).to_value()).translate(&mut values);
         assert_eq!(values, state(&theirs));
     }
 }

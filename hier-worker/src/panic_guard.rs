@@ -1,4 +1,4 @@
-//! The store as a worker calls it: a panic in it is an error, and told. What a worker does for ever goes on after it.
+//! Guards a worker against panics in its store: they become errors, and are logged, so that the worker continues.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use hier_checkpoint::panics;
 use hier_core::checkpoint::{Checkpointer, Conversations, SaverError, saver_calls};
 use hier_core::runs::{Bell, RunBackend, RunStore, RunsError, run_calls};
 
-/// A store whose panics become [`SaverError::Panicked`], whatever of it is called.
-pub(super) struct Guarded {
+/// A store whose panics become [`SaverError::Panicked`].
+pub(super) struct PanicGuardedStore {
     store: Arc<dyn RunStore>,
-    /// In the place of one that cannot be had.
+    /// Replaces a bell that cannot be returned.
     silent: Bell,
 }
 
-impl Guarded {
+impl PanicGuardedStore {
     pub(super) fn new(store: Arc<dyn RunStore>) -> Self {
         Self { store, silent: Bell::default() }
     }
@@ -29,11 +29,11 @@ macro_rules! guarded {
     ) => {
         #[deny(clippy::missing_trait_methods, reason = "each call is guarded")]
         #[async_trait]
-        impl $trait for Guarded {
+        impl $trait for PanicGuardedStore {
             $($(
                 async fn $method(&self, $($argument: $type),*) -> Result<$output, $error> {
                     let work = async { self.store.$method($($argument),*).await };
-                    panics::caught(work).await.unwrap_or_else(|payload| Err(told(stringify!($method), &*payload).into()))
+                    panics::caught(work).await.unwrap_or_else(|payload| Err(report_panic(stringify!($method), &*payload).into()))
                 }
             )*)+
             $($own)*
@@ -47,14 +47,14 @@ saver_calls! {
         {
             fn leases_expire(&self) -> bool {
                 panics::catch(|| self.store.leases_expire()).unwrap_or_else(|payload| {
-                    told("leases_expire", &*payload);
+                    report_panic("leases_expire", &*payload);
                     true
                 })
             }
 
             fn conversations(&self) -> Option<&Conversations> {
                 panics::catch(|| self.store.conversations()).unwrap_or_else(|payload| {
-                    told("conversations", &*payload);
+                    report_panic("conversations", &*payload);
                     None
                 })
             }
@@ -68,7 +68,7 @@ run_calls! {
         {
             fn bell(&self) -> &Bell {
                 panics::catch(|| self.store.bell()).unwrap_or_else(|payload| {
-                    told("bell", &*payload);
+                    report_panic("bell", &*payload);
                     &self.silent
                 })
             }
@@ -80,14 +80,14 @@ run_calls! {
     }
 }
 
-/// Says what panicked, and makes it an error.
-fn told(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
+/// Logs a panic, and returns it as an error.
+fn report_panic(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     let error = SaverError::Panicked { message: panics::text(payload) };
     tracing::error!(
         call,
         %error,
-        "the store of runs panicked in a call of a worker, which goes on: what it asked for did not happen, and is tried again or left \
-         to the next worker; mend the store, `RunStore` says what the call has to do"
+        "the store of runs panicked in a call of a worker; the worker tries again later, or leaves the run to another one: fix the \
+         store, `RunStore` describes the call"
     );
     error
 }

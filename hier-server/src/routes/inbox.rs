@@ -1,5 +1,4 @@
-//! What is sent to a thread from outside its runs: signals, and messages for the inbox of its graph. What nobody has read yet is
-//! listed, and can be taken away.
+//! The inbox of a thread: sends signals and messages to its runs, and lists and discards those that no run has read.
 
 use std::sync::Arc;
 
@@ -17,37 +16,36 @@ use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::auth::Action;
-use crate::body::{MaybeBody, id};
+use crate::body::{OptionalBody, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 
-/// The longest name of a signal, in bytes.
+/// Maximum length of a signal's name, in bytes.
 const LONGEST: usize = 256;
 
-/// A signal.
+/// The body that sends a signal.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Signal")]
 pub(crate) struct SignalBody {
     id: Option<Uuid>,
     value: Value,
-    /// The graph, by which a thread is known that has never run.
+    /// The graph of the thread. Required if the thread has never run.
     graph_id: Option<String>,
 }
 
-/// A signal that was sent.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignalSent")]
-pub(crate) struct Sent {
+pub(crate) struct SignalSent {
     signal_id: Uuid,
-    /// Whether it was not there before.
+    /// True if no signal with this id existed before.
     is_new: bool,
 }
 
-/// A signal or a message that nobody has read.
+/// A signal or message that no run has read.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Mail")]
-pub(crate) struct Waiting {
+pub(crate) struct InboxEntry {
     id: Uuid,
     /// The name of the signal; null for a message.
     signal: Option<String>,
@@ -57,44 +55,42 @@ pub(crate) struct Waiting {
 pub(crate) async fn signal(
     caller: Caller,
     Path((thread, name)): Path<(String, String)>,
-    MaybeBody(body): MaybeBody<SignalBody>,
-) -> ApiResult<Json<Sent>> {
+    OptionalBody(body): OptionalBody<SignalBody>,
+) -> ApiResult<Json<SignalSent>> {
     let row = caller.thread(&thread, Action::CreateRun).await?;
     if name.len() > LONGEST {
-        return Err(ApiError::invalid(format!("the name of a signal has at most {LONGEST} bytes")));
+        return Err(ApiError::invalid(format!("the name of the signal is longer than {LONGEST} bytes")));
     }
     let ran = row.metadata.get("graph_id").and_then(Value::as_str).map(str::to_owned);
     let graph = ran.or(body.graph_id).ok_or_else(|| {
-        ApiError::invalid(
-            "`graph_id` is missing: the thread has never run, so that nobody knows which graph the signal is for",
-        )
+        ApiError::invalid("`graph_id` is missing: the thread has never run, so name the graph that the signal is for")
     })?;
     let graph = &caller.app.graph(&graph)?.graph;
     let id = body.id.unwrap_or_else(Uuid::now_v7);
     let sent = graph.send(saver(&caller, ThreadIs::this(&row)), &row.id, id, Some(&name), &body.value).await;
     let is_new = sent.map_err(|error| fault::graph(&error))?;
-    Ok(Json(Sent { signal_id: id, is_new }))
+    Ok(Json(SignalSent { signal_id: id, is_new }))
 }
 
-/// What waits in the mailbox of a thread, in the order in which it came.
-pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Waiting>>> {
+/// Lists the inbox of a thread, oldest first.
+pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<InboxEntry>>> {
     let row = caller.thread(&thread, Action::Read).await?;
     let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
-    // If the thread was deleted meanwhile, this may be the mail of a later one.
+    // If the thread was deleted meanwhile, the entries may belong to a later thread.
     let now = caller.app.runs.thread(&row.id).await.map_err(refused)?;
     if !now.is_some_and(|now| ThreadIs::this(&row).is(&now)) {
         return Err(ApiError::no_thread(&row.id));
     }
     let shown = waiting.iter().map(|posted| {
         let letter = &posted.letter;
-        // Null if it is none that this program can read.
+        // Null if this program cannot read the value.
         let value = codec::decode_json(&letter.value).unwrap_or_default();
-        Waiting { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
+        InboxEntry { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
     });
     Ok(Json(shown.collect()))
 }
 
-/// Takes something out of the mailbox of a thread: what no node can read would be in the way of whatever comes after it.
+/// Removes an entry from the inbox of a thread. An entry that no node can read would block all later ones.
 pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String, String)>) -> ApiResult<NoContent> {
     let row = caller.thread(&thread, Action::Update).await?;
     let letter = id("letter", &letter)?;
@@ -104,7 +100,7 @@ pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String
         return Ok(NoContent);
     }
     Err(ApiError::not_found(format!(
-        "there is nothing with the id {letter} in the mailbox of thread {}: `GET /threads/{{thread_id}}/mail` lists it",
+        "thread {} has nothing with the id {letter} in its inbox: `GET /threads/{{thread_id}}/mail` lists it",
         row.id
     )))
 }
@@ -113,35 +109,35 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
     Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
-/// Gives an input to the run that a thread is doing, and returns that run. None if it does none: then the input begins one.
+/// Gives an input to the running run of a thread, and returns that run. Returns none if there is none.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
-    // They are listed newest first, and the oldest is the one that runs.
+    // The newest is listed first, and the oldest is the one that runs.
     let Some(run) = live.into_iter().next_back() else { return Ok(None) };
     let graph = caller.app.graph(&run.graph)?.graph.clone();
-    let (inbox, value) = letter(&*graph, &run.graph, request)?;
+    let (inbox, value) = inbox_message(&*graph, &run.graph, request)?;
     let sent = graph.send(saver(caller, is.clone()), thread, Uuid::now_v7(), None, &value).await;
     sent.map_err(|error| match error {
         RunError::Send { reason, .. } => ApiError::invalid(format!("`input.{inbox}`: {reason}")),
         error => fault::graph(&error),
     })?;
-    after_the_end(caller, &*graph, run, is, &inbox).await.map(Some)
+    resume_if_ended(caller, &*graph, run, is, &inbox).await.map(Some)
 }
 
-/// What of an input goes to the inbox.
-fn letter(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
+/// Returns the inbox channel and the message for it.
+fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
     let inbox = graph.inbox().ok_or_else(|| {
         ApiError::invalid(format!(
-            "`multitask_strategy`: graph `{name}` has no inbox, so that nothing can be injected into its runs: declare one with \
-             `inbox: channel`, or use another strategy (`enqueue`, `interrupt`, `rollback`)"
+            "`multitask_strategy`: graph `{name}` has no inbox, so its runs accept no input: declare one with `inbox: channel`, or use \
+             another strategy (`enqueue`, `interrupt`, `rollback`)"
         ))
     })?;
     if request.command.is_some() {
-        return Err(ApiError::invalid("`multitask_strategy`: a command cannot be injected: only an input can"));
+        return Err(ApiError::invalid("`multitask_strategy`: a command cannot be injected: send an input"));
     }
     let wrong = || {
         ApiError::invalid(format!(
-            "`input`: what is injected into graph `{name}` goes to its inbox: give an object with `{inbox}` and nothing else"
+            "`input`: an input that is injected into graph `{name}` goes to its inbox: send an object with `{inbox}` and no other field"
         ))
     };
     let fields = request.input.as_object().filter(|fields| fields.len() == 1).ok_or_else(wrong)?;
@@ -149,8 +145,8 @@ fn letter(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(Str
     Ok((inbox.to_owned(), value.clone()))
 }
 
-/// A run that has ended meanwhile may not have seen the message: then another one takes it.
-async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, is: ThreadIs, inbox: &str) -> ApiResult<Run> {
+/// Adds another run if this one ended before it read the message.
+async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: ThreadIs, inbox: &str) -> ApiResult<Run> {
     let now = caller.app.runs.run(run.id).await.map_err(refused)?;
     if now.is_some_and(|now| now.status.is_live()) {
         return Ok(run);

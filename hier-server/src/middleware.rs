@@ -1,0 +1,157 @@
+//! The middleware around all requests: limits, authentication, metrics.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hier_core::Identity;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::admission::{Admission, RateLimiter};
+use crate::app::App;
+use crate::auth::{Credentials, User};
+use crate::error::ApiError;
+use crate::studio;
+
+/// Routes that need no authentication.
+const PUBLIC_ROUTES: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
+
+/// Decides which requests are served.
+pub(crate) struct RequestGate {
+    app: Arc<App>,
+    rates: Arc<RateLimiter>,
+    /// One permit for each request that is served.
+    permits: Arc<Semaphore>,
+}
+
+impl RequestGate {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        let limits = app.limits;
+        let permits = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
+        Self { app, rates: Arc::new(RateLimiter::new(limits.rate, limits.rate_is_set)), permits }
+    }
+}
+
+/// Serves a request within the limits, and counts it. This is a single layer, because each layer costs several allocations.
+pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request, next: Next) -> Response {
+    // The permit is released with the response, streams included.
+    let Ok(permit) = gate.permits.clone().try_acquire_owned() else {
+        let error = ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the server is at its limit of concurrent requests: try again",
+        );
+        return retry_later(&error);
+    };
+    let permit = Arc::new(permit);
+    let (method, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
+    let limit = gate.app.limits.time;
+    let response = match tokio::time::timeout(limit, authenticate(&gate, &permit, request, next)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the response took longer than the server allows")
+            .into_response(),
+    };
+    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
+    gate.app.metrics.count(method.as_str(), route, response.status().as_u16());
+    response.map(|body| Body::new(PermitBody { body, _permit: permit }))
+}
+
+/// Serves requests of users that the server knows and that are within their rate limit.
+async fn authenticate(
+    gate: &RequestGate,
+    permit: &Arc<OwnedSemaphorePermit>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let too_many =
+        || retry_later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"));
+    let path = request.uri().path();
+    if !PUBLIC_ROUTES.contains(&path) && !studio::is_page(path) {
+        let credentials = gate.rates.credentials(request.headers());
+        if gate.rates.is_guessing(request.extensions(), credentials) {
+            return too_many();
+        }
+        let presented = Credentials::new(request.method(), path, request.headers());
+        match gate.app.auth.authenticate(presented).await {
+            Ok(user) => {
+                gate.rates.note_valid(request.extensions(), credentials);
+                request.extensions_mut().insert(user);
+            }
+            Err(error) => {
+                gate.rates.note_invalid(request.extensions(), credentials);
+                return error.into_response();
+            }
+        }
+    }
+    let sender = gate.rates.sender(request.extensions());
+    if sender.as_ref().is_some_and(|sender| !gate.rates.try_take(sender, Instant::now())) {
+        return too_many();
+    }
+    // The connection lasts longer than its request.
+    if request.headers().contains_key(header::UPGRADE) {
+        Admission::attach(&mut request, &gate.rates, sender, permit);
+    }
+    next.run(request).await
+}
+
+/// Adds the user's identity to requests of custom routes.
+pub(crate) async fn add_identity(mut request: Request, next: Next) -> Response {
+    let name = request.extensions().get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
+    if let Some(identity) = name.map(|name| Identity(name.into())) {
+        request.extensions_mut().insert(identity);
+    }
+    next.run(request).await
+}
+
+/// A body that holds the permit of its request until it has been sent.
+struct PermitBody {
+    body: Body,
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl HttpBody for PermitBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Responds with an error that is over in a second.
+fn retry_later(error: &ApiError) -> Response {
+    let mut response = error.clone().into_response();
+    response.headers_mut().insert("retry-after", axum::http::HeaderValue::from_static("1"));
+    response
+}
+
+/// Responds to a panic of a handler. Its text is logged but not sent.
+#[allow(clippy::needless_pass_by_value)] // the signature that the layer expects
+pub(crate) fn respond_to_panic(payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    ApiError::internal(&format_args!("a handler panicked: {}", text.unwrap_or("no text"))).into_response()
+}
+
+/// Responds for unknown paths in LangGraph's words.
+pub(crate) async fn not_found() -> ApiError {
+    ApiError::not_found("Not Found")
+}
+
+/// Responds for routes that have other methods.
+pub(crate) async fn method_not_allowed() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+}
