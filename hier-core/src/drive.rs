@@ -16,7 +16,7 @@ use crate::config::{Config, Durability};
 use crate::engine::program::{Answers, Command, Input, Jump};
 use crate::error::RunError;
 use crate::graph::{DynCommand, DynInput};
-pub use crate::policy::{PartialStep, StepPolicy, StoppedClock};
+pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// What of a configuration reaches another machine.

@@ -33,7 +33,8 @@ pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
 pub(crate) use log::saver::Saver;
-pub(crate) use run::start::{claim, run, stream};
+pub(crate) use run::lease::claim;
+pub(crate) use run::start::{run, stream};
 pub(crate) use stream::emitter::Emitter;
 pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;

@@ -12,15 +12,19 @@ use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
 use crate::engine::program::heartbeat::{self, Heartbeat};
 use crate::engine::program::{
-    Body, By, CacheKey, Destinations, Done, Failure, Gotos, Inbox, NodeDef, NodeResult, Output, Personal, Task,
+    Body, By, CacheKey, CacheTaint, Destinations, Failure, Gotos, NodeDef, NodeResult, Output, Task, TaskOutcome,
+    TaskResume,
 };
 use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::panics;
 use crate::state::Values;
 
+/// The result of a task.
+pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
+
 /// Runs the task's node.
-pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>
+pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -40,7 +44,7 @@ async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T
 }
 
 /// One attempt, without any option.
-async fn attempt<S, C>(task: &Task<S, C>, body: &Body<S, C>) -> Result<Done<S>, NodeError>
+async fn attempt<S, C>(task: &Task<S, C>, body: &Body<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -50,17 +54,17 @@ where
 
 /// Calls a node's code, when it is first polled.
 #[inline]
-pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> Call<'a, S, C> {
-    Call::Begins(task, body)
+pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> NodeCall<'a, S, C> {
+    NodeCall::Begins(task, body)
 }
 
 /// A node's code, called or running: its panics become errors.
-pub(crate) enum Call<'a, S: Values, C> {
+pub(crate) enum NodeCall<'a, S: Values, C> {
     Begins(&'a Task<S, C>, &'a Body<S, C>),
     Runs(BoxFuture<'a, NodeResult<S>>),
 }
 
-impl<S: Values, C> Future for Call<'_, S, C> {
+impl<S: Values, C> Future for NodeCall<'_, S, C> {
     type Output = NodeResult<S>;
 
     #[inline]
@@ -86,13 +90,13 @@ impl<S: Values, C> Future for Call<'_, S, C> {
 }
 
 /// With retries, timeouts, cache and handler.
-async fn guarded<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
+async fn guarded<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
     if let (Some(handler), Some(failure)) =
-        (&node.on_error, task.run.inbox.as_ref().and_then(|inbox| inbox.failure.as_ref()))
+        (&node.on_error, task.run.resume.as_ref().and_then(|resume| resume.failure.as_ref()))
     {
         return handle(task, handler, NodeError::permanent(failure)).await;
     }
@@ -112,25 +116,25 @@ where
 }
 
 /// The result of the node, now or at an earlier time.
-async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
+async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
     // What a person has answered is asked of each, and a graph that goes on has used what nobody notes any more.
-    let is_own = |inbox: &Inbox| inbox.is_about_answers() || node.child.is_some();
-    let Some(cache) = node.cache.filter(|_| !task.run.inbox.as_deref().is_some_and(is_own)) else {
+    let is_own = |resume: &TaskResume| resume.is_about_answers() || node.child.is_some();
+    let Some(cache) = node.cache.filter(|_| !task.run.resume.as_deref().is_some_and(is_own)) else {
         return retried(task, node).await;
     };
     let (key, of_somebody) = key_of(task, node)?;
     if let Some(done) = task.graph.cache.get(key) {
         return Ok(done);
     }
-    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let taint = Arc::new(CacheTaint::within(task.run.shared.taint.clone()));
     let mut noted = task.clone();
-    noted.run.personal = Some(personal.clone());
+    noted.run.taint = Some(taint.clone());
     let done = retried(&noted, node).await?;
-    if !personal.used_answer() && (of_somebody || !personal.used_surroundings()) {
+    if !taint.used_answer() && (of_somebody || !taint.used_surroundings()) {
         task.graph.cache.put(key, cache.ttl, &done);
     }
     Ok(done)
@@ -142,14 +146,14 @@ where
     S: Values,
 {
     let Some(key) = &node.cache_key else { return Ok((CacheKey::of(task, node.reads)?, false)) };
-    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let taint = Arc::new(CacheTaint::within(task.run.shared.taint.clone()));
     let mut noted = task.clone();
-    noted.run.personal = Some(personal.clone());
+    noted.run.taint = Some(taint.clone());
     let said = key(&noted)?;
-    Ok((CacheKey::said(task, said), personal.used_surroundings()))
+    Ok((CacheKey::said(task, said), taint.used_surroundings()))
 }
 
-async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>
+async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -158,14 +162,14 @@ where
     let mut task = Task { failure: Some(failure), ..task.clone() };
     task.run.is_handler = true;
     match attempt(&task, handler).await {
-        Ok(done) => Ok(Done { by: By::Handler, ..done }),
+        Ok(done) => Ok(TaskOutcome { by: By::Handler, ..done }),
         Err(error) if error.is_signal() => Err(error),
         // What is stored stays: the node has failed, and its handler is to take over.
         Err(error) => Err(error.of_handler()),
     }
 }
 
-async fn retried<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
+async fn retried<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -188,7 +192,7 @@ where
 }
 
 /// One attempt, with its bounds of time.
-async fn bounded<S, C>(task: &mut Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
+async fn bounded<S, C>(task: &mut Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -216,12 +220,12 @@ where
 
 /// Checks where the output wants to go.
 #[inline]
-pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<Done<S>, NodeError>
+pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let mut done = Done::input(output.writes);
+    let mut done = TaskOutcome::input(output.writes);
     if let Some(gotos) = output.gotos {
         let Gotos { jumps, parent } = *gotos;
         let destinations = resolve::destinations(&task.graph.plan, Some(task.run.key.node), jumps);
@@ -232,7 +236,7 @@ where
 }
 
 /// Runs a task that has siblings: its routes see the state of the step's start with its own writes.
-pub(crate) async fn execute_and_route<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>
+pub(crate) async fn execute_and_route<S, C>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -242,7 +246,7 @@ where
 
 /// Asks the routes of a task that has siblings.
 #[inline]
-pub(crate) fn routed<S, C>(task: &Task<S, C>, done: Done<S>) -> Result<Done<S>, NodeError>
+pub(crate) fn routed<S, C>(task: &Task<S, C>, done: TaskOutcome<S>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -254,19 +258,19 @@ where
     safely(|| with_routes(&task.graph, task.state(), routes, done))
 }
 
-/// Runs a task that has siblings; what it did is written down and told, where somebody wants to know.
-pub(crate) async fn execute_and_tell<S, C>(
+/// Runs a task that has siblings. Stores its result if the run is durable, and reports it to the stream.
+pub(crate) async fn execute_and_record<S, C>(
     task: &Task<S, C>,
     emitter: Option<&Emitter<S>>,
-) -> Result<Done<S>, NodeError>
+) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    let told = async {
+    let work = async {
         let mut result = execute_and_route(task).await;
         if let Some(log) = &task.run.shared.log
-            && let Err(error) = log.ended(task, &result).await
+            && let Err(error) = log.record_end(task, &result).await
         {
             result = Err(error);
         }
@@ -277,5 +281,5 @@ where
             result
         })
     };
-    told.instrument(task_span(task)).await
+    work.instrument(task_span(task)).await
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use tracing::Span;
 
-use crate::engine::program::{By, Done, Task};
+use crate::engine::program::{By, Task, TaskOutcome};
 use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, logged, state_json};
 use crate::error::{NodeError, NodeErrorKind};
@@ -42,7 +42,11 @@ fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
 }
 
 /// Reports the result of a task, as soon as it has ended.
-pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &Result<Done<S>, NodeError>) {
+pub(crate) fn report<S: Values, C>(
+    emitter: &Emitter<S>,
+    task: &Task<S, C>,
+    result: &Result<TaskOutcome<S>, NodeError>,
+) {
     let node = task.run.node();
     if let Ok(done) = result
         && !done.is_for_parent()

@@ -1,6 +1,6 @@
 //! Asks routes where to go on.
 
-use crate::engine::program::{Done, Program, RouteFn, Routing};
+use crate::engine::program::{Program, RouteFn, Routing, TaskOutcome};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::panics;
 use crate::state::{ChannelWrite, Values, Writes};
@@ -28,8 +28,8 @@ pub(crate) fn with_routes<S: Values, C>(
     graph: &Program<S, C>,
     state: &S,
     routes: &[usize],
-    mut done: Done<S>,
-) -> Result<Done<S>, NodeError> {
+    mut done: TaskOutcome<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let plan = &graph.plan;
     let mut routing = Routing::default();
     if done.writes.is_empty() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, SendRecord, codec, slot};
-use crate::engine::program::{By, Destinations, Done, Program};
+use crate::engine::program::{By, Destinations, Program, TaskOutcome};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, Values, Writes};
 
@@ -59,17 +59,25 @@ impl RoutingRecord {
         Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version, rules })
     }
 
-    /// The version and the rule of what was written to a channel.
-    pub(in crate::engine) fn rules_of(&self, channel: &str) -> (Option<u32>, &str) {
-        let rule = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
-        (self.version, rule)
+    /// The rule under which a channel was written.
+    pub(in crate::engine) fn rule_of(&self, channel: &str) -> WriteRule<'_> {
+        let reducer = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
+        WriteRule { version: self.version, reducer }
     }
+}
+
+/// The rule under which a stored write was made.
+#[derive(Clone, Copy)]
+pub(in crate::engine) struct WriteRule<'a> {
+    /// The version of the state. Defaults to that of the checkpoint.
+    pub(in crate::engine) version: Option<u32>,
+    pub(in crate::engine) reducer: &'a str,
 }
 
 /// Why a task failed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(in crate::engine) struct Failed {
+pub(in crate::engine) struct FailureRecord {
     pub(in crate::engine) message: String,
     /// Whether its handler takes over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -126,7 +134,7 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
 pub(in crate::engine) fn done<S: Values, C>(
     graph: &Program<S, C>,
     first: i32,
-    done: &Done<S>,
+    done: &TaskOutcome<S>,
 ) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
     let nowhere = Destinations::default();

@@ -5,10 +5,9 @@
 use crate::checkpoint::{ListQuery, Saved};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
-use crate::engine::durable::answer;
-use crate::engine::durable::answer::Asked;
-use crate::engine::durable::load::Reader;
+use crate::engine::durable::answer::{self, AnswerRouter};
 use crate::engine::durable::pending::Pending;
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{Answers, Command, Input, Program};
 use crate::engine::step::Breakpoints;
@@ -28,15 +27,15 @@ where
 {
     Breakpoints::configured(&graph.plan, config)?;
     let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
-    let reader = Reader { graph, thread };
+    let reader = ThreadReader { graph, thread };
     match input {
         Input::New(_) if config.checkpoint.is_none() => Ok(()),
-        Input::New(_) => stored(&reader, saver, config).await.map(|_| ()),
-        Input::Whole(_) if exists(&reader, saver, config).await? => {
+        Input::New(_) => stored(reader, saver, config).await.map(|_| ()),
+        Input::Whole(_) if exists(reader, saver, config).await? => {
             Err(RunError::WholeState { graph: graph.plan.graph().to_owned(), thread: thread.to_owned() })
         }
         Input::Whole(_) => Ok(()),
-        Input::Continue if exists(&reader, saver, config).await? => Ok(()),
+        Input::Continue if exists(reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {
             let destinations = resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
@@ -48,8 +47,8 @@ where
             }
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
-                None if exists(&reader, saver, config).await? => Ok(()),
-                None if !command.writes.is_empty() => goes_nowhere(graph, command),
+                None if exists(reader, saver, config).await? => Ok(()),
+                None if !command.writes.is_empty() => check_targets(graph, command),
                 None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
             }
         }
@@ -57,7 +56,7 @@ where
 }
 
 /// Refuses a command that begins a run and goes to a node: a run enters its graph at START.
-pub(in crate::engine) fn goes_nowhere<S: Values, C>(
+pub(in crate::engine) fn check_targets<S: Values, C>(
     graph: &Program<S, C>,
     command: &Command<S>,
 ) -> Result<(), RunError> {
@@ -74,7 +73,11 @@ pub(in crate::engine) fn goes_nowhere<S: Values, C>(
 }
 
 /// Whether anything is stored; an error if the checkpoint that is addressed is not.
-async fn exists<S: Values, C>(reader: &Reader<'_, S, C>, saver: &Saver, config: &Config) -> Result<bool, RunError> {
+async fn exists<S: Values, C>(
+    reader: ThreadReader<'_, S, C>,
+    saver: &Saver,
+    config: &Config,
+) -> Result<bool, RunError> {
     if config.checkpoint.is_some() {
         return Ok(stored(reader, saver, config).await?.is_some());
     }
@@ -84,7 +87,7 @@ async fn exists<S: Values, C>(reader: &Reader<'_, S, C>, saver: &Saver, config: 
 
 /// The checkpoint that is addressed, or the latest; an error if the one that is addressed is not there.
 async fn stored<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
 ) -> Result<Option<Saved>, RunError> {
@@ -98,13 +101,13 @@ async fn stored<S: Values, C>(
 }
 
 async fn check_answers<S: Values, C>(
-    reader: Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
     answers: &Answers,
 ) -> Result<(), RunError> {
-    let Some(Saved { checkpoint, writes, .. }) = stored(&reader, saver, config).await? else {
-        return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(&reader)) };
+    let Some(Saved { checkpoint, writes, .. }) = stored(reader, saver, config).await? else {
+        return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(reader)) };
     };
     let mut is_newest = true;
     if config.checkpoint.is_some() {
@@ -113,5 +116,5 @@ async fn check_answers<S: Values, C>(
         is_newest = listed.first().is_none_or(|listed| listed.checkpoint.id <= checkpoint.id);
     }
     let pending = Pending::new(writes, &reader.graph.renamed, None);
-    Asked::new(reader, &pending, &checkpoint, is_newest)?.give(answers).map(|_| ())
+    AnswerRouter::new(reader, &pending, &checkpoint, is_newest)?.route(answers).map(|_| ())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{Chain, CodecError, Piece, Record, Saved, SaverError, delta};
-use crate::engine::durable::journal::START;
+use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
 /// The byte in front of the id of the checkpoint that has the value.

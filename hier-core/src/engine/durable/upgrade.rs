@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
-use crate::engine::attempt::stored::RoutingRecord;
+use crate::engine::attempt::stored::{RoutingRecord, WriteRule};
 use crate::engine::durable::delta::{load_chain, put_together};
-use crate::engine::durable::journal::{RETURNED, START};
-use crate::engine::durable::load::Reader;
+use crate::engine::durable::names::{RETURNED, START};
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
 /// What a pending write is brought up to date with. A task may have done its part of the open step in one version, and its
 /// sibling in another: each write says of which it is.
-pub(in crate::engine) struct Upgrade {
+pub(in crate::engine) struct SchemaUpgrade {
     /// The version of the checkpoint.
     stored: u32,
     present: u32,
@@ -23,10 +23,10 @@ pub(in crate::engine) struct Upgrade {
     migrations: &'static [Migration],
 }
 
-impl Upgrade {
+impl SchemaUpgrade {
     /// The upgrade that a checkpoint needs; none if it is of the present version.
     pub(in crate::engine) fn of<S: Values, C>(
-        reader: &Reader<'_, S, C>,
+        reader: ThreadReader<'_, S, C>,
         checkpoint: &Checkpoint,
         values: &[(usize, Chain)],
     ) -> Result<Option<Self>, RunError> {
@@ -60,7 +60,7 @@ impl Upgrade {
     /// The channels by name as the present version has them.
     pub(in crate::engine) fn values<S: Values, C>(
         &self,
-        reader: &Reader<'_, S, C>,
+        reader: ThreadReader<'_, S, C>,
     ) -> Result<Map<String, Value>, RunError> {
         let mut channels = self.channels.clone();
         self.migrate(&mut channels, self.stored, self.present).map_err(|error| reader.unfit(error))?;
@@ -114,7 +114,7 @@ fn newer(stored: u32, present: u32) -> String {
 }
 
 /// A channel's value as JSON. Parts of a reducer of the program's own are put together by it, if the channel still has it.
-fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
+fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
     chain_json(chain).or_else(|error| {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
         let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
@@ -126,9 +126,9 @@ fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> 
 
 /// Puts migrated channels into the state: all of them, or none. A channel that the migrations did not change keeps its stored value.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     state: &mut S,
-    upgrade: &Upgrade,
+    upgrade: &SchemaUpgrade,
     channels: Map<String, Value>,
     stored: &[(&str, &Chain)],
 ) -> Result<(), RunError> {
@@ -150,37 +150,37 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
 }
 
 /// Reads what is pending: writes and Sends, which may be of an older version of the state.
-pub(in crate::engine) struct Scribe<'a, S: Values, C> {
-    pub(in crate::engine) reader: &'a Reader<'a, S, C>,
+pub(in crate::engine) struct RecordRewriter<'a, S: Values, C> {
+    pub(in crate::engine) reader: ThreadReader<'a, S, C>,
     pub(in crate::engine) state: &'a S,
-    pub(in crate::engine) upgrade: Option<&'a Upgrade>,
+    pub(in crate::engine) upgrade: Option<&'a SchemaUpgrade>,
 }
 
-impl<S: Values, C> Scribe<'_, S, C> {
-    /// The version of what is stored without one: the checkpoint's.
-    fn version(&self, said: Option<u32>) -> u32 {
-        said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
+impl<S: Values, C> RecordRewriter<'_, S, C> {
+    /// The version of a record, which defaults to that of the checkpoint.
+    fn version(&self, recorded: Option<u32>) -> u32 {
+        recorded.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
     /// Converts a write that was stored under this rule. The result is usually one write, but a migration may split a channel.
     pub(in crate::engine) fn write(
         &self,
-        (said, rule): (Option<u32>, &str),
+        rule: WriteRule<'_>,
         name: &str,
         bytes: &[u8],
     ) -> Result<Vec<S::Write>, CodecError> {
-        let (version, overwrite) = (self.version(said), codec::is_overwrite(bytes));
+        let (version, overwrite) = (self.version(rule.version), codec::is_overwrite(bytes));
         if version > S::VERSION {
             return Err(CodecError::new(newer(version, S::VERSION)));
         }
         let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
-            let (channel, overwrite) = self.ruled(rule, name, overwrite)?;
+            let (channel, overwrite) = self.ruled(rule.reducer, name, overwrite)?;
             return Ok(vec![self.state.write_from(channel, overwrite, bytes)?]);
         };
         let stored = codec::decode_json(bytes)?;
         let written = upgrade.write(version, name, stored.clone())?;
         let read = |(channel, value): (String, Value)| {
-            let (index, overwrite) = self.ruled(rule, &channel, overwrite)?;
+            let (index, overwrite) = self.ruled(rule.reducer, &channel, overwrite)?;
             let migrated = || self.state.write_from(index, overwrite, &codec::encode(&value)?);
             if channel == name && value == stored {
                 return self.state.write_from(index, overwrite, bytes).or_else(|_| migrated());
@@ -219,9 +219,13 @@ impl<S: Values, C> Scribe<'_, S, C> {
     }
 
     /// What was sent to which node. A graph is sent a state, and nothing says of which version that is but what sent it.
-    pub(in crate::engine) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, SendArg), CodecError> {
+    pub(in crate::engine) fn send(
+        &self,
+        version: Option<u32>,
+        send: &SendRecord,
+    ) -> Result<(usize, SendArg), CodecError> {
         let node = self.reader.graph.node(&send.node)?;
-        let version = self.version(said);
+        let version = self.version(version);
         if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
             return Err(CodecError::new(format!(
                 "a state of version {version} was sent to the graph `{}`, and this program has version {}: {FINISH}",

@@ -43,7 +43,7 @@ pub(crate) struct Committer {
     pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
     /// Stores in the background, once something has been stored so.
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<BackgroundWriter>>,
     /// How many commits were tried in place.
     tried: AtomicUsize,
     /// The bytes that may still wait in the background.
@@ -56,18 +56,18 @@ pub(crate) struct Committer {
 }
 
 /// The task that stores in the background. It ends when nobody can give it jobs any more.
-struct Writer {
+struct BackgroundWriter {
     /// None once it is to end.
-    jobs: Option<mpsc::UnboundedSender<Job>>,
+    jobs: Option<mpsc::UnboundedSender<CommitJob>>,
     task: JoinHandle<()>,
 }
 
 /// A commit that was begun.
-type Begun = BoxFuture<'static, Result<(), SaverError>>;
+type StartedCommit = BoxFuture<'static, Result<(), SaverError>>;
 
-enum Job {
+enum CommitJob {
     /// Goes on with this commit.
-    Finish(Begun, OwnedSemaphorePermit),
+    Finish(StartedCommit, OwnedSemaphorePermit),
     /// Stores these records. What they take of the room is given back when they are stored, or dropped.
     Store(Vec<Record>, OwnedSemaphorePermit),
     /// Acknowledges that everything queued before has been stored.
@@ -168,13 +168,13 @@ impl Committer {
         let room = self.room.clone().acquire_many_owned(bytes).await.map_err(|_| self.failed())?;
         let job = if self.is_in_place() {
             let (saver, lease) = (self.saver.clone(), self.lease.clone());
-            let mut begun: Begun = Box::pin(async move { saver.commit(&lease, records).await });
+            let mut begun: StartedCommit = Box::pin(async move { saver.commit(&lease, records).await });
             if let Poll::Ready(stored) = poll_fn(|cx| Poll::Ready(begun.as_mut().poll(cx))).await {
                 return stored;
             }
-            Job::Finish(begun, room)
+            CommitJob::Finish(begun, room)
         } else {
-            Job::Store(records, room)
+            CommitJob::Store(records, room)
         };
         self.jobs(runtime).and_then(|jobs| jobs.send(job).ok()).ok_or_else(|| self.failed())
     }
@@ -185,12 +185,12 @@ impl Committer {
     }
 
     /// The queue of the writer, which is started if there is none yet.
-    fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<Job>> {
+    fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<CommitJob>> {
         let mut writer = lock(&self.writer);
         let writer = writer.get_or_insert_with(|| {
             let (jobs, queue) = mpsc::unbounded_channel();
             let task = write(queue, self.saver.clone(), self.lease.clone(), self.failure.clone());
-            Writer { jobs: Some(jobs), task: runtime.spawn(task) }
+            BackgroundWriter { jobs: Some(jobs), task: runtime.spawn(task) }
         });
         writer.jobs.clone()
     }
@@ -200,7 +200,7 @@ impl Committer {
         let Some(jobs) = lock(&self.writer).as_ref().and_then(|writer| writer.jobs.clone()) else { return Ok(()) };
         let (stored, told) = oneshot::channel();
         // Whatever ends the writer drops what waits in its queue.
-        jobs.send(Job::Flush(stored)).map_err(|_| self.failed())?;
+        jobs.send(CommitJob::Flush(stored)).map_err(|_| self.failed())?;
         told.await.map_err(|_| self.failed())
     }
 
@@ -250,7 +250,7 @@ impl Drop for Committer {
 /// Stores what waits, and what comes meanwhile, as few commits. The saver is let go before anybody is told of the end: who
 /// waits may want to close it.
 async fn write(
-    mut queue: mpsc::UnboundedReceiver<Job>,
+    mut queue: mpsc::UnboundedReceiver<CommitJob>,
     saver: Saver,
     lease: Lease,
     failure: Arc<OnceLock<SaverError>>,
@@ -261,15 +261,15 @@ async fn write(
         let (mut rooms, mut waiting) = (Vec::new(), Vec::new());
         for job in jobs.drain(..) {
             match job {
-                Job::Finish(commit, room) => {
+                CommitJob::Finish(commit, room) => {
                     begun.push(commit);
                     rooms.push(room);
                 }
-                Job::Store(mut more, room) => {
+                CommitJob::Store(mut more, room) => {
                     records.append(&mut more);
                     rooms.push(room);
                 }
-                Job::Flush(told) => waiting.push(told),
+                CommitJob::Flush(told) => waiting.push(told),
             }
         }
         if let Err(error) = store(begun, records, &saver, &lease).await {
@@ -285,7 +285,12 @@ async fn write(
 }
 
 /// Ends these commits, then stores these records: what was begun in place was given before what is queued, or beside it.
-async fn store(begun: Vec<Begun>, records: Vec<Record>, saver: &Saver, lease: &Lease) -> Result<(), SaverError> {
+async fn store(
+    begun: Vec<StartedCommit>,
+    records: Vec<Record>,
+    saver: &Saver,
+    lease: &Lease,
+) -> Result<(), SaverError> {
     for commit in begun {
         commit.await?;
     }
@@ -293,8 +298,8 @@ async fn store(begun: Vec<Begun>, records: Vec<Record>, saver: &Saver, lease: &L
 }
 
 /// Releases a lease once its writer has ended.
-async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
-    if let Some(Writer { jobs, task }) = writer {
+async fn release(writer: Option<BackgroundWriter>, saver: &Saver, lease: &Lease) {
+    if let Some(BackgroundWriter { jobs, task }) = writer {
         drop(jobs);
         // It fails only if the runtime is shut down: then nothing is written any more either.
         let _ = task.await;

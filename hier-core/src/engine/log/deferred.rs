@@ -15,11 +15,11 @@ pub(crate) type LogId = u64;
 #[derive(Default)]
 pub(crate) struct Deferred {
     last: AtomicU64,
-    held: Mutex<Held>,
+    held: Mutex<DeferredRecords>,
 }
 
 #[derive(Default)]
-struct Held {
+struct DeferredRecords {
     records: Vec<(LogId, Record)>,
     letters: Vec<(LogId, Uuid)>,
 }
@@ -49,7 +49,7 @@ impl Deferred {
     /// Hands what is this log's to the one around it, with these records.
     pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
         let mut held = lock(&self.held);
-        let Held { records: all, letters } = &mut *held;
+        let DeferredRecords { records: all, letters } = &mut *held;
         let own = all.iter_mut().map(|(of, _)| of).chain(letters.iter_mut().map(|(of, _)| of));
         own.filter(|of| **of == log).for_each(|of| *of = outer);
         all.extend(records.into_iter().map(|record| (outer, record)));
@@ -64,7 +64,7 @@ impl Deferred {
 
     /// A step has been applied in the graph of this log, which has this namespace: what the calls of the step have left to it is needed
     /// no more, but for their letters, and for what graphs keep that go on with their state. So no more waits than one step has left.
-    pub(crate) fn settle(&self, log: LogId, namespace: &str) {
+    pub(crate) fn drop_applied(&self, log: LogId, namespace: &str) {
         let mut held = lock(&self.held);
         if held.records.is_empty() {
             return;

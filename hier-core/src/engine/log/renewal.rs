@@ -16,11 +16,11 @@ use crate::sync::lock;
 /// A task of its own that renews a lease: also while a node keeps its thread. Dropping it ends that.
 pub(crate) struct Renewal {
     task: AbortOnDropHandle<SaverError>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RenewalState>>,
 }
 
 /// What the task needs to renew the lease.
-struct Kept {
+struct RenewalState {
     /// None once the run is over.
     saver: Option<Saver>,
     /// Whether the saver is being called.
@@ -31,7 +31,7 @@ impl Renewal {
     /// Starts it; none if there is no runtime, or leases of this saver do not run out.
     pub(crate) async fn start(committer: &Committer) -> Option<Self> {
         let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
-        let kept = Arc::new(Mutex::new(Kept { saver: Some(committer.saver.clone()), renews: false }));
+        let kept = Arc::new(Mutex::new(RenewalState { saver: Some(committer.saver.clone()), renews: false }));
         let own = kept.clone();
         // Nobody else has set it: a run has one.
         let _ = committer.stop_renewal.set(Box::new(move || {
@@ -68,7 +68,7 @@ impl Renewal {
 }
 
 /// Renews the lease for ever; returns what went wrong.
-async fn keep_alive(kept: Arc<Mutex<Kept>>, lease: Lease) -> SaverError {
+async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError {
     let pause = (lease.lasts / 3).max(Duration::from_millis(10));
     loop {
         tokio::time::sleep(pause).await;

@@ -18,25 +18,26 @@ pub(crate) struct TaskLog {
     pub(crate) namespace: Arc<str>,
     /// The records that are stored when the run ends, if nothing is stored before.
     held: Mutex<Vec<TaskWrites>>,
-    /// Which checkpoints the subgraphs that keep their state go on from; none if the graph has no such subgraph.
-    kept: Mutex<Option<Arc<Kept>>>,
+    /// The heads of subgraphs with checkpoints per thread; none without such subgraphs.
+    heads: Mutex<Option<Arc<Kept>>>,
 }
 
-/// What belongs to a checkpoint of a graph, this one or one around it.
-pub(crate) struct Around {
+/// Writes with the namespace of their graph.
+#[derive(Debug)]
+pub(crate) struct NamespacedWrites {
     pub(crate) namespace: Arc<str>,
     pub(crate) writes: TaskWrites,
 }
 
-impl Around {
-    fn record(self) -> Record {
+impl NamespacedWrites {
+    pub(crate) fn into_record(self) -> Record {
         Record::Writes { namespace: self.namespace, writes: self.writes }
     }
 }
 
 impl TaskLog {
     pub(crate) fn new(committer: Arc<Committer>, namespace: Arc<str>) -> Self {
-        Self { id: committer.deferred.new_log(), committer, namespace, held: Mutex::default(), kept: Mutex::default() }
+        Self { id: committer.deferred.new_log(), committer, namespace, held: Mutex::default(), heads: Mutex::default() }
     }
 
     /// Whether records are kept until the run ends.
@@ -53,19 +54,18 @@ impl TaskLog {
         self.committer.commit(vec![self.record(writes)]).await
     }
 
-    /// What the graph's subgraphs keep.
-    pub(crate) fn kept(&self) -> Option<Arc<Kept>> {
-        lock(&self.kept).clone()
+    /// The heads of the graph's subgraphs.
+    pub(crate) fn heads(&self) -> Option<Arc<Kept>> {
+        lock(&self.heads).clone()
     }
 
-    /// What the graph's subgraphs keep where the run takes it up.
-    pub(crate) fn keep_all(&self, kept: Option<Arc<Kept>>) {
-        *lock(&self.kept) = kept;
+    pub(crate) fn set_heads(&self, heads: Option<Arc<Kept>>) {
+        *lock(&self.heads) = heads;
     }
 
-    /// From now on a subgraph goes on from this checkpoint.
-    pub(crate) fn keep(&self, level: &str, checkpoint: Uuid) {
-        Arc::make_mut(lock(&self.kept).get_or_insert_default()).insert(level.into(), checkpoint);
+    /// The subgraph with this segment continues from this checkpoint.
+    pub(crate) fn set_head(&self, segment: &str, checkpoint: Uuid) {
+        Arc::make_mut(lock(&self.heads).get_or_insert_default()).insert(segment.into(), checkpoint);
     }
 
     /// Stores what a task has done, and comes back when it is stored: behind everything that waits to be stored in the background.
@@ -79,7 +79,11 @@ impl TaskLog {
 
     /// The same, with what belongs to a checkpoint of this graph or of one around it, which is stored already: both in one commit.
     /// What is kept until the end of the run is stored after what belongs to a graph around this one.
-    pub(crate) async fn write_with(&self, writes: TaskWrites, around: Option<Around>) -> Result<(), SaverError> {
+    pub(crate) async fn write_with(
+        &self,
+        writes: TaskWrites,
+        around: Option<NamespacedWrites>,
+    ) -> Result<(), SaverError> {
         match around {
             None => self.write(writes).await,
             // Boxed, since few tasks need it and all would hold its room.
@@ -87,15 +91,15 @@ impl TaskLog {
         }
     }
 
-    async fn write_both(&self, writes: TaskWrites, around: Around) -> Result<(), SaverError> {
+    async fn write_both(&self, writes: TaskWrites, around: NamespacedWrites) -> Result<(), SaverError> {
         if !self.holds() {
-            return self.committer.commit(vec![self.record(writes), around.record()]).await;
+            return self.committer.commit(vec![self.record(writes), around.into_record()]).await;
         }
         lock(&self.held).push(writes);
         if around.namespace == self.namespace {
             return self.write(around.writes).await;
         }
-        self.committer.commit(vec![around.record()]).await
+        self.committer.commit(vec![around.into_record()]).await
     }
 
     /// Like [`Self::write_now`], and takes a letter out of the thread's mailbox. If it is not `fresh`, an earlier attempt to take it may
@@ -115,7 +119,7 @@ impl TaskLog {
     pub(crate) async fn write_due(
         &self,
         writes: TaskWrites,
-        around: Option<Around>,
+        around: Option<NamespacedWrites>,
         due: Option<SystemTime>,
     ) -> Result<(), SaverError> {
         self.committer.waits();
@@ -125,7 +129,7 @@ impl TaskLog {
             self.committer.hold(|also| also.due = Some(earlier(also.due.take(), due)));
             return self.write_with(writes, around).await;
         }
-        let records = [self.record(writes)].into_iter().chain(around.map(Around::record));
+        let records = [self.record(writes)].into_iter().chain(around.map(NamespacedWrites::into_record));
         self.committer.commit_also(records.collect(), Also::due(due)).await
     }
 
@@ -172,9 +176,9 @@ impl TaskLog {
 
     /// A step of this graph has been applied, and is part of what is kept until the end of the run: what its tasks have done is needed no
     /// more, nor what the graphs have left that they ran.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn drop_applied(&self) {
         lock(&self.held).clear();
-        self.committer.deferred.settle(self.id, &self.namespace);
+        self.committer.deferred.drop_applied(self.id, &self.namespace);
     }
 
     /// Takes what graphs inside have left, and the letters that are taken with it.

@@ -40,7 +40,7 @@ pub(crate) struct Batch<W: Work> {
     count: usize,
     /// The place of the next task; beyond the last one, if none is left or the batch was cancelled.
     next: AtomicUsize,
-    state: Mutex<State<W>>,
+    state: Mutex<BatchState<W>>,
     waker: AtomicWaker,
     handle: Option<Handle>,
     tracker: TaskTracker,
@@ -53,7 +53,7 @@ const HANDFUL: usize = 16;
 /// A result and its place.
 type Placed<W> = (usize, <W as Work>::Result);
 
-struct State<W: Work> {
+struct BatchState<W: Work> {
     /// Makes the tasks. Taken away at the end, so that nothing it holds is held longer than the tasks.
     work: Option<Arc<W>>,
     /// Tasks that wait and are still to be handed to the runtime.
@@ -61,7 +61,7 @@ struct State<W: Work> {
     done: Vec<Placed<W>>,
     /// Tasks that wait, and threads that drive: each polls one task.
     running: usize,
-    failed: Option<Failed>,
+    failed: Option<BatchFailure>,
     /// Nobody waits for the results any more: what is still polled somewhere must not go on by itself.
     cancelled: bool,
     /// Threads that drive beside the first, because it is kept.
@@ -70,27 +70,27 @@ struct State<W: Work> {
 }
 
 /// A batch needs a runtime and there is none, or it has been shut down.
-pub(crate) struct Stranded;
+pub(crate) struct NoRuntime;
 
 /// Why results will be missing.
-enum Failed {
-    Stranded,
+enum BatchFailure {
+    NoRuntime,
     /// Something that was dropped with a task panicked. The panics of nodes are results.
     Panicked(Box<dyn std::any::Any + Send>),
 }
 
 /// A task that the runtime drives.
-struct Turn<W: Work> {
+struct SpawnedTask<W: Work> {
     batch: Arc<Batch<W>>,
     ended: bool,
 }
 
-impl<W: Work> Drop for Turn<W> {
+impl<W: Work> Drop for SpawnedTask<W> {
     /// A task that was dropped before it has ended, by a runtime that shuts down, hands in nothing any more: who waits for
     /// the batch is told.
     fn drop(&mut self) {
         if !self.ended {
-            self.batch.fail(Failed::Stranded);
+            self.batch.fail(BatchFailure::NoRuntime);
         }
     }
 }
@@ -103,11 +103,11 @@ impl<W: Work> Batch<W> {
         work: W,
         limit: usize,
         tracker: &TaskTracker,
-    ) -> Result<Vec<Placed<W>>, Stranded> {
+    ) -> Result<Vec<Placed<W>>, NoRuntime> {
         let batch = Arc::new(Self {
             count,
             next: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(BatchState {
                 work: Some(Arc::new(work)),
                 waiting: Vec::new(),
                 done: Vec::new(),
@@ -130,9 +130,9 @@ impl<W: Work> Batch<W> {
         batch.drive(Vec::with_capacity(count));
         match poll_fn(|context| batch.poll_done(context)).await {
             Ok(()) => {}
-            Err(Failed::Stranded) => return Err(Stranded),
+            Err(BatchFailure::NoRuntime) => return Err(NoRuntime),
             // It reaches the caller as that of a task does that is driven in place.
-            Err(Failed::Panicked(panic)) => resume_unwind(panic),
+            Err(BatchFailure::Panicked(panic)) => resume_unwind(panic),
         }
         let (mut done, work) = {
             let mut state = lock(&batch.state);
@@ -208,7 +208,7 @@ impl<W: Work> Batch<W> {
         let mut state = lock(&self.state);
         let Some(handle) = &self.handle else {
             drop(state);
-            self.fail(Failed::Stranded);
+            self.fail(BatchFailure::NoRuntime);
             return true;
         };
         // A cancellation comes before, and the task is dropped here, or after, and finds it.
@@ -238,7 +238,7 @@ impl<W: Work> Batch<W> {
         }
         let mut aborts = Vec::with_capacity(waiting.len());
         for (place, task) in waiting {
-            let turn = Turn { batch: self.clone(), ended: false };
+            let turn = SpawnedTask { batch: self.clone(), ended: false };
             // Tracked as a whole: it goes on with other tasks when its own has ended.
             let work = async move {
                 let mut turn = turn;
@@ -249,7 +249,7 @@ impl<W: Work> Batch<W> {
                         drop(spare);
                         turn.batch.hand_in(place, result);
                     }
-                    Err(panic) => turn.batch.fail(Failed::Panicked(panic)),
+                    Err(panic) => turn.batch.fail(BatchFailure::Panicked(panic)),
                 }
             };
             aborts.push(spawn(handle, self.tracker.track_future(work)));
@@ -270,12 +270,12 @@ impl<W: Work> Batch<W> {
         if self.queued() > 0 {
             let driven = std::panic::catch_unwind(AssertUnwindSafe(|| self.drive(Vec::new())));
             if let Err(panic) = driven {
-                self.fail(Failed::Panicked(panic));
+                self.fail(BatchFailure::Panicked(panic));
             }
         }
     }
 
-    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), BatchFailure>> {
         self.waker.register(context.waker());
         let mut state = lock(&self.state);
         match state.failed.take() {
@@ -286,7 +286,7 @@ impl<W: Work> Batch<W> {
     }
 
     /// Not all results will come.
-    fn fail(&self, failed: Failed) {
+    fn fail(&self, failed: BatchFailure) {
         lock(&self.state).failed.get_or_insert(failed);
         self.waker.wake();
     }
@@ -327,7 +327,7 @@ impl<W: Work> watch::Watched for Batch<W> {
                 let helped = AssertUnwindSafe(async { batch.drive(Vec::new()) }).catch_unwind().await;
                 lock(&batch.state).helpers -= 1;
                 if let Err(panic) = helped {
-                    batch.fail(Failed::Panicked(panic));
+                    batch.fail(BatchFailure::Panicked(panic));
                 }
             };
             state.aborts.push(spawn(handle, self.tracker.track_future(work)));

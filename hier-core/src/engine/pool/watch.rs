@@ -23,20 +23,20 @@ pub(crate) trait Watched: Send + Sync {
     fn help(self: Arc<Self>);
 }
 
-struct Entry {
+struct WatchEntry {
     batch: Weak<dyn Watched>,
     taken: Option<usize>,
 }
 
 #[derive(Default)]
 struct Watch {
-    entries: Mutex<Entries>,
+    entries: Mutex<WatchList>,
     woken: Condvar,
 }
 
 #[derive(Default)]
-struct Entries {
-    list: Vec<Entry>,
+struct WatchList {
+    list: Vec<WatchEntry>,
     asleep: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn add(batch: Weak<dyn Watched>) {
     });
     let Some(watch) = watch else { return };
     let mut entries = lock(&watch.entries);
-    entries.list.push(Entry { batch, taken: None });
+    entries.list.push(WatchEntry { batch, taken: None });
     if entries.asleep {
         entries.asleep = false;
         watch.woken.notify_one();
@@ -81,7 +81,7 @@ impl Watch {
 }
 
 /// Looks at a batch; false if it is gone.
-fn look(entry: &mut Entry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
+fn look(entry: &mut WatchEntry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
     let Some(batch) = entry.batch.upgrade() else { return false };
     let taken = batch.taken();
     if entry.taken.replace(taken) == Some(taken) {

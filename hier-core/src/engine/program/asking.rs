@@ -125,19 +125,19 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let home = self.run.home().ok().flatten();
-        let inbox = home.as_ref().and_then(StepHome::inbox);
+        let resume = home.as_ref().and_then(StepHome::resume);
         let identity = match &self.key {
             Some(key) => hash(&("key", key))?,
             None => hash(&value)?,
         };
         let number = home.as_ref().map_or(0, |home| home.place_question(&identity));
-        let answer = home.as_ref().and_then(|home| inbox?.answer(number, &home.scoped(&identity)));
+        let answer = home.as_ref().and_then(|home| resume?.answer(number, &home.scoped(&identity)));
         let mut question = self.run.question(home.as_ref(), number, &identity, value);
         question.schema = self.schema.take();
         if let (Some(due), Some(default)) = (self.due, self.default.take()) {
             (question.due, question.default) = (Some(due), Some(default?));
-            // Asked again, it has no more time than before.
-            let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
+            // AnswerRouter again, it has no more time than before.
+            let before = resume.into_iter().flat_map(|resume| &resume.questions);
             let before = before.filter(|before| before.asker == question.asker).find_map(|before| before.due);
             question.due = before.or(question.due);
             self.check_default(&question)?;

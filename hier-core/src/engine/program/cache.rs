@@ -1,4 +1,4 @@
-//! Results of nodes with a `cache`, kept for equal inputs.
+//! CacheEntries of nodes with a `cache`, kept for equal inputs.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{By, Destinations, Done, Sends, Task};
+use super::{By, Destinations, Sends, Task, TaskOutcome};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 use crate::state::{Values, Writes};
@@ -99,7 +99,7 @@ fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<
 }
 
 /// What is kept of a result: everything but a command for the parent, which is never kept.
-struct Kept<S: Values> {
+struct CachedResult<S: Values> {
     until: Instant,
     writes: Writes<S>,
     go: Vec<usize>,
@@ -110,21 +110,21 @@ struct Kept<S: Values> {
 const CAPACITY: usize = 10_000;
 
 /// The results that a compiled graph keeps.
-pub(crate) struct NodeCache<S: Values>(Mutex<Results<S>>);
+pub(crate) struct NodeCache<S: Values>(Mutex<CacheEntries<S>>);
 
-struct Results<S: Values> {
-    kept: HashMap<CacheKey, Kept<S>>,
+struct CacheEntries<S: Values> {
+    kept: HashMap<CacheKey, CachedResult<S>>,
     /// The number of results at which those whose time has passed are dropped.
     crowd: usize,
 }
 
 impl<S: Values> Default for NodeCache<S> {
     fn default() -> Self {
-        Self(Mutex::new(Results { kept: HashMap::new(), crowd: 0 }))
+        Self(Mutex::new(CacheEntries { kept: HashMap::new(), crowd: 0 }))
     }
 }
 
-impl<S: Values> Results<S> {
+impl<S: Values> CacheEntries<S> {
     /// Makes room: what is too old goes; if that is too little, the half that would go next. It is as much work as there are
     /// results, and comes again when there are twice as many.
     fn make_room(&mut self, now: Instant) {
@@ -147,7 +147,7 @@ impl<S: Values> Results<S> {
 }
 
 impl<S: Values> NodeCache<S> {
-    pub(crate) fn get(&self, key: CacheKey) -> Option<Done<S>> {
+    pub(crate) fn get(&self, key: CacheKey) -> Option<TaskOutcome<S>> {
         let kept = &mut lock(&self.0).kept;
         let found = kept.get(&key)?;
         if found.until <= Instant::now() {
@@ -155,10 +155,10 @@ impl<S: Values> NodeCache<S> {
             return None;
         }
         let destinations = Destinations { go: found.go.clone(), sends: found.sends.clone(), parent: None };
-        Some(Done { writes: found.writes.clone(), destinations: Some(Box::new(destinations)), by: By::Cache })
+        Some(TaskOutcome { writes: found.writes.clone(), destinations: Some(Box::new(destinations)), by: By::Cache })
     }
 
-    pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &Done<S>) {
+    pub(crate) fn put(&self, key: CacheKey, ttl: Duration, done: &TaskOutcome<S>) {
         let now = Instant::now();
         let Some(until) = now.checked_add(ttl).filter(|_| !done.is_for_parent()) else { return };
         let mut results = lock(&self.0);
@@ -168,7 +168,7 @@ impl<S: Values> NodeCache<S> {
             .as_ref()
             .map(|destinations| (destinations.go.clone(), destinations.sends.clone()))
             .unwrap_or_default();
-        results.kept.insert(key, Kept { until, writes: done.writes.clone(), go, sends });
+        results.kept.insert(key, CachedResult { until, writes: done.writes.clone(), go, sends });
     }
 
     pub(crate) fn clear(&self) {

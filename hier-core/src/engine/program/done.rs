@@ -4,7 +4,7 @@ use super::{ParentCommand, Sends};
 use crate::state::{Values, Writes};
 
 /// The result of a task: its writes, and its destinations beside the plain edges.
-pub(crate) struct Done<S: Values> {
+pub(crate) struct TaskOutcome<S: Values> {
     pub(crate) writes: Writes<S>,
     /// Boxed, since most tasks have none and results are moved often.
     pub(crate) destinations: Option<Box<Destinations>>,
@@ -31,7 +31,7 @@ pub(crate) enum By {
     Handler,
 }
 
-impl<S: Values> Done<S> {
+impl<S: Values> TaskOutcome<S> {
     /// The result of applying an input.
     pub(crate) fn input(writes: Writes<S>) -> Self {
         Self { writes, destinations: None, by: By::Node }

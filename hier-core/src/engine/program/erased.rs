@@ -159,49 +159,49 @@ pub struct DynTask {
 
 /// What a configuration addresses.
 #[derive(Serialize, Deserialize)]
-struct Address {
+struct ConfigAddress {
     thread: Option<String>,
     namespace: String,
     checkpoint: Option<Uuid>,
 }
 
-impl From<&Config> for Address {
+impl From<&Config> for ConfigAddress {
     fn from(config: &Config) -> Self {
         Self { thread: config.thread.clone(), namespace: config.namespace.clone(), checkpoint: config.checkpoint }
     }
 }
 
-impl From<Address> for Config {
-    fn from(address: Address) -> Self {
+impl From<ConfigAddress> for Config {
+    fn from(address: ConfigAddress) -> Self {
         let mut config = Self::default().namespace(address.namespace);
         (config.thread, config.checkpoint) = (address.thread, address.checkpoint);
         config
     }
 }
 
-/// Writes a configuration as its [`Address`].
+/// Writes a configuration as its [`ConfigAddress`].
 mod address {
-    use super::{Address, Config, Deserialize, Deserializer, Serialize, Serializer};
+    use super::{Config, ConfigAddress, Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn serialize<S: Serializer>(config: &Config, serializer: S) -> Result<S::Ok, S::Error> {
-        Address::from(config).serialize(serializer)
+        ConfigAddress::from(config).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Config, D::Error> {
-        Address::deserialize(deserializer).map(Config::from)
+        ConfigAddress::deserialize(deserializer).map(Config::from)
     }
 
     /// The same of one that may be missing.
     pub(super) mod option {
-        use super::{Address, Config, Deserialize, Deserializer, Serialize, Serializer};
+        use super::{Config, ConfigAddress, Deserialize, Deserializer, Serialize, Serializer};
 
         #[expect(clippy::ref_option, reason = "serde calls it so")]
         pub(crate) fn serialize<S: Serializer>(config: &Option<Config>, serializer: S) -> Result<S::Ok, S::Error> {
-            config.as_ref().map(Address::from).serialize(serializer)
+            config.as_ref().map(ConfigAddress::from).serialize(serializer)
         }
 
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
-            Ok(Option::<Address>::deserialize(deserializer)?.map(Config::from))
+            Ok(Option::<ConfigAddress>::deserialize(deserializer)?.map(Config::from))
         }
     }
 }

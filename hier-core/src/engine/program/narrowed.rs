@@ -26,8 +26,8 @@ impl<C> Run<C> {
             store,
             steps,
             home,
-            anyone,
-            personal,
+            unaddressed,
+            taint,
             scope,
             ..
         } = &*self.shared;
@@ -47,8 +47,8 @@ impl<C> Run<C> {
             store: store.clone(),
             steps: steps.clone(),
             home: home.clone(),
-            anyone: anyone.clone(),
-            personal: personal.clone(),
+            unaddressed: unaddressed.clone(),
+            taint: taint.clone(),
             scope: scope.clone(),
         };
         Run {
@@ -58,8 +58,8 @@ impl<C> Run<C> {
             remaining: self.remaining,
             heartbeat: self.heartbeat.clone(),
             base: self.base,
-            inbox: self.inbox.clone(),
-            personal: self.personal.clone(),
+            resume: self.resume.clone(),
+            taint: self.taint.clone(),
             hook: self.hook.clone(),
             is_handler: self.is_handler,
         }

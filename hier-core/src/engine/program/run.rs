@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Heartbeat, Inbox, Plan, Scope, StepHome, StepLogs, TaskKey};
+use super::{Heartbeat, Plan, Scope, StepHome, StepLogs, TaskKey, TaskResume};
 use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
@@ -32,9 +32,9 @@ pub struct Run<C = ()> {
     /// The checkpoint that the step started from, if the run is durable.
     pub(crate) base: Option<Uuid>,
     /// The earlier progress of the task, if it goes on where it stopped.
-    pub(crate) inbox: Option<Arc<Inbox>>,
+    pub(crate) resume: Option<Arc<TaskResume>>,
     /// Set if the task's result may be used again by others.
-    pub(crate) personal: Option<Arc<Personal>>,
+    pub(crate) taint: Option<Arc<CacheTaint>>,
     /// What runs, if it is no node but code that belongs to entering or leaving the graph, and its id.
     pub(crate) hook: Option<Box<(&'static str, Uuid)>>,
     /// Whether the node's error handler runs.
@@ -64,26 +64,26 @@ pub(crate) struct Shared<C> {
     /// Where these are stored, if this graph has no checkpoints and one around it has.
     pub(crate) home: Option<Arc<StepHome>>,
     /// Of a graph inside: an answer for whoever asks first, given in a step of the graph around it.
-    pub(crate) anyone: Option<Arc<Anyone>>,
+    pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     /// That of the task that runs this graph.
-    pub(crate) personal: Option<Arc<Personal>>,
+    pub(crate) taint: Option<Arc<CacheTaint>>,
     /// What the code around passes down.
     pub(crate) scope: Option<Scope>,
 }
 
 /// Whether a task has used what may be one person's: the context, the configuration, an answer.
 #[derive(Debug, Default)]
-pub(crate) struct Personal {
+pub(crate) struct CacheTaint {
     /// The context or the configuration, which a key of a cache can tell apart.
     surroundings: AtomicBool,
     /// An answer, or a signal.
     answer: AtomicBool,
     /// That of the task around it.
-    outer: Option<Arc<Personal>>,
+    outer: Option<Arc<CacheTaint>>,
 }
 
-impl Personal {
-    pub(crate) fn within(outer: Option<Arc<Personal>>) -> Self {
+impl CacheTaint {
+    pub(crate) fn within(outer: Option<Arc<CacheTaint>>) -> Self {
         Self { outer, ..Self::default() }
     }
 
@@ -114,8 +114,8 @@ impl<C> Clone for Run<C> {
             remaining: self.remaining,
             heartbeat: self.heartbeat.clone(),
             base: self.base,
-            inbox: self.inbox.clone(),
-            personal: self.personal.clone(),
+            resume: self.resume.clone(),
+            taint: self.taint.clone(),
             hook: self.hook.clone(),
             is_handler: self.is_handler,
         }
@@ -129,6 +129,22 @@ impl<C> fmt::Debug for Run<C> {
 }
 
 impl<C> Run<C> {
+    /// The first attempt of a task.
+    pub(crate) fn of_task(shared: Arc<Shared<C>>, key: TaskKey) -> Self {
+        Self {
+            shared,
+            key,
+            attempt: 1,
+            remaining: 0,
+            heartbeat: None,
+            base: None,
+            resume: None,
+            taint: None,
+            hook: None,
+            is_handler: false,
+        }
+    }
+
     /// Returns true if chunks of messages are streamed.
     #[doc(hidden)]
     pub fn wants_messages(&self) -> bool {
@@ -168,27 +184,27 @@ impl<C> Run<C> {
     pub fn context(&self) -> &C {
         // A context without a byte tells nobody from anybody.
         if size_of::<C>() > 0 {
-            self.note(|personal| &personal.surroundings);
+            self.note(|taint| &taint.surroundings);
         }
         &self.shared.context
     }
 
     /// The configuration of the run.
     pub fn config(&self) -> &Config {
-        self.note(|personal| &personal.surroundings);
+        self.note(|taint| &taint.surroundings);
         &self.shared.config
     }
 
     /// An answer has been used: the result of the task, and of those around it, is for nobody else.
     pub(crate) fn note_answer(&self) {
-        self.note(|personal| &personal.answer);
+        self.note(|taint| &taint.answer);
     }
 
     /// What may be one person's has been used.
     #[inline]
-    fn note(&self, what: fn(&Personal) -> &AtomicBool) {
-        if let Some(personal) = self.personal.as_ref().or(self.shared.personal.as_ref()) {
-            personal.note(what);
+    fn note(&self, what: fn(&CacheTaint) -> &AtomicBool) {
+        if let Some(taint) = self.taint.as_ref().or(self.shared.taint.as_ref()) {
+            taint.note(what);
         }
     }
 
@@ -235,7 +251,7 @@ impl<C> Run<C> {
         if let Some(hook) = &self.hook {
             return hook.1;
         }
-        if let Some((id, _)) = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref()) {
+        if let Some((id, _)) = self.resume.as_ref().and_then(|resume| resume.known.as_ref()) {
             return *id;
         }
         let base = self.base.unwrap_or_else(|| self.shared.checkpoint_id(self.key.step));
@@ -249,7 +265,7 @@ impl<C> Run<C> {
 
     /// Whether the task was begun before and goes on where it stopped: after an interrupt, a failure or a crash.
     pub fn is_resumed(&self) -> bool {
-        self.inbox.as_ref().is_some_and(|inbox| !inbox.is_afresh)
+        self.resume.as_ref().is_some_and(|resume| !resume.is_afresh)
     }
 
     /// Sends a value to those who stream in the mode `Custom`; does nothing if nobody does. The value is converted to
@@ -306,21 +322,21 @@ impl<C> Run<C> {
 
     /// The place of the task in its step.
     pub(crate) fn place(&self) -> Arc<str> {
-        let known = self.inbox.as_ref().and_then(|inbox| inbox.known.as_ref());
+        let known = self.resume.as_ref().and_then(|resume| resume.known.as_ref());
         known.map_or_else(|| self.shared.plan.path(self.key).into(), |(_, place)| place.clone())
     }
 }
 
 /// An answer for whoever asks first, also in a graph inside.
 #[derive(Debug)]
-pub(crate) struct Anyone {
+pub(crate) struct UnaddressedAnswer {
     answer: Mutex<Option<Value>>,
     /// Where it is stored until it is taken.
     pub(crate) namespace: Arc<str>,
     pub(crate) checkpoint: Uuid,
 }
 
-impl Anyone {
+impl UnaddressedAnswer {
     pub(crate) fn new(answer: Value, namespace: Arc<str>, checkpoint: Uuid) -> Self {
         Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
     }
@@ -337,6 +353,28 @@ impl Anyone {
 }
 
 impl<C> Shared<C> {
+    /// The parts of a root graph that is not durable.
+    pub(crate) fn new(plan: Arc<Plan>, context: Arc<C>, config: Arc<Config>, tracker: TaskTracker) -> Self {
+        Self {
+            context,
+            config,
+            plan,
+            namespace: Vec::new(),
+            sink: None,
+            tracker,
+            heartbeat: None,
+            id: OnceLock::new(),
+            log: None,
+            parents: None,
+            store: None,
+            steps: Arc::default(),
+            home: None,
+            unaddressed: None,
+            taint: None,
+            scope: None,
+        }
+    }
+
     /// The id that the checkpoint at the start of this step has: ordered like the steps.
     pub(crate) fn checkpoint_id(&self, step: i64) -> Uuid {
         let base = self.id.get_or_init(|| Uuid::now_v6(&random_node())).as_u128();

@@ -31,9 +31,9 @@ trait ErasedRow: Any + Send + Sync {
 }
 
 /// Payloads of one type.
-struct Row<T>(SmallVec<[T; 1]>);
+struct PayloadRow<T>(SmallVec<[T; 1]>);
 
-impl<T: Payload> ErasedRow for Row<T> {
+impl<T: Payload> ErasedRow for PayloadRow<T> {
     fn to_json(&self, place: usize) -> Result<Value, serde_json::Error> {
         codec::to_json(&self.0.get(place)).map_err(serde::ser::Error::custom)
     }
@@ -62,9 +62,9 @@ impl<T: Payload> ErasedRow for Row<T> {
 }
 
 /// A payload that was stored: who takes it knows its type.
-struct Stored(Vec<u8>);
+struct StoredRow(Vec<u8>);
 
-impl ErasedRow for Stored {
+impl ErasedRow for StoredRow {
     fn to_json(&self, _: usize) -> Result<Value, serde_json::Error> {
         codec::decode_json(&self.0).map_err(serde::ser::Error::custom)
     }
@@ -95,22 +95,22 @@ pub struct SendArg {
 
 impl SendArg {
     pub(crate) fn new(payload: impl Payload) -> Self {
-        Self { row: Arc::new(Row(SmallVec::from_iter([payload]))), place: 0 }
+        Self { row: Arc::new(PayloadRow(SmallVec::from_iter([payload]))), place: 0 }
     }
 
     /// A payload as it was stored.
     pub(crate) fn stored(bytes: Vec<u8>) -> Self {
-        Self { row: Arc::new(Stored(bytes)), place: 0 }
+        Self { row: Arc::new(StoredRow(bytes)), place: 0 }
     }
 
     /// Whether it is what was stored of a payload.
     pub(crate) fn is_stored(&self) -> bool {
-        self.row.as_any().is::<Stored>()
+        self.row.as_any().is::<StoredRow>()
     }
 
     /// The payload, if it is of this type and was not stored meanwhile.
     pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
-        self.row.as_any().downcast_ref::<Row<T>>()?.0.get(self.place)
+        self.row.as_any().downcast_ref::<PayloadRow<T>>()?.0.get(self.place)
     }
 
     /// A copy of the payload.
@@ -119,7 +119,7 @@ impl SendArg {
             return Ok(payload.clone());
         }
         let (wanted, sent) = (type_name::<T>(), self.type_name());
-        let Some(Stored(bytes)) = self.row.as_any().downcast_ref() else {
+        let Some(StoredRow(bytes)) = self.row.as_any().downcast_ref() else {
             return Err(NodeError::permanent(format!("takes a `{wanted}` and was sent a `{sent}`")));
         };
         codec::decode(bytes).map_err(|error| {
@@ -150,12 +150,12 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn push<T: Payload>(&mut self, node: usize, payload: T) {
-        let row = self.open.as_mut().and_then(|(_, row)| row.as_any_mut().downcast_mut::<Row<T>>());
+        let row = self.open.as_mut().and_then(|(_, row)| row.as_any_mut().downcast_mut::<PayloadRow<T>>());
         if let Some(row) = row {
             row.0.push(payload);
         } else {
             self.close();
-            self.open = Some((self.sends.len(), Box::new(Row(SmallVec::from_iter([payload])))));
+            self.open = Some((self.sends.len(), Box::new(PayloadRow(SmallVec::from_iter([payload])))));
         }
         self.sends.nodes.push(node);
     }

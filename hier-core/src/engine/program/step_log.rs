@@ -88,29 +88,29 @@ impl StepRecord {
 
 /// What is known of the steps of one task.
 #[derive(Debug, Default)]
-pub(crate) struct StepLog(Mutex<Known>);
+pub(crate) struct StepLog(Mutex<StepTable>);
 
 #[derive(Debug, Default)]
-struct Known {
-    results: Vec<Done>,
+struct StepTable {
+    results: Vec<StoredStep>,
     by_key: HashMap<StepKey, usize>,
     /// The number of the next slot.
     next: i32,
     has_signals: bool,
     /// The calls that have begun, by the scope of their task or graph.
-    begun: HashMap<String, Begun>,
+    begun: HashMap<String, StartedCalls>,
 }
 
 /// The calls that one attempt has begun.
 #[derive(Debug, Default)]
-struct Begun {
+struct StartedCalls {
     attempts: Vec<u32>,
     /// Number of calls for each key. The number in the key itself is 0.
     calls: HashMap<StepKey, u32>,
 }
 
 #[derive(Debug)]
-struct Done {
+struct StoredStep {
     record: Arc<StepRecord>,
     slot: i32,
     /// Whether it is known to be stored: a task may have been dropped while it was being stored.
@@ -120,7 +120,7 @@ struct Done {
 }
 
 /// A result, and where it is stored.
-pub(crate) struct Found {
+pub(crate) struct FoundStep {
     pub(super) record: Arc<StepRecord>,
     pub(super) index: usize,
     pub(super) slot: i32,
@@ -131,12 +131,12 @@ pub(crate) struct Found {
 impl StepLog {
     /// The steps among what a task has stored.
     pub(crate) fn read(writes: &[PendingWrite]) -> Result<Self, CodecError> {
-        let mut known = Known::default();
+        let mut known = StepTable::default();
         let mut stored: Vec<&PendingWrite> = writes.iter().filter(|write| &*write.channel == STEP).collect();
         stored.sort_by_key(|write| write.slot);
         for write in stored {
             let record = Arc::new(codec::decode(&write.value)?);
-            known.add(Done { record, slot: write.slot, is_stored: true, letter: None });
+            known.add(StoredStep { record, slot: write.slot, is_stored: true, letter: None });
             known.next = write.slot.wrapping_sub(slot::step(0)).saturating_add(1);
         }
         Ok(Self(Mutex::new(known)))
@@ -152,7 +152,7 @@ impl StepLog {
         let mut known = lock(&self.0);
         let begun = known.begun.entry(scope.to_owned()).or_default();
         if begun.attempts != attempts {
-            *begun = Begun { attempts: attempts.to_vec(), calls: HashMap::new() };
+            *begun = StartedCalls { attempts: attempts.to_vec(), calls: HashMap::new() };
         }
         let calls = begun.calls.entry(key.clone()).or_default();
         *calls += 1;
@@ -167,20 +167,20 @@ impl StepLog {
     }
 
     /// The result of this call, if it has one.
-    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
+    pub(super) fn find(&self, key: &StepKey) -> Option<FoundStep> {
         let known = lock(&self.0);
         known.by_key.get(key).map(|index| known.found(*index))
     }
 
     /// Takes in a result that has just come. If the call has one already, that is the one that counts.
-    pub(super) fn put(&self, record: StepRecord, letter: Option<Uuid>) -> Found {
+    pub(super) fn put(&self, record: StepRecord, letter: Option<Uuid>) -> FoundStep {
         let mut known = lock(&self.0);
         if let Some(index) = known.by_key.get(&record.key) {
             return known.found(*index);
         }
         let slot = slot::step(known.next);
         known.next = known.next.saturating_add(1);
-        let index = known.add(Done { record: Arc::new(record), slot, is_stored: false, letter });
+        let index = known.add(StoredStep { record: Arc::new(record), slot, is_stored: false, letter });
         known.found(index)
     }
 
@@ -189,8 +189,8 @@ impl StepLog {
     }
 }
 
-impl Known {
-    fn add(&mut self, done: Done) -> usize {
+impl StepTable {
+    fn add(&mut self, done: StoredStep) -> usize {
         let index = self.results.len();
         self.has_signals |= done.record.key.arguments.as_deref() == Some(StepKey::SIGNAL);
         self.by_key.insert(done.record.key.clone(), index);
@@ -198,18 +198,18 @@ impl Known {
         index
     }
 
-    fn found(&self, index: usize) -> Found {
-        let Done { record, slot, is_stored, letter } = &self.results[index];
-        Found { record: record.clone(), index, slot: *slot, is_stored: *is_stored, letter: *letter }
+    fn found(&self, index: usize) -> FoundStep {
+        let StoredStep { record, slot, is_stored, letter } = &self.results[index];
+        FoundStep { record: record.clone(), index, slot: *slot, is_stored: *is_stored, letter: *letter }
     }
 }
 
 /// The step logs of the tasks of the step that is running.
 #[derive(Debug, Default)]
-pub(crate) struct StepLogs(Mutex<Logs>);
+pub(crate) struct StepLogs(Mutex<LogsOfStep>);
 
 #[derive(Debug, Default)]
-struct Logs {
+struct LogsOfStep {
     step: i64,
     of: HashMap<TaskKey, Arc<StepLog>>,
 }
@@ -218,7 +218,7 @@ impl StepLogs {
     pub(super) fn of(&self, key: TaskKey, known: Option<&Arc<StepLog>>) -> Arc<StepLog> {
         let mut logs = lock(&self.0);
         if logs.step != key.step {
-            *logs = Logs { step: key.step, of: HashMap::new() };
+            *logs = LogsOfStep { step: key.step, of: HashMap::new() };
         }
         logs.of.entry(key).or_insert_with(|| known.cloned().unwrap_or_default()).clone()
     }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::numbers::Around;
-use super::step_log::{Found, StepRecord};
-use super::{Inbox, Run, STEP, StepKey, StepLog, TaskKey, hash};
+use super::numbers::CallScope;
+use super::step_log::{FoundStep, StepRecord};
+use super::{Run, STEP, StepKey, StepLog, TaskKey, TaskResume, hash};
 use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
 use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
@@ -32,7 +32,7 @@ pub(crate) struct StepHome {
     /// Which attempt this is, of the task and of those around it up to the one with which steps are stored.
     attempts: Vec<u32>,
     /// The earlier progress of the task with which steps and answers are stored.
-    inbox: Option<Arc<Inbox>>,
+    resume: Option<Arc<TaskResume>>,
 }
 
 /// The storage of a task's steps.
@@ -46,7 +46,7 @@ struct StepStore {
 impl StepHome {
     /// A call of this name that begins now.
     fn begin(&self, name: &str, arguments: Option<String>) -> StepKey {
-        let around = Around::current(&self.steps);
+        let around = CallScope::current(&self.steps);
         let scope = match around.as_ref().and_then(|around| around.step.as_ref()) {
             // The digest is of a key that has the scope of the task.
             Some(step) => format!("step {}|", step.digest()),
@@ -73,33 +73,33 @@ impl StepHome {
 
     /// As the home of a graph without checkpoints, whose tasks number their questions together.
     pub(crate) fn of_graph(mut self) -> Self {
-        self.inbox.get_or_insert_default();
+        self.resume.get_or_insert_default();
         self
     }
 
     /// The earlier progress of the task with which answers are stored.
-    pub(super) fn inbox(&self) -> Option<&Inbox> {
-        self.inbox.as_deref()
+    pub(super) fn resume(&self) -> Option<&TaskResume> {
+        self.resume.as_deref()
     }
 
     /// The number of a question that is asked now.
     pub(super) fn place_question(&self, identity: &str) -> usize {
-        let Some(inbox) = &self.inbox else { return 0 };
+        let Some(resume) = &self.resume else { return 0 };
         let key = StepKey::question(identity);
         let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
-        let around = Around::current(&self.steps);
+        let around = CallScope::current(&self.steps);
         let nth = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
-        inbox.place(&self.scoped(identity), nth)
+        resume.place(&self.scoped(identity), nth)
     }
 
     /// Returns true if a question with this identity has an answer, were it asked now.
     pub(super) fn has_answer(&self, identity: &str) -> bool {
-        let Some(inbox) = &self.inbox else { return false };
+        let Some(resume) = &self.resume else { return false };
         let key = StepKey::question(identity);
-        let around = Around::current(&self.steps);
+        let around = CallScope::current(&self.steps);
         let known = around.and_then(|around| around.numbers.peek(&key));
         let nth = known.unwrap_or_else(|| self.steps.peek(&self.scope, &self.attempts, &key));
-        inbox.has_answer(&self.scoped(identity), nth)
+        resume.has_answer(&self.scoped(identity), nth)
     }
 
     /// The identity of a question among those of the task with which its answer is stored.
@@ -120,7 +120,7 @@ impl StepHome {
     }
 
     /// The result of this call, if it is recorded.
-    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
+    pub(super) fn find(&self, key: &StepKey) -> Option<FoundStep> {
         self.steps.find(key)
     }
 
@@ -131,7 +131,12 @@ impl StepHome {
 
     /// Stores a result. `fresh` says that no earlier attempt to store it was made. With `until`, the task then waits in place until that
     /// time.
-    pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
+    pub(super) async fn store(
+        &self,
+        found: &FoundStep,
+        fresh: bool,
+        until: Option<SystemTime>,
+    ) -> Result<(), NodeError> {
         let Some(store) = &self.store else { return Ok(()) };
         let value = codec::encode_record(&*found.record)?;
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
@@ -256,12 +261,12 @@ impl<C> Run<C> {
             return self.again(home, &found).await;
         }
         let key = Arc::new(key);
-        let (result, questions) = Around::step(home.steps.clone(), key.clone(), work).await?;
+        let (result, questions) = CallScope::step(home.steps.clone(), key.clone(), work).await?;
         self.record(home, Arc::unwrap_or_clone(key), result, questions).await
     }
 
     /// A result that was recorded before.
-    pub(super) async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &Found) -> Result<T, NodeError> {
+    pub(super) async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &FoundStep) -> Result<T, NodeError> {
         let StepRecord { key, of, value, questions } = &*found.record;
         let wrong = |reason: String| {
             NodeError::permanent(format!(
@@ -356,7 +361,7 @@ impl<C> Run<C> {
             let attempts = outer.attempts.iter().copied().chain([self.attempt]).collect();
             return Ok(Some(StepHome { scope, attempts, ..(**outer).clone() }));
         }
-        let known = self.inbox.as_ref().filter(|inbox| !inbox.is_afresh).map(|inbox| &inbox.steps);
+        let known = self.resume.as_ref().filter(|resume| !resume.is_afresh).map(|resume| &resume.steps);
         let store = shared.log.as_ref().zip(self.base).map(|(log, checkpoint)| {
             Arc::new(StepStore { log: log.clone(), checkpoint, task: self.task_id(), path: self.place() })
         });
@@ -366,7 +371,7 @@ impl<C> Run<C> {
             steps: shared.steps.of(self.key, known),
             scope: handler.to_owned(),
             attempts: vec![self.attempt],
-            inbox: self.inbox.clone(),
+            resume: self.resume.clone(),
         }))
     }
 
@@ -399,7 +404,7 @@ impl<C> Run<C> {
         let _ = self.config();
         let Some(home) = self.home().ok().flatten() else { return self.task_key() };
         let StepHome { task_key, scope, .. } = &home;
-        match Around::current(&home.steps).and_then(|around| around.step) {
+        match CallScope::current(&home.steps).and_then(|around| around.step) {
             Some(step) => format!("{task_key}/{}", step.digest()),
             None if scope.is_empty() => task_key.to_string(),
             None => format!("{task_key}/{}", hash(scope).unwrap_or_default()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Payload, Program, Run, SendArg, TaskKey};
+use super::{Checkpoints, Payload, Program, Run, SendArg, TaskKey};
 use crate::channel::ChannelSpec;
 use crate::error::NodeError;
 use crate::state::Values;
@@ -43,19 +43,7 @@ impl<S: Values, C> Task<S, C> {
     /// Another task of the same step.
     pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
-        let (shared, remaining, base) = (shared.clone(), *remaining, *base);
-        let run = Run {
-            shared,
-            key,
-            attempt: 1,
-            remaining,
-            heartbeat: None,
-            base,
-            inbox: None,
-            personal: None,
-            hook: None,
-            is_handler: false,
-        };
+        let run = Run { remaining: *remaining, base: *base, ..Run::of_task(shared.clone(), key) };
         Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 
@@ -79,6 +67,11 @@ impl<S: Values, C> Task<S, C> {
     /// The run that the task is part of.
     pub fn run(&self) -> &Run<C> {
         &self.run
+    }
+
+    /// The checkpoints of the subgraph that the task runs.
+    pub(crate) fn subgraph_checkpoints(&self) -> Checkpoints {
+        self.graph.nodes[self.run.key.node].checkpoints
     }
 
     /// Whether a Send started the task.

@@ -8,14 +8,13 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
-use crate::engine::durable::level;
+use crate::engine::durable::segment::segment_of_task;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
-    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Prepare, Program, SendArg, Subgraph, Task,
+    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Prepare, Program, SendArg, Shared, Subgraph, Task,
 };
 use crate::engine::run::resume_subgraph;
-use crate::engine::run::runner::{End, Runner};
-use crate::engine::run::start::shared;
+use crate::engine::run::runner::{RunEnd, Runner};
 use crate::engine::stream::emitter::{Emitter, EventSink, PartSink};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
@@ -84,7 +83,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     {
         let context = (self.context)(task.run().shared_context());
         let mut runner = open_child(&self.graph, state, context, task).await?;
-        runner.hands_back(returned);
+        runner.return_only(returned);
         self.begin(&mut runner, task).await?;
         self.finish(&mut runner, task, leave).await
     }
@@ -156,7 +155,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
 
     /// What a subgraph that keeps its state is given: the values of shared channels, to be merged into what it has.
     fn input<S: Values>(&self, task: &Task<S, C>, runner: &Runner<T, D>) -> Result<Writes<T>, NodeError> {
-        if task.graph.nodes[task.run.key.node].checkpoints != Checkpoints::PerThread {
+        if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
         }
         let state = &*runner.task.state;
@@ -244,12 +243,13 @@ where
 {
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
-    let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
-    namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
+    namespace.push(segment_of_task(task).await.map_err(subgraph_error)?);
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let (config, tracker, scope) = (outer.config.clone(), outer.tracker.clone(), outer.scope.as_ref());
-    let mut shared = shared(graph, context, config, namespace, emitter.as_ref(), tracker, scope);
+    let mut shared = Shared::new(graph.plan.clone(), context, outer.config.clone(), outer.tracker.clone());
+    shared.scope = graph.hooks.enter(outer.scope.as_ref(), &shared.context);
+    shared.namespace = namespace;
+    shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
     if graph.is_part
         && let Some(outer) = &outer.sink
     {
@@ -257,9 +257,9 @@ where
     }
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
-    shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
-    shared.anyone = task.run.inbox.as_ref().and_then(|inbox| inbox.anyone.clone());
-    if let Some(log) = outer.log.as_ref().filter(|_| checkpoints != Checkpoints::None) {
+    shared.taint = task.run.taint.clone().or_else(|| outer.taint.clone());
+    shared.unaddressed = task.run.resume.as_ref().and_then(|resume| resume.unaddressed.clone());
+    if let Some(log) = outer.log.as_ref().filter(|_| task.subgraph_checkpoints() != Checkpoints::None) {
         let namespace = shared.namespace.join("|").into();
         shared.log = Some(Arc::new(TaskLog::new(log.committer.clone(), namespace)));
         let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
@@ -273,8 +273,8 @@ where
 
 impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
     /// Of what this graph writes the one around it takes these channels only.
-    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
-        self.position.ledger.hands_back(channels);
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
+        self.position.return_only(channels);
     }
 
     /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
@@ -284,9 +284,9 @@ impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
         C: Send + Sync + 'static,
     {
         let begun = match self.task.run.shared.log.clone() {
-            None => self.enter(input).await,
+            None => self.begin(input).await,
             // Boxed: the future of a subgraph without a saver stays small.
-            Some(log) => Box::pin(resume_subgraph::begin_child(self, task, input, log)).await,
+            Some(log) => Box::pin(resume_subgraph::open_call(self, task, input, log)).await,
         };
         begun.map_err(subgraph_error)
     }
@@ -305,23 +305,23 @@ where
     D: Send + Sync + 'static,
 {
     let end = runner.drive().await;
-    resume_subgraph::close_child(runner, task, &end).await.map_err(subgraph_error)?;
+    resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
         // A breakpoint inside stops the graphs around it too.
-        End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
-        End::Finished => {
+        RunEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
+        RunEnd::Finished => {
             let graph = runner.task.graph.clone();
-            let returned = runner.position.ledger.take_returned(&graph.channels);
+            let returned = runner.position.take_returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, gotos: None })
         }
-        End::Interrupted(mut questions) => {
+        RunEnd::Interrupted(mut questions) => {
             for question in &mut questions {
                 question.path.insert(0, task.run.node().to_owned());
             }
             Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false))
         }
-        End::Parent(node, command) => {
+        RunEnd::Parent(node, command) => {
             let reason = format!(
                 "whose state is `{}`, but the command writes a `{}`",
                 std::any::type_name::<S>(),

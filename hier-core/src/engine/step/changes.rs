@@ -12,7 +12,7 @@ pub(crate) struct Changes {
     /// The channels that changed, each once.
     pub(crate) changed: Vec<usize>,
     /// What was written to channels that are stored as what was added.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ChangedPart>,
     /// For each channel whether it is stored as what was added.
     pub(crate) grows: Vec<bool>,
     pub(crate) error: Option<(usize, CodecError)>,
@@ -21,7 +21,7 @@ pub(crate) struct Changes {
 
 /// One write of a channel that is stored as what was added.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ChangedPart {
     pub(crate) channel: usize,
     pub(crate) overwrite: bool,
     pub(crate) bytes: Vec<u8>,
@@ -47,7 +47,7 @@ impl Changes {
     fn part<W: ChannelWrite>(&mut self, channel: usize, write: &W) {
         let encoded = write.stored().map_or(Ok(Vec::new()), |value| self.scratch.bytes(|bytes| value.encode(bytes)));
         match encoded {
-            Ok(bytes) => self.parts.push(Part { channel, overwrite: write.is_overwrite(), bytes }),
+            Ok(bytes) => self.parts.push(ChangedPart { channel, overwrite: write.is_overwrite(), bytes }),
             Err(error) => self.error = Some((channel, error)),
         }
     }

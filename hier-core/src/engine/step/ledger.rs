@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::changes::Changes;
 use super::returns::Returns;
 use crate::channel::ChannelSpec;
-use crate::engine::program::{Done, Plan};
+use crate::engine::program::{Plan, TaskOutcome};
 use crate::error::{ConflictKind, RunError};
 use crate::panics;
 use crate::reducer::ReduceError;
@@ -18,7 +18,7 @@ pub(crate) struct Applied<S: Values> {
     /// The node; none for START.
     pub(crate) node: Option<usize>,
     pub(crate) pushed: bool,
-    pub(crate) done: Done<S>,
+    pub(crate) done: TaskOutcome<S>,
 }
 
 /// The tasks of a step in path order: by name, then those that Sends started.
@@ -27,6 +27,35 @@ pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<I
     let pushed = tasks.iter().take_while(|task| task.pushed).count();
     let (pushed, pulled) = tasks.split_at_mut(pushed);
     pulled.iter_mut().chain(pushed)
+}
+
+/// The changes that the next checkpoint stores.
+pub(crate) struct Unstored<'a, S: Values> {
+    /// An input that waits to be applied.
+    pub(crate) input: Option<&'a Writes<S>>,
+    pub(crate) changes: &'a mut Changes,
+    /// The writes that a subgraph returns; none for a root.
+    pub(crate) returned: Option<&'a mut Returns<S::Write>>,
+}
+
+/// The channels of a position as a checkpoint has them.
+pub(crate) struct StoredChannels<W> {
+    /// The channels with a value.
+    pub(crate) held: Vec<usize>,
+    /// The channels that an older version of the state has stored. The next checkpoint stores them again.
+    pub(crate) migrated: Vec<usize>,
+    /// True if an older version of the state has stored the checkpoint.
+    pub(crate) is_upgraded: bool,
+    /// The writes that a subgraph had made before it stopped.
+    pub(crate) returned: Vec<W>,
+    /// The size of these writes where they are stored.
+    pub(crate) returned_bytes: usize,
+}
+
+impl<W> Default for StoredChannels<W> {
+    fn default() -> Self {
+        Self { held: Vec::new(), migrated: Vec::new(), is_upgraded: false, returned: Vec::new(), returned_bytes: 0 }
+    }
 }
 
 /// The bookkeeping of channels: what changed when, what has to expire, what a subgraph hands back.
@@ -38,12 +67,12 @@ pub(crate) struct Ledger<S: Values> {
     /// Expiring channels that hold a value.
     live: FixedBitSet,
     expires: bool,
-    /// What a subgraph hands back to its parent; none for a root.
-    pub(crate) returned: Option<Returns<S::Write>>,
-    /// The changes that the next checkpoint has to store, if the run is durable.
-    pub(crate) changes: Option<Box<Changes>>,
+    /// The writes that a subgraph returns to its parent; none for a root.
+    pub(super) returned: Option<Returns<S::Write>>,
+    /// The changes since the last checkpoint, if the run is durable.
+    changes: Option<Box<Changes>>,
     /// The channels whose values show results of a step that is not applied.
-    pub(crate) previewed: Vec<usize>,
+    previewed: Vec<usize>,
     scratch: Vec<Writers>,
 }
 
@@ -127,7 +156,12 @@ impl<S: Values> Ledger<S> {
         writes: Writes<S>,
     ) -> Result<(), RunError> {
         self.version += 1;
-        self.merge(plan, channels, state, &mut Applied { node: None, pushed: false, done: Done::input(writes) })?;
+        self.merge(
+            plan,
+            channels,
+            state,
+            &mut Applied { node: None, pushed: false, done: TaskOutcome::input(writes) },
+        )?;
         Ok(())
     }
 
@@ -160,30 +194,47 @@ impl<S: Values> Ledger<S> {
         written
     }
 
-    /// Goes on from what was stored: `held` are the channels that hold a value, `returned` what a subgraph had written before it
-    /// stopped, in so many bytes. Of what expires nothing is stored that has expired.
-    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], held: &[usize], (writes, bytes): (Vec<S::Write>, usize)) {
+    /// Restores the books of stored channels, and tracks changes from now on.
+    pub(crate) fn restore(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
+        let StoredChannels { held, migrated, is_upgraded, returned, returned_bytes } = stored;
         self.live.clear();
-        self.live.extend(held.iter().copied().filter(|channel| channels[*channel].kind.expires()));
-        let Some(returned) = &mut self.returned else { return };
-        for write in writes {
-            self.version += 1;
-            self.versions[write.channel()] = self.version;
-            returned.push(channels, self.version, write);
+        self.live.extend(held.into_iter().filter(|channel| channels[*channel].kind.expires()));
+        if let Some(known) = &mut self.returned {
+            for write in returned {
+                self.version += 1;
+                self.versions[write.channel()] = self.version;
+                known.push(channels, self.version, write);
+            }
+            known.are_stored(returned_bytes);
+            if is_upgraded {
+                known.store_again();
+            }
         }
-        returned.are_stored(bytes);
+        let mut changes = Box::new(Changes::new(channels));
+        changes.store_again(&migrated);
+        self.changes = Some(changes);
     }
 
-    /// A subgraph has been entered: what it starts with expires with its first step.
+    /// The values that a subgraph starts with expire with its first step.
     pub(crate) fn enter(&mut self, channels: &[ChannelSpec]) {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
 
-    /// Changes from now on what the next checkpoint has to store, and these channels in any case.
-    pub(crate) fn keep_notes(&mut self, channels: &[ChannelSpec], again: &[usize]) {
-        let mut changes = Box::new(Changes::new(channels));
-        changes.store_again(again);
-        self.changes = Some(changes);
+    /// Tracks changes for checkpoints.
+    pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
+        self.changes = Some(Box::new(Changes::new(channels)));
+    }
+
+    /// Returns the changes since the last checkpoint, with the input that waits. Returns none if changes are not tracked.
+    pub(crate) fn unstored<'a>(&'a mut self, input: Option<&'a Writes<S>>) -> Option<Unstored<'a, S>> {
+        let changes = self.changes.as_mut()?;
+        Some(Unstored { input, changes, returned: self.returned.as_mut() })
+    }
+
+    /// Returns true if the value of a channel is the one that the last checkpoint has.
+    pub(crate) fn is_stored(&self, channel: usize) -> bool {
+        let has_changed = |changes: &Changes| changes.changed.contains(&channel);
+        self.changes.as_deref().is_some_and(|changes| !has_changed(changes)) && !self.previewed.contains(&channel)
     }
 
     /// Merges the writes of one task.
@@ -304,15 +355,20 @@ impl<S: Values> Ledger<S> {
         Ok(())
     }
 
-    /// Of what a subgraph writes its outer graph takes these channels only.
-    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
+    /// Limits the writes that a subgraph returns to these channels.
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         if let Some(returned) = &mut self.returned {
             returned.take_only(channels);
         }
     }
 
-    /// What a subgraph hands back: update by update, less what its last overwrite of a channel made void; of a channel
-    /// with one writer a step only the last value; of one that expires only what has not expired.
+    /// Forgets the writes of earlier calls of a subgraph.
+    pub(crate) fn forget_returned(&mut self) {
+        self.returned.iter_mut().for_each(Returns::clear);
+    }
+
+    /// Takes the writes that a subgraph returns, without those that a later overwrite made void. A channel with a single writer
+    /// returns only its last value, and an expiring channel only values that have not expired.
     pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
         let Some(returned) = self.returned.take() else { return Vec::new() };
         returned.take(|channel, version| {

@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use breakpoints::Breakpoints;
 pub(crate) use changes::Changes;
-pub(crate) use ledger::Applied;
+pub(crate) use ledger::{Applied, StoredChannels, Unstored};
 pub(crate) use position::{Last, Position};
-pub(crate) use returns::{Fresh, Returns};
+pub(crate) use returns::{Returns, UnstoredReturns};
 pub(crate) use tasks::StepTasks;

@@ -12,7 +12,7 @@ use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use super::tasks::StepTasks;
 use crate::engine::attempt::route::{route, safely, with_routes};
-use crate::engine::program::{By, Destinations, Done, Plan, Program, Routing, Sends, TaskKey};
+use crate::engine::program::{By, Destinations, Plan, Program, Routing, Sends, TaskKey, TaskOutcome};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
@@ -33,7 +33,7 @@ pub(crate) struct Position<S: Values> {
     among: Vec<usize>,
     /// Nodes that commands have set off since the last step.
     commanded: Vec<usize>,
-    pub(crate) ledger: Ledger<S>,
+    pub(super) ledger: Ledger<S>,
 }
 
 /// Which node ran last because an edge led to it, by its rank.
@@ -210,7 +210,7 @@ impl<S: Values> Position<S> {
         state: &mut S,
         routing: &mut Routing,
     ) -> Result<bool, RunError> {
-        let done = Done::input(self.start.take().unwrap_or_default());
+        let done = TaskOutcome::input(self.start.take().unwrap_or_default());
         self.apply_one(graph, state, Applied { node: None, pushed: false, done }, routing)
     }
 
@@ -224,7 +224,7 @@ impl<S: Values> Position<S> {
     ) -> Result<bool, RunError> {
         let plan = &*graph.plan;
         if let Some(input) = self.start.take() {
-            let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, Done::input(input)))
+            let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, TaskOutcome::input(input)))
                 .map_err(|error| route_failed(plan, None, error))?;
             let is_before =
                 |task: &Applied<S>| task.pushed || task.node.is_some_and(|n| plan.name(n) < hier_spec::START);

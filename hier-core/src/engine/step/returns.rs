@@ -11,7 +11,7 @@ const BORNE: usize = 4 << 10;
 /// The writes of a subgraph that later ones have not made void, by channel.
 #[derive(Debug)]
 pub(crate) struct Returns<W> {
-    channels: Vec<Vec<Entry<W>>>,
+    channels: Vec<Vec<ReturnedWrite<W>>>,
     /// Of which channels the outer graph takes what was written; none: of all.
     taken: Option<Arc<[bool]>>,
     /// The number of the last write.
@@ -26,7 +26,7 @@ pub(crate) struct Returns<W> {
 }
 
 #[derive(Debug)]
-struct Entry<W> {
+struct ReturnedWrite<W> {
     number: u64,
     /// The version of the ledger at which it was written.
     version: u64,
@@ -35,7 +35,7 @@ struct Entry<W> {
     bytes: usize,
 }
 
-impl<W> Entry<W> {
+impl<W> ReturnedWrite<W> {
     /// The place of the first entry of a channel that was written after this number. Numbers rise within a channel: what was
     /// written long ago is not looked at again by each checkpoint.
     fn first_after(entries: &[Self], number: u64) -> usize {
@@ -45,7 +45,7 @@ impl<W> Entry<W> {
 
 /// What the next checkpoint stores of it.
 #[derive(Debug)]
-pub(crate) struct Fresh<W> {
+pub(crate) struct UnstoredReturns<W> {
     /// The writes, in order.
     pub(crate) writes: Vec<W>,
     /// Whether they are all there are: what was stored before is void.
@@ -54,7 +54,7 @@ pub(crate) struct Fresh<W> {
     pub(crate) sizes: Vec<usize>,
 }
 
-impl<W> Default for Fresh<W> {
+impl<W> Default for UnstoredReturns<W> {
     fn default() -> Self {
         Self { writes: Vec::new(), whole: false, sizes: Vec::new() }
     }
@@ -84,7 +84,7 @@ impl<W: ChannelWrite> Returns<W> {
         if channels[channel].kind.single_writer() || write.is_overwrite() {
             self.live -= self.channels[channel].drain(..).map(|entry| entry.bytes).sum::<usize>();
         }
-        self.channels[channel].push(Entry { number: self.last, version, write, bytes: 0 });
+        self.channels[channel].push(ReturnedWrite { number: self.last, version, write, bytes: 0 });
     }
 
     /// All that has been pushed is stored, in so many bytes with what has become void.
@@ -107,17 +107,21 @@ impl<W: ChannelWrite> Returns<W> {
     }
 
     /// What is to be stored: what has not been, or everything, if most of what is stored is void.
-    pub(crate) fn fresh(&self) -> Fresh<W> {
+    pub(crate) fn unstored(&self) -> UnstoredReturns<W> {
         let whole = self.anew || self.bytes > 2 * self.live + BORNE;
         let after = if whole { 0 } else { self.stored };
         let mut entries: Vec<_> =
-            self.channels.iter().flat_map(|entries| &entries[Entry::first_after(entries, after)..]).collect();
+            self.channels.iter().flat_map(|entries| &entries[ReturnedWrite::first_after(entries, after)..]).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
-        Fresh { writes: entries.into_iter().map(|entry| entry.write.clone()).collect(), whole, sizes: Vec::new() }
+        UnstoredReturns {
+            writes: entries.into_iter().map(|entry| entry.write.clone()).collect(),
+            whole,
+            sizes: Vec::new(),
+        }
     }
 
     /// That has been stored.
-    pub(crate) fn note(&mut self, fresh: &Fresh<W>) {
+    pub(crate) fn mark_stored(&mut self, fresh: &UnstoredReturns<W>) {
         let after = if fresh.whole { 0 } else { self.stored };
         if fresh.whole {
             (self.bytes, self.live, self.anew) = (0, 0, false);
@@ -125,7 +129,7 @@ impl<W: ChannelWrite> Returns<W> {
         self.stored = self.last;
         let mut entries: Vec<_> = (self.channels.iter_mut())
             .flat_map(|entries| {
-                let first = Entry::first_after(entries, after);
+                let first = ReturnedWrite::first_after(entries, after);
                 &mut entries[first..]
             })
             .collect();
@@ -144,7 +148,7 @@ impl<W: ChannelWrite> Returns<W> {
         let of_taken = of_taken.flat_map(|(channel, entries)| entries.into_iter().map(move |entry| (channel, entry)));
         let entries = of_taken.filter(|(channel, entry)| holds(*channel, entry.version));
         let (mut order, mut writes): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
-        for (_, Entry { number, write, .. }) in entries {
+        for (_, ReturnedWrite { number, write, .. }) in entries {
             order.push((number, writes.len()));
             writes.push(Some(write));
         }
@@ -153,7 +157,7 @@ impl<W: ChannelWrite> Returns<W> {
         order.into_iter().filter_map(|(_, place)| writes[place].take()).collect()
     }
 
-    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry<W>> {
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut ReturnedWrite<W>> {
         self.channels.iter_mut().flatten()
     }
 }

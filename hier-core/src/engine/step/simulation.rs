@@ -16,7 +16,7 @@ use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 use super::tests::{Graph, program};
 use super::{Applied, Position};
 use crate::checkpoint::{Agenda, SendRecord, codec};
-use crate::engine::program::{Destinations, Done, SendArg};
+use crate::engine::program::{Destinations, SendArg, TaskOutcome};
 use crate::state::{DynState, Writes};
 
 /// More than this is not looked at.
@@ -66,7 +66,7 @@ impl<'a> Explored<'a> {
             Source::Start => None,
             Source::Node(node) => Some(plan.rank(node)),
         };
-        let done = Done { destinations: Some(Box::new(destinations)), ..Done::input(Writes::default()) };
+        let done = TaskOutcome { destinations: Some(Box::new(destinations)), ..TaskOutcome::input(Writes::default()) };
         Applied { node, pushed, done }
     }
 

@@ -6,11 +6,11 @@ use hier_spec::{EdgeSpec, GraphSpec, NodeSpec, Source, Target, Text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Applied, Last, Position};
+use super::{Applied, Last, Position, StoredChannels};
 use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
-    Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey,
+    Destinations, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey, TaskOutcome,
     not_read_yet,
 };
 use crate::error::RunError;
@@ -107,7 +107,7 @@ impl<'a> Hand<'a> {
     fn run(&self, key: TaskKey) -> Applied<DynState> {
         let name = self.graph.plan.name(key.node);
         let own = key.send.map_or_else(|| name.to_owned(), |send| format!("{name}:{send}"));
-        let done = Done::input(self.writes(json!({ "log": [own] })));
+        let done = TaskOutcome::input(self.writes(json!({ "log": [own] })));
         let routes = &self.graph.plan.exit(Some(key.node)).routes;
         let done = with_routes(self.graph, &self.state, routes, done).unwrap();
         Applied { node: Some(key.node), pushed: key.send.is_some(), done }
@@ -140,7 +140,7 @@ impl<'a> Hand<'a> {
             live.push(channel);
         }
         let mut position = Position::restore(self.graph, &agenda, false).unwrap();
-        position.ledger.go_on(&self.graph.channels, &live, (Vec::new(), 0));
+        position.restore_channels(&self.graph.channels, StoredChannels { held: live, ..StoredChannels::default() });
         Self { graph: self.graph, state, position }
     }
 }
@@ -202,7 +202,7 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     assert_ne!(id(first), id(second), "each command sends tasks of its own");
     // Once it is stored as it is, whoever reads it counts from the first.
     let moved = hand.moved();
-    hand.position.stored();
+    hand.position.renumber_sends();
     assert_eq!(hand.names(1), moved.names(1));
     assert!(hand.position.step(1).arg(0).is_some());
 }
@@ -271,7 +271,7 @@ fn a_step_that_conflicts_is_not_applied() {
     let mut hand = Hand::new(&graph);
     let mut done: Vec<Applied<DynState>> = Vec::new();
     for key in hand.position.tasks(1) {
-        let done_of = Done::input(hand.writes(json!({ "log": ["x"], "last": 1 })));
+        let done_of = TaskOutcome::input(hand.writes(json!({ "log": ["x"], "last": 1 })));
         done.push(Applied { node: Some(key.node), pushed: false, done: done_of });
     }
     let error = hand.position.apply(&graph, &mut hand.state, &mut done).unwrap_err();
@@ -286,19 +286,19 @@ fn a_subgraph_keeps_what_is_taken_and_all_of_it_where_it_is_stored() {
     for (is_stored, kept) in [(false, vec!["log", "log"]), (true, vec!["last", "log", "log"])] {
         let (mut state, mut position) = ((graph.initial)(), Position::new(&graph, true));
         if is_stored {
-            position.ledger.keep_notes(&graph.channels, &[]);
+            position.track_changes(&graph.channels);
         }
-        position.ledger.hands_back(&taken);
+        position.return_only(&taken);
         for (node, name) in ["a", "b"].into_iter().enumerate() {
             let writes = state.update(json!({ "log": [name], "last": name })).unwrap().into_writes();
-            let task = Applied { node: Some(node), pushed: false, done: Done::input(writes) };
+            let task = Applied { node: Some(node), pushed: false, done: TaskOutcome::input(writes) };
             position.apply(&graph, &mut state, &mut vec![task]).unwrap();
         }
-        let fresh = position.ledger.returned.as_ref().map(super::Returns::fresh).unwrap_or_default();
+        let fresh = position.ledger.returned.as_ref().map(super::Returns::unstored).unwrap_or_default();
         let mut names: Vec<_> = fresh.writes.iter().map(ChannelWrite::name).collect();
         names.sort_unstable();
         assert_eq!(names, kept);
-        let handed: Vec<_> = position.ledger.take_returned(&graph.channels);
+        let handed: Vec<_> = position.take_returned(&graph.channels);
         let handed: Vec<Value> = handed.iter().map(|write| write.to_json().unwrap()).collect();
         assert_eq!(handed, [json!(["a"]), json!(["b"])]);
     }

@@ -18,7 +18,7 @@ const BYTES: usize = 64 << 20;
 /// Events on their way: at most `capacity` wait, and at most [`BYTES`]; when there are more, the oldest are dropped and
 /// counted.
 pub(crate) struct Ring<S: Values> {
-    queue: Mutex<Queue<S>>,
+    queue: Mutex<EventQueue<S>>,
     scale: Mutex<Scale>,
     waker: AtomicWaker,
     capacity: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Ring<S: Values> {
 /// Takes events as they come. It must not wait.
 pub(crate) type Tap<S> = dyn Fn(Event<S>) + Send + Sync;
 
-struct Queue<S: Values> {
+struct EventQueue<S: Values> {
     /// Each with its bytes.
     events: VecDeque<(Event<S>, usize)>,
     bytes: usize,
@@ -39,7 +39,7 @@ struct Queue<S: Values> {
 
 impl<S: Values> Ring<S> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let queue = Queue { events: VecDeque::new(), bytes: 0, missed: 0, closed: false };
+        let queue = EventQueue { events: VecDeque::new(), bytes: 0, missed: 0, closed: false };
         Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity, tap: None }
     }
 
@@ -92,7 +92,7 @@ impl<S: Values> Ring<S> {
     }
 }
 
-impl<S: Values> Queue<S> {
+impl<S: Values> EventQueue<S> {
     fn pop(&mut self) -> Option<Event<S>> {
         let (event, bytes) = self.events.pop_front()?;
         self.bytes -= bytes;

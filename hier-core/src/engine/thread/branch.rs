@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, TaskWrites};
 use crate::engine::durable::clock::Clock;
+use crate::engine::durable::heads::newest;
 use crate::engine::durable::input;
-use crate::engine::durable::journal::START;
-use crate::engine::durable::kept::newest;
+use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
 /// Makes a copy of a checkpoint of the root graph the latest one of the thread: it has the same values, the same is to run next, and
@@ -26,7 +26,7 @@ pub async fn branch_off(
     let Some(mut found) = saver.get(thread, "", Some(checkpoint)).await? else { return Ok(None) };
     // The copy has the input for itself: the one that it is a copy of may only refer to it.
     input::complete(saver, thread, "", &mut found).await?;
-    let newest = newest(saver, thread, "", None, None).await?.map(|newest| newest.id);
+    let newest = newest(saver, thread, "").await?.map(|newest| newest.id);
     let mut copy = found.checkpoint;
     copy.step = copy.step.saturating_add(1);
     copy.id = Clock::after(newest).id(copy.step);

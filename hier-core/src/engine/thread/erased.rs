@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use crate::checkpoint::{ListQuery, WhenRunning};
 use crate::config::Config;
-use crate::engine::durable::kept::newest;
-use crate::engine::durable::level::{levels, within};
+use crate::engine::durable::heads::newest;
+use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
     Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program,
 };
-use crate::engine::run::start::claim;
+use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
 use crate::engine::thread::revise::{check_updates, revise};
 use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
@@ -28,7 +28,7 @@ pub(crate) async fn addressed<'a>(
     config: &Config,
 ) -> Result<(&'a dyn ErasedGraph, Config), RunError> {
     let (mut graph, mut above) = (root, Vec::new());
-    for level in levels(&config.namespace) {
+    for level in segments(&config.namespace) {
         let (inner, _) = inside(graph, &level, config)?;
         above.push(stored_name(graph, saver, config, &above, level).await?);
         graph = inner;
@@ -49,7 +49,7 @@ async fn stored_name(
     let Some((now, earlier)) = names.split_last().filter(|(_, earlier)| !earlier.is_empty()) else { return Ok(level) };
     let called = |name: &str| format!("{name}{}", &level[node.len()..]);
     for name in earlier {
-        let found = saver.get(config.thread_id().unwrap_or_default(), &within(above, &called(name)), None).await;
+        let found = saver.get(config.thread_id().unwrap_or_default(), &join_segment(above, &called(name)), None).await;
         if found.map_err(|error| RunError::Saver { graph: outer.name().to_owned(), error })?.is_some() {
             return Ok(called(name));
         }
@@ -99,7 +99,7 @@ fn inside<'a>(
 /// may be changed before its first call.
 async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> Result<(), RunError> {
     let (mut outer, mut above) = (root, Vec::new());
-    for level in levels(&config.namespace) {
+    for level in segments(&config.namespace) {
         let (graph, checkpoints) = inside(outer, &level, config)?;
         let refused = |reason: String| RunError::Update { graph: graph.name().to_owned(), reason };
         let node = node_of(&level);
@@ -110,10 +110,10 @@ async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> R
                 outer.name()
             )));
         }
-        let namespace = within(&above, &level);
+        let namespace = join_segment(&above, &level);
         if checkpoints == Checkpoints::PerCall || node != level {
             let thread = config.thread_id().unwrap_or_default();
-            let found = newest(saver, thread, &namespace, None, None).await;
+            let found = newest(saver, thread, &namespace).await;
             let found = found.map_err(|error| RunError::Saver { graph: graph.name().to_owned(), error })?;
             found.ok_or_else(|| {
                 refused(format!(

@@ -8,11 +8,14 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
-use crate::engine::durable::inside::Line;
-use crate::engine::durable::level::{levels, stored_level, within};
-use crate::engine::durable::load::{Loaded, Reader, load};
+use crate::engine::durable::input;
+use crate::engine::durable::line::CheckpointLine;
+use crate::engine::durable::load::{LoadRequest, LoadedThread, load};
+use crate::engine::durable::names::{RETURNED, START};
+use crate::engine::durable::segment::{TaskNode, join_segment, segments, stored_segment};
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Done, Program};
+use crate::engine::program::{Program, TaskOutcome};
 use crate::engine::step::Applied;
 use crate::error::RunError;
 use crate::question::Question;
@@ -132,7 +135,7 @@ pub(in crate::engine) async fn addressed(
     config: &Config,
 ) -> Result<Option<Saved>, SaverError> {
     let id = match config.checkpoint {
-        None if !config.namespace.is_empty() => match Line::of(saver, thread, &config.namespace).await?.own {
+        None if !config.namespace.is_empty() => match CheckpointLine::of(saver, thread, &config.namespace).await?.own {
             Some(own) => Some(own.id),
             None => return Ok(None),
         },
@@ -228,7 +231,7 @@ where
             let Some(own) = own.filter(|own| !expires && !found.values.iter().any(|(known, _)| known == own)) else {
                 continue;
             };
-            if !name.starts_with("__start__") && &**name != crate::engine::durable::journal::RETURNED {
+            if &**name != START && &**name != RETURNED {
                 found.values.push((own, chain));
             }
         }
@@ -248,41 +251,43 @@ where
     C: Send + Sync + 'static,
 {
     let thread = config.thread_id().unwrap_or_default();
-    let reader = Reader { graph, thread };
-    let completed = crate::engine::durable::input::complete(saver, thread, &config.namespace, &mut found).await;
+    let reader = ThreadReader { graph, thread };
+    let completed = input::complete(saver, thread, &config.namespace, &mut found).await;
     completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);
-    let loaded = load(&reader, (graph.initial)(), newest, found, false)?;
-    let mut snapshot = view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))?;
-    let namespace = levels(&config.namespace);
+    let initial = (graph.initial)();
+    let request = LoadRequest { saved: found, conversations: Vec::new(), newest, initial, is_child: false };
+    let mut snapshot = view(reader, config, load(reader, request)?, live).map_err(|error| reader.unfit(error))?;
+    let namespace = segments(&config.namespace);
     for task in &mut snapshot.tasks {
         let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
-        let level = stored_level(graph, saver, thread, &namespace, node, task.id).await;
-        let level = level.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
-        task.state = Some(Config::thread(thread).namespace(within(&namespace, &level)));
+        let segment = stored_segment(graph, saver, thread, &namespace, TaskNode { node, id: task.id }).await;
+        let segment = segment.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
+        task.state = Some(Config::thread(thread).namespace(join_segment(&namespace, &segment)));
     }
     Ok(snapshot)
 }
 
 /// What is shown of a checkpoint, but for where the graphs that its tasks run are.
 fn view<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     config: &Config,
-    loaded: Loaded<S>,
+    loaded: LoadedThread<S>,
     live: bool,
 ) -> Result<StateSnapshot<S>, CodecError> {
-    let Loaded { checkpoint, mut state, mut position, pending, .. } = loaded;
+    let LoadedThread { checkpoint, mut state, mut position, pending, .. } = loaded;
     let graph = reader.graph;
     let plan = &graph.plan;
-    let (writes, destinations) = pending.null_writes(reader, &state)?;
-    position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done: Done::input(writes) }]);
-    for destinations in destinations {
+    let effect = pending.command_effect(reader, &state)?;
+    let done = TaskOutcome::input(effect.writes);
+    position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done }]);
+    for destinations in effect.destinations {
         position.follow(plan, destinations);
     }
     let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-    let namespace = levels(&config.namespace);
+    let namespace = segments(&config.namespace);
     for key in position.tasks(checkpoint.step.saturating_add(1)) {
         let place = &*plan.path(key);
         let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::{Last, Position};
+use crate::channel::ChannelSpec;
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
 use crate::engine::program::{Plan, Program, SendArg};
 use crate::engine::step::frontier::Frontier;
+use crate::engine::step::ledger::{StoredChannels, Unstored};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -30,8 +32,8 @@ impl<S: Values> Position<S> {
         Ok(agenda)
     }
 
-    /// The position has been stored as it is: what was sent is numbered as whoever reads it will.
-    pub(crate) fn stored(&mut self) {
+    /// Numbers the Sends from zero, as a run does that reads the stored position.
+    pub(crate) fn renumber_sends(&mut self) {
         self.first_send = 0;
         self.commanded.clear();
     }
@@ -53,6 +55,47 @@ impl<S: Values> Position<S> {
         }
         position.read_last(graph, &agenda.last);
         Ok(position)
+    }
+
+    /// Tracks changes for checkpoints.
+    pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
+        self.ledger.track_changes(channels);
+    }
+
+    /// Restores the channels that were stored with the position.
+    pub(crate) fn restore_channels(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
+        self.ledger.restore(channels, stored);
+    }
+
+    /// Begins a checkpoint of the position as it is, and returns the changes that it stores. Returns none if changes are not tracked.
+    pub(crate) fn begin_checkpoint(&mut self) -> Option<Unstored<'_, S>> {
+        self.renumber_sends();
+        self.ledger.unstored(self.start.as_ref())
+    }
+
+    /// Returns true if the value of a channel is the one that the last checkpoint has.
+    pub(crate) fn is_stored(&self, channel: usize) -> bool {
+        self.ledger.is_stored(channel)
+    }
+
+    /// The values that a subgraph starts with expire with its first step.
+    pub(crate) fn restart_expiry(&mut self, channels: &[ChannelSpec]) {
+        self.ledger.enter(channels);
+    }
+
+    /// Limits the writes that a subgraph returns to these channels.
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
+        self.ledger.return_only(channels);
+    }
+
+    /// Forgets the writes of earlier calls of a subgraph.
+    pub(crate) fn forget_returned(&mut self) {
+        self.ledger.forget_returned();
+    }
+
+    /// Takes the writes that a subgraph returns.
+    pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
+        self.ledger.take_returned(channels)
     }
 
     /// Which node ran last, by name.

@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Anyone, StepLog};
+use super::{StepLog, UnaddressedAnswer};
 use crate::question::Question;
 use crate::sync::lock;
 
 /// The earlier progress of a task that goes on where it stopped.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub(crate) struct TaskResume {
     /// The id and the place under which the task has stored something.
     pub(crate) known: Option<(Uuid, Arc<str>)>,
     /// The answers that it has been given.
     pub(crate) answers: Vec<TaskAnswer>,
     /// An answer for the first task of this step that asks, if no question was open.
-    pub(crate) anyone: Option<Arc<Anyone>>,
+    pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     /// The first slot that has not been written.
     pub(crate) free_slot: i32,
     /// The failure that its handler was to take over.
@@ -35,15 +35,15 @@ pub(crate) struct Inbox {
     /// The durable steps that it has done.
     pub(crate) steps: Arc<StepLog>,
     /// The numbers of the questions that the task has asked.
-    pub(crate) places: Mutex<Places>,
+    pub(crate) places: Mutex<QuestionNumbers>,
     /// The answer for the first task that asks, if this task took it.
     pub(crate) taken: OnceLock<TaskAnswer>,
 }
 
-impl Inbox {
+impl TaskResume {
     /// Returns true if the task has asked or can receive an answer.
     pub(crate) fn is_about_answers(&self) -> bool {
-        !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
+        !self.answers.is_empty() || !self.questions.is_empty() || self.unaddressed.is_some()
     }
 
     /// The answers that the task has.
@@ -105,7 +105,7 @@ impl Inbox {
         if self.taken.get().is_some() {
             return None;
         }
-        let value = self.anyone.as_ref()?.take()?;
+        let value = self.unaddressed.as_ref()?.take()?;
         let identity = identity.to_owned();
         Some(self.taken.get_or_init(|| TaskAnswer { number, identity, value }).value.clone())
     }
@@ -122,7 +122,7 @@ pub(crate) struct TaskAnswer {
 
 /// The numbers of a task's questions.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct QuestionNumbers {
     /// By the identity of a question, and its place among those with the same identity.
     of: HashMap<(String, u32), usize>,
     used: HashSet<usize>,
