@@ -113,6 +113,6 @@ async fn where_the_channel_has_another_type_or_is_gone_that_is_said() {
     let desk = other::Desk::compile().checkpointer(saver);
     refused(
         desk.state(Config::thread("t")).await,
-        &["channel `marks` cannot be migrated", "let the new type have a new channel"],
+        &["channel `marks` cannot be migrated", "use a new channel for the new type"],
     );
 }

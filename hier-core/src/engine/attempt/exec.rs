@@ -1,4 +1,4 @@
-//! Runs one task: the node's code with its options, up to its writes and where they lead.
+//! Runs one task: the node with its options, up to its writes and destinations.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,27 +38,27 @@ where
     }
 }
 
-/// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
+/// Turns a panic into an error: of the user's `Clone` and `Serialize`, or of a timer without a runtime.
 async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
     panics::caught(work).await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
-/// One attempt, without any option.
+/// Runs one attempt without options.
 async fn attempt<S, C>(task: &Task<S, C>, body: &Body<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    resolve(task, call(task, body).await?)
+    resolve(task, call_node(task, body).await?)
 }
 
-/// Calls a node's code, when it is first polled.
+/// Calls a node's code on the first poll.
 #[inline]
-pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> NodeCall<'a, S, C> {
+pub(crate) fn call_node<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> NodeCall<'a, S, C> {
     NodeCall::Begins(task, body)
 }
 
-/// A node's code, called or running: its panics become errors.
+/// A call of a node's code. Its panics become errors.
 pub(crate) enum NodeCall<'a, S: Values, C> {
     Begins(&'a Task<S, C>, &'a Body<S, C>),
     Runs(BoxFuture<'a, NodeResult<S>>),
@@ -69,7 +69,7 @@ impl<S: Values, C> Future for NodeCall<'_, S, C> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeResult<S>> {
-        // Written from inside, so that what a node returns is not moved once more.
+        // Assigned from inside the closure, so that the output is not moved once more.
         let mut polled = Poll::Pending;
         let call = &mut *self;
         let caught = panics::catch(|| match call {
@@ -89,7 +89,7 @@ impl<S: Values, C> Future for NodeCall<'_, S, C> {
     }
 }
 
-/// With retries, timeouts, cache and handler.
+/// Runs the node with cache, retries, timeouts and error handler.
 async fn guarded<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
@@ -115,13 +115,13 @@ where
     }
 }
 
-/// The result of the node, now or at an earlier time.
+/// Returns a cached result, or runs the node.
 async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
     C: Send + Sync + 'static,
 {
-    // What a person has answered is asked of each, and a graph that goes on has used what nobody notes any more.
+    // Answers belong to one person. A subgraph that resumes may have used some without a record.
     let is_own = |resume: &TaskResume| resume.is_about_answers() || node.child.is_some();
     let Some(cache) = node.cache.filter(|_| !task.run.resume.as_deref().is_some_and(is_own)) else {
         return retried(task, node).await;
@@ -140,17 +140,17 @@ where
     Ok(done)
 }
 
-/// The key of a task, and whether it tells people apart: then it was made of the context or the configuration.
+/// Returns the key of a task. The flag is true if the key depends on the context or the configuration.
 fn key_of<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<(CacheKey, bool), NodeError>
 where
     S: Values,
 {
-    let Some(key) = &node.cache_key else { return Ok((CacheKey::of(task, node.reads)?, false)) };
+    let Some(key) = &node.cache_key else { return Ok((CacheKey::of_inputs(task, node.reads)?, false)) };
     let taint = Arc::new(CacheTaint::within(task.run.shared.taint.clone()));
     let mut noted = task.clone();
     noted.run.taint = Some(taint.clone());
-    let said = key(&noted)?;
-    Ok((CacheKey::said(task, said), taint.used_surroundings()))
+    let input = key(&noted)?;
+    Ok((CacheKey::of_function(task, input), taint.used_surroundings()))
 }
 
 async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<TaskOutcome<S>, NodeError>
@@ -164,7 +164,7 @@ where
     match attempt(&task, handler).await {
         Ok(done) => Ok(TaskOutcome { by: By::Handler, ..done }),
         Err(error) if error.is_signal() => Err(error),
-        // What is stored stays: the node has failed, and its handler is to take over.
+        // The stored failure stays, so that the handler takes over again.
         Err(error) => Err(error.of_handler()),
     }
 }
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// One attempt, with its bounds of time.
+/// Runs one attempt with its timeouts.
 async fn bounded<S, C>(task: &mut Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
@@ -218,7 +218,7 @@ where
     }
 }
 
-/// Checks where the output wants to go.
+/// Resolves the targets of an output.
 #[inline]
 pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<TaskOutcome<S>, NodeError>
 where
@@ -235,7 +235,7 @@ where
     Ok(done)
 }
 
-/// Runs a task that has siblings: its routes see the state of the step's start with its own writes.
+/// Runs a task that has siblings. Its routes see the state before the step with the task's own writes.
 pub(crate) async fn execute_and_route<S, C>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError>
 where
     S: Values,
@@ -244,7 +244,7 @@ where
     routed(task, execute(task).await?)
 }
 
-/// Asks the routes of a task that has siblings.
+/// Runs the routes of a task that has siblings.
 #[inline]
 pub(crate) fn routed<S, C>(task: &Task<S, C>, done: TaskOutcome<S>) -> Result<TaskOutcome<S>, NodeError>
 where

@@ -1,4 +1,4 @@
-//! Writes down what a task has done, as soon as it has done it.
+//! Records the result of a task as soon as it ends.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::question::Question;
 use crate::state::Values;
 
 impl TaskLog {
-    /// A task has ended. Its writes and its routing are stored together, and only then does it count as done.
+    /// Records the end of a task. The writes and the routing are stored together, and only then the task counts as done.
     pub(crate) async fn record_end<S: Values, C>(
         &self,
         task: &Task<S, C>,
@@ -40,36 +40,35 @@ impl TaskLog {
         }
         match result.as_ref().map_err(NodeError::kind) {
             Err(NodeErrorKind::Interrupt(questions)) if questions.iter().any(Question::is_woken) => {
-                self.waits(&task.run, writes, questions).await?;
+                self.record_wait(&task.run, writes, questions).await?;
             }
-            _ => self.task(&task.run, writes).await?,
+            _ => self.record_task(&task.run, writes).await?,
         }
         Ok(())
     }
 
-    /// A task that ran alone has ended, and these are its writes with its routing.
+    /// Records the writes and the routing of a task that ran alone.
     pub(crate) async fn record_done<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
-        self.task(run, writes).await
+        self.record_task(run, writes).await
     }
 
-    /// A task waits for a time or a signal.
-    async fn waits<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>, asked: &[Question]) -> Result<(), NodeError> {
+    async fn record_wait<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>, asked: &[Question]) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
         let due = asked.iter().filter_map(|question| question.due).min();
         Box::pin(self.write_due(writes, nobody_elses(run), due)).await.map_err(unsaved)
     }
 
-    /// A task has failed, and its handler takes over.
+    /// Records that the error handler takes over.
     pub(crate) async fn handled<C>(&self, run: &Run<C>, error: &NodeError) -> Result<(), NodeError> {
         let resume = run.resume.as_deref();
         let (message, void) = (error.to_string(), resume.and_then(|resume| resume.void));
         let mut writes = vec![failed(&FailureRecord { message, handled: true, void })?];
         writes.extend(took(resume)?);
-        self.task(run, writes).await
+        self.record_task(run, writes).await
     }
 
-    async fn task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
+    async fn record_task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let path = run.place();
         let writes = TaskWrites { checkpoint, task: run.task_id(), path, writes };
@@ -77,8 +76,8 @@ impl TaskLog {
     }
 }
 
-/// The answer for whoever asks first, if this task has taken it: it is no other's, whatever becomes of the task. It is taken back where
-/// it waits in the commit that stores it with the task, so that nobody ever finds two.
+/// Returns the record that removes the answer for the first task that asks, if this task has taken it. One commit moves the answer to the
+/// task, so that no run finds it twice.
 fn nobody_elses<C>(run: &Run<C>) -> Option<NamespacedWrites> {
     let resume = run.resume.as_ref().filter(|resume| resume.taken.get().is_some())?;
     let unaddressed = resume.unaddressed.as_ref()?;
@@ -87,8 +86,8 @@ fn nobody_elses<C>(run: &Run<C>) -> Option<NamespacedWrites> {
     Some(NamespacedWrites { namespace: unaddressed.namespace.clone(), writes })
 }
 
-/// Why a task failed. What it had done before and could not be applied stays void, and a question that was given a wrong
-/// answer in a graph inside is open again. The answer is taken back if it is stored with this task.
+/// The records of a failure. Results that could not be applied stay void. A question in a subgraph that received a wrong answer is open
+/// again. The answer is removed if it is stored with this task.
 fn failure(task: Uuid, resume: Option<&TaskResume>, error: &NodeError) -> Result<Vec<PendingWrite>, NodeError> {
     let void = resume.and_then(|resume| resume.void);
     let mut writes = vec![failed(&FailureRecord { message: error.to_string(), void, ..FailureRecord::default() })?];
@@ -102,13 +101,12 @@ fn failure(task: Uuid, resume: Option<&TaskResume>, error: &NodeError) -> Result
     Ok(writes)
 }
 
-/// The answer for whoever asks first, if the task has taken it.
+/// The answer for the first task that asks, if this task has taken it.
 fn took(resume: Option<&TaskResume>) -> Result<Option<PendingWrite>, NodeError> {
     let taken = resume.and_then(|resume| resume.taken.get());
     taken.map(|TaskAnswer { number, identity, value }| stored::answer(*number, identity, value)).transpose()
 }
 
-/// The stored form of the questions of a task.
 fn asks(questions: &[Question]) -> Result<PendingWrite, NodeError> {
     stored::entry(slot::INTERRUPT, stored::INTERRUPT, questions)
 }
@@ -117,7 +115,6 @@ pub(in crate::engine) fn failed(failed: &FailureRecord) -> Result<PendingWrite, 
     stored::entry(slot::ERROR, stored::ERROR, failed)
 }
 
-/// The error for the writes of a task that could not be stored.
 pub(in crate::engine) fn unsaved(error: SaverError) -> NodeError {
     NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }

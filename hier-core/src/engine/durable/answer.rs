@@ -14,9 +14,7 @@ use crate::error::{NodeError, RunError};
 use crate::question::{Asker, Question};
 use crate::state::Values;
 
-/// Why a question is asked no more.
-const WITHDRAWN: &str = "the graph that asked was changed by `update_state` meanwhile; go on with `()`, which asks again what is \
-                         still to be asked";
+const WITHDRAWN: &str = "`update_state` has changed the graph that asked it; run the thread with `()` to ask again";
 
 /// Finds the questions that answers belong to.
 pub(in crate::engine) struct AnswerRouter<'a, S: Values, C> {
@@ -59,7 +57,7 @@ pub(in crate::engine) fn answer_to(asker: &Asker, value: &Value) -> Result<Names
 /// The error of an answer to a thread without checkpoints.
 pub(in crate::engine) fn unknown_thread<S: Values, C>(reader: ThreadReader<'_, S, C>) -> RunError {
     let thread = reader.thread;
-    let reason = format!("nobody has asked anything on thread `{thread}`: nothing is stored under that id");
+    let reason = format!("thread `{thread}` has no questions: nothing is stored under that id");
     RunError::Answer { graph: reader.graph_name(), reason, pending: Vec::new() }
 }
 
@@ -90,21 +88,21 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
             }
             (Answers::One(_), []) if asked.iter().any(|(_, questions)| questions.iter().any(|it| !it.answered)) => {
                 Err(self.refused(
-                    "waits for a time or a signal, which no answer stands for: send the signal (`send`)",
+                    "waits for a time or a signal, which an answer cannot replace: send the signal (`send`)",
                     &open,
                 ))
             }
             (Answers::One(value), []) => self.route_unaddressed(value),
             (Answers::One(_), several) => Err(self.refused(
-                &format!("was given one answer, and {} questions are open: answer by id", several.len()),
+                &format!("received one answer, but {} questions are open: answer by id", several.len()),
                 &open,
             )),
-            (Answers::ById(answers), _) if answers.is_empty() => Err(self.refused("was given no answer", &open)),
+            (Answers::ById(answers), _) if answers.is_empty() => Err(self.refused("received no answer", &open)),
             (Answers::ById(answers), _) => {
                 let mut given = HashMap::with_capacity(answers.len());
                 for (id, value) in answers {
                     if given.insert(id.as_str(), value).is_some() {
-                        return Err(self.refused(&format!("was given two answers to the question `{id}`"), &open));
+                        return Err(self.refused(&format!("received two answers to the question `{id}`"), &open));
                     }
                 }
                 self.by_id(&asked, &open, &given)
@@ -122,24 +120,22 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         let reason = match self.standing {
             // LangGraph drops the answer.
             Standing::Over(_) | Standing::Past if is_lenient => return Ok(RoutedAnswers::default()),
-            Standing::Over(step) => format!("has finished (step {step}): nothing is asked"),
-            Standing::Past => {
-                "has gone on from this checkpoint, and what was asked there has been answered: to answer \
-                               otherwise, run the checkpoint again with `()`, which asks again"
-                    .to_owned()
-            }
+            Standing::Over(step) => format!("has finished (step {step}): no question is open"),
+            Standing::Past => "has continued from this checkpoint, and its questions have been answered: to change an \
+                               answer, run the checkpoint again with `()`, which asks again"
+                .to_owned(),
             Standing::Open if !replaces && self.pending.had_unaddressed_answer() => {
-                "has an answer already that waits for the first question: go on with `()`".to_owned()
+                "already has an answer for the first question: run it with `()`".to_owned()
             }
             Standing::Open if !has_asked => {
                 return Ok(RoutedAnswers { unaddressed: Some(value.clone()), ..RoutedAnswers::default() });
             }
             Standing::Open if !self.withdrawn()?.is_empty() => {
-                format!("has withdrawn what was asked: {WITHDRAWN}")
+                format!("has withdrawn its questions: {WITHDRAWN}")
             }
             Standing::Open => {
-                "has no question left to answer in this step: each has its answer already, and the tasks that \
-                               are not done go on with `()`"
+                "has no open question in this step: all have been answered; run it with `()` to finish the \
+                               remaining tasks"
                     .to_owned()
             }
         };
@@ -174,7 +170,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
                 }
                 _ => {
                     format!(
-                        "has no open question with the id `{unknown}`: it is another's, or has its answer already, or waits for a time or a signal"
+                        "has no open question with the id `{unknown}`: it belongs to another thread, has been answered, or waits for a time or a signal"
                     )
                 }
             };
@@ -182,7 +178,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         }
         let unsaved = |error: NodeError| RunError::Encode {
             graph: self.reader.graph_name(),
-            what: "what was given to the thread".to_owned(),
+            what: "the answer".to_owned(),
             reason: error.to_string(),
         };
         let mut writes = Vec::with_capacity(2 * given.len());

@@ -1,6 +1,6 @@
-//! What is given to a thread is checked before the thread is claimed: what is refused does not end the run of somebody else.
+//! Checks the input of a run before the thread is claimed, so that a refused input does not end another run.
 //!
-//! All of it is checked again under the lease, where it counts.
+//! Everything is checked again under the lease.
 
 use crate::checkpoint::{ListQuery, Saved};
 use crate::config::Config;
@@ -14,7 +14,7 @@ use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Refuses what a run cannot begin with.
+/// Refuses an input that cannot start a run.
 pub(crate) async fn check_input<S, C>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// Refuses a command that begins a run and goes to a node: a run enters its graph at START.
+/// Refuses a command with targets that starts a run: a run enters its graph at START.
 pub(in crate::engine) fn check_targets<S: Values, C>(
     graph: &Program<S, C>,
     command: &Command<S>,
@@ -72,7 +72,7 @@ pub(in crate::engine) fn check_targets<S: Values, C>(
     Err(RunError::Update { graph: graph.plan.graph().to_owned(), reason })
 }
 
-/// Whether anything is stored; an error if the checkpoint that is addressed is not.
+/// Returns true if anything is stored. Fails if the addressed checkpoint does not exist.
 async fn exists<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -85,7 +85,7 @@ async fn exists<S: Values, C>(
     Ok(!saver.list(query).await.map_err(|error| reader.failed(error))?.is_empty())
 }
 
-/// The checkpoint that is addressed, or the latest; an error if the one that is addressed is not there.
+/// Reads the addressed checkpoint, or the latest. Fails if the addressed checkpoint does not exist.
 async fn stored<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,

@@ -1,5 +1,5 @@
-//! What an update of a graph inside another changes beside it: the graphs around it go on from it, and what it had asked is
-//! asked no more.
+//! The current checkpoints on the path to a subgraph. An update of the subgraph makes the outer graphs continue from it, and withdraws its
+//! questions.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::engine::program::Input;
 use crate::error::{NodeError, RunError};
 use crate::state::Values;
 
-/// A graph inside others, as the thread is now.
+/// The current checkpoints on the path to a subgraph.
 pub(in crate::engine) struct CheckpointLine {
-    /// The graphs around it, the root first: namespace and checkpoint. Those of which nothing is stored are left out.
+    /// The outer graphs with checkpoints, by their namespaces, the root first.
     outer: Vec<(String, Checkpoint)>,
-    /// Its own checkpoint.
+    /// The subgraph's own checkpoint.
     pub(in crate::engine) own: Option<Checkpoint>,
 }
 
-/// Why what stands around a graph could not be changed.
+/// The error of an update that affects the outer graphs.
 pub(in crate::engine) enum LineError {
     Saver(SaverError),
     Stored(CodecError),
@@ -38,8 +38,8 @@ impl From<SaverError> for LineError {
 }
 
 impl CheckpointLine {
-    /// The line of the history on which the thread is, down to this namespace.
-    pub(in crate::engine) async fn of(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
+    /// Reads the current checkpoints down to this namespace.
+    pub(in crate::engine) async fn read(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
         let parts = segments(namespace);
         let mut line = Self { outer: Vec::new(), own: newest(saver, thread, "").await? };
         for (depth, segment) in parts.iter().enumerate() {
@@ -51,7 +51,7 @@ impl CheckpointLine {
         Ok(line)
     }
 
-    /// What is stored with a new checkpoint of the namespace, which belongs to the call that these are the parents of.
+    /// The records that make the outer graphs continue from a new checkpoint of this namespace.
     pub(in crate::engine) async fn follow(
         &self,
         saver: &Saver,
@@ -65,7 +65,7 @@ impl CheckpointLine {
         if let Some((outer, checkpoint)) = outer.filter(|_| !is_per_call(segment))
             && made.parents.get(around) != Some(&checkpoint.id)
         {
-            // No call is open: the next one starts from it.
+            // No call is open: the next one starts from the new checkpoint.
             let mut checkpoint = Box::new(checkpoint.clone());
             Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(segment.into(), made.id);
             records.push(Record::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
@@ -82,14 +82,14 @@ impl CheckpointLine {
 }
 
 impl CheckpointLine {
-    /// The graphs of the line down to this namespace, as far as something of them is stored.
+    /// The checkpoints down to this namespace.
     fn steps(&self, namespace: &str) -> Vec<(String, &Checkpoint)> {
         let outer = self.outer.iter().map(|(namespace, checkpoint)| (namespace.clone(), checkpoint));
         outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
     }
 
-    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns
-    /// none if all calls are open, or if the graphs keep their state between calls.
+    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns none
+    /// if all calls are open, or if the graphs have checkpoints per thread.
     pub(in crate::engine) async fn closed(
         &self,
         saver: &Saver,
@@ -115,7 +115,8 @@ impl CheckpointLine {
     }
 }
 
-/// Turns a run that resumes from a checkpoint of an inner graph into a run of the thread, if the thread is at that checkpoint.
+/// Converts the configuration of a run that addresses a subgraph to that of its root graph. Fails if the thread is not at the addressed
+/// checkpoint.
 pub(crate) async fn root_config<S: Values>(
     graph: &str,
     saver: &Saver,
@@ -124,7 +125,7 @@ pub(crate) async fn root_config<S: Values>(
 ) -> Result<Config, RunError> {
     let (thread, namespace) = (config.thread_id().unwrap_or_default(), &*config.namespace);
     let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
-    let line = CheckpointLine::of(saver, thread, namespace).await.map_err(failed)?;
+    let line = CheckpointLine::read(saver, thread, namespace).await.map_err(failed)?;
     let asked = config.checkpoint.map(|id| format!(" checkpoint `{id}`")).unwrap_or_default();
     let place = format!("run of thread `{thread}` from namespace `{namespace}`{asked}");
     if matches!(input, Input::New(_)) {
@@ -156,7 +157,7 @@ pub(crate) async fn root_config<S: Values>(
     )))
 }
 
-/// The checkpoint of a graph inside another: of the call that is open, or the one that the other keeps.
+/// Reads the checkpoint of the open call of a subgraph, or the head that the outer graph records.
 async fn current_checkpoint(
     saver: &Saver,
     thread: &str,
@@ -173,7 +174,7 @@ async fn current_checkpoint(
     if is_per_call(segment) || is_open(&latest) || kept.get(segment) == Some(&latest.id) {
         return Ok(Some(latest));
     }
-    // Another line has written to the namespace since.
+    // Another branch has written to the namespace since.
     let all = saver.list(ListQuery { namespace: Some(namespace.clone()), ..ListQuery::thread(thread) }).await?;
     if let Some(open) = all.into_iter().find(|listed| is_open(&listed.checkpoint)) {
         return Ok(Some(open.checkpoint));
@@ -186,7 +187,7 @@ async fn current_checkpoint(
     }
 }
 
-/// What tasks have asked, less what the graph in this namespace asked, or one inside it.
+/// Withdraws the questions of the graph in this namespace and of its subgraphs, and returns the changed records.
 fn withdrawn(records: Vec<TaskWrites>, namespace: &str) -> Result<Vec<TaskWrites>, LineError> {
     let pending = Pending::new(records, &[], None);
     let mut changed = Vec::new();

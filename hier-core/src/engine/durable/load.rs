@@ -47,7 +47,7 @@ pub(crate) fn load<S: Values, C>(
     let Saved { checkpoint, values, writes, .. } = saved;
     check_graph(reader, &checkpoint)?;
     check_slots(reader, &writes)?;
-    let upgrade = SchemaUpgrade::of(reader, &checkpoint, &values)?;
+    let upgrade = SchemaUpgrade::needed_by(reader, &checkpoint, &values)?;
     let mut loader = ChannelLoader::new(reader, &checkpoint, upgrade.as_ref(), initial);
     for (index, chain) in &values {
         loader.load(*index, chain)?;
@@ -104,7 +104,7 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
             return Ok(());
         };
         let channel = self.find(name);
-        let size = Size::of(chain, channel.map(|channel| &self.reader.graph.channels[channel]));
+        let size = Size::of_chain(chain, channel.map(|channel| &self.reader.graph.channels[channel]));
         self.versions.push((name.clone(), *version, size));
         let reader = self.reader;
         let unfit =
@@ -172,7 +172,7 @@ fn check_slots<S: Values, C>(reader: ThreadReader<'_, S, C>, writes: &[TaskWrite
     match slots.max().filter(|slot| *slot > i32::MAX / 2) {
         None => Ok(()),
         Some(slot) => Err(reader.unfit(format!(
-            "a task has written slot {slot}, which no program of hier does: what is stored is damaged; restore a backup, or go on from an \
+            "a task has written slot {slot}, which hier never does: the stored data is damaged; restore a backup, or continue from an \
              earlier checkpoint"
         ))),
     }
@@ -180,7 +180,7 @@ fn check_slots<S: Values, C>(reader: ThreadReader<'_, S, C>, writes: &[TaskWrite
 
 fn missing_channel<S: Values>(name: &str) -> String {
     format!(
-        "channel `{name}` is stored, which the state has no longer: raise `#[state(version = {})]` and give it a `migrate` that \
+        "channel `{name}` is stored, but the state no longer has it: raise `#[state(version = {})]` and give it a `migrate` that \
          removes or renames the channel",
         S::VERSION + 1
     )

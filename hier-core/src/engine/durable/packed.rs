@@ -1,4 +1,4 @@
-//! Writes in one piece of bytes: an input, and what a subgraph hands back.
+//! Packs writes into bytes: an input, or the writes that a subgraph returns.
 
 use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, codec, delta};
@@ -6,8 +6,7 @@ use crate::engine::attempt::stored::WriteRule;
 use crate::engine::durable::upgrade::RecordRewriter;
 use crate::state::{ChannelWrite, Values};
 
-/// Writes in one piece of bytes: each with the name and the rule of its channel and the mark of an overwrite. Returns how many
-/// each takes.
+/// Packs writes, each with the name and the reducer of its channel. Returns the size of each.
 pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     specs: &[ChannelSpec],
     writes: impl Iterator<Item = &'a W>,
@@ -34,7 +33,7 @@ pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     Ok(sizes)
 }
 
-/// The writes again.
+/// Unpacks writes.
 pub(in crate::engine) fn unpack_writes<S: Values, C>(
     rewriter: &RecordRewriter<'_, S, C>,
     packed: &[u8],

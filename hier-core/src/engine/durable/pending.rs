@@ -1,4 +1,4 @@
-//! Stored writes of the tasks of an incomplete step.
+//! Stored records of the tasks of an open step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,18 +14,16 @@ use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// The stored progress of the tasks of a step.
-///
-/// They are found by their places in the step, and not by their ids: an id also depends on the edges that lead to the node,
-/// which may be others in the program that goes on.
+/// The stored records of the tasks of an open step, by the places of the tasks. An id also depends on the edges to the node, which may
+/// differ in another version of the program.
 #[derive(Default)]
 pub(crate) struct Pending {
     tasks: BTreeMap<Arc<str>, TaskWrites>,
-    /// What nodes were called, and are called now.
+    /// Earlier and current names of nodes.
     renamed: Vec<(String, String)>,
     /// The commands of callers, and an answer for the first task that asks.
     pub(in crate::engine) caller: Option<TaskWrites>,
-    /// What brings writes of older versions of the state up to date.
+    /// Converts writes of older versions of the state.
     upgrade: Option<SchemaUpgrade>,
 }
 
@@ -46,24 +44,23 @@ impl Pending {
         pending
     }
 
-    /// Whether nothing is stored.
     pub(in crate::engine) fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.caller.is_none()
     }
 
-    /// The place of a task as this program names it.
+    /// The place of a task with the current name of its node.
     fn place(&self, path: &Arc<str>) -> Arc<str> {
         let Some(node) = path.strip_prefix(PULLED) else { return path.clone() };
         let renamed = self.renamed.iter().find(|(old, _)| old == node);
         renamed.map_or_else(|| path.clone(), |(_, new)| format!("{PULLED}{new}").into())
     }
 
-    /// The id under which a task has stored something.
+    /// The id under which a task has stored records.
     pub(crate) fn id(&self, place: &str) -> Option<Uuid> {
         self.tasks.get(place).map(|record| record.task)
     }
 
-    /// Takes in what was stored meanwhile, in slots that are overwritten.
+    /// Adds newer writes of a task. They replace those in the same slots.
     pub(in crate::engine) fn absorb(&mut self, writes: TaskWrites) {
         let place = self.place(&writes.path);
         let record = self.tasks.entry(place).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
@@ -71,7 +68,7 @@ impl Pending {
         record.writes.extend(writes.writes);
     }
 
-    /// Reads the records of the step.
+    /// A reader of the step's records.
     pub(in crate::engine) fn rewriter<'a, S: Values, C>(
         &'a self,
         reader: ThreadReader<'a, S, C>,
@@ -80,7 +77,7 @@ impl Pending {
         RecordRewriter { reader, state, upgrade: self.upgrade.as_ref() }
     }
 
-    /// The result of a task, if it is done.
+    /// The outcome of a finished task.
     pub(in crate::engine) fn done<S: Values, C>(
         &self,
         place: &str,
@@ -130,7 +127,7 @@ impl Pending {
         Ok(TaskResume { known, answers, free_slot, failure, void, questions, steps, ..TaskResume::default() })
     }
 
-    /// Takes back everything that tasks have stored, their steps, and the answers that they were given.
+    /// Returns the records that void all results, steps and answers of the tasks.
     pub(in crate::engine) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
         let back = |write: &PendingWrite| PendingWrite { channel: VOID.into(), value: Vec::new(), ..write.clone() };
         let goes = |write: &&PendingWrite| {
@@ -152,28 +149,27 @@ impl Pending {
         Ok(records)
     }
 
-    /// The first slot that a task has not written.
+    /// The first free slot of a task.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
 
-    /// The stored records of each task.
     pub(in crate::engine) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
         self.tasks.values()
     }
 
-    /// The task's last questions, if there are any.
+    /// The last questions of a task.
     pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
         self.tasks.get(place).map_or(Ok(Vec::new()), questions_of)
     }
 
-    /// Why a task failed, if it did.
+    /// The error of a failed task.
     pub(crate) fn error(&self, place: &str) -> Result<Option<String>, CodecError> {
         let failed = self.tasks.get(place).map(TaskWrites::failed).transpose()?;
         Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
     }
 
-    /// The tasks that are not done, by their places.
+    /// The unfinished tasks, by their places.
     pub(in crate::engine) fn undone(&self) -> Result<Vec<(&str, &TaskWrites)>, CodecError> {
         let mut undone = Vec::new();
         for (place, record) in &self.tasks {
@@ -190,7 +186,7 @@ impl Pending {
         record.map_or(Ok(false), TaskWrites::is_done)
     }
 
-    /// The open questions of all tasks, with the id of the task of this graph whose record has them.
+    /// The open questions of all tasks, with the records that have them.
     pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
         for record in self.tasks.values() {
@@ -204,24 +200,24 @@ impl Pending {
     }
 }
 
-/// The task's last questions, if there are any.
+/// The last questions of a task.
 pub(in crate::engine) fn questions_of(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }
 
-/// The engine's reading of a task's record.
+/// Reads a task's record.
 pub(in crate::engine) trait TaskRecord {
     fn free_slot(&self) -> i32;
 
     fn is_done(&self) -> Result<bool, CodecError>;
 
-    /// What takes back why the task failed at an earlier time, if it did.
+    /// Returns the entry that removes an earlier error.
     fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError>;
 
     fn failed(&self) -> Result<Option<FailureRecord>, CodecError>;
 
-    /// The answers that the task was given, by their numbers.
+    /// The answers of the task, by their numbers.
     fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError>;
 }
 

@@ -20,8 +20,8 @@ pub(in crate::engine) struct RecalledConversations {
 }
 
 impl RecalledConversations {
-    /// Takes the conversations for a run of this graph. A run that continues from an earlier checkpoint needs other versions. A run with
-    /// a policy may make an id twice, so that the same version could be another value.
+    /// Takes the conversations for a run of this graph. A run that continues from an earlier checkpoint needs other versions. A run with a
+    /// policy may make an id twice, so that one version could have two values.
     pub(in crate::engine) fn take<S: Values, C>(
         graph: &Program<S, C>,
         saver: &Saver,

@@ -1,4 +1,4 @@
-//! Earlier progress of the tasks of the step that a run goes on with.
+//! The earlier progress of the tasks of a resumed step.
 
 use std::sync::Arc;
 
@@ -11,49 +11,49 @@ use crate::error::RunError;
 use crate::question::Question;
 use crate::state::Values;
 
-/// What is known of the tasks of the first step, if the run goes on where it stopped.
+/// The earlier progress of the tasks of a resumed step.
 pub(crate) struct ResumedStep {
     pub(in crate::engine) pending: Pending,
     pub(in crate::engine) mode: ResumeMode,
-    /// An answer for whoever asks first.
+    /// An answer for the first task that asks.
     pub(in crate::engine) unaddressed: Option<Arc<UnaddressedAnswer>>,
-    /// The questions that are open beside others that have their answers: who asked them waits.
+    /// The open questions, if others of the step have been answered. Their tasks wait.
     pub(in crate::engine) open: Option<OpenQuestionIds>,
 }
 
-/// How far what tasks have done counts.
+/// The extent to which earlier results count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum ResumeMode {
-    /// Tasks that are done do not run again.
+    /// Finished tasks do not run again.
     Continue,
-    /// All tasks run again, with the answers that they were given.
+    /// All tasks run again, with their answers.
     Again,
-    /// All tasks run again, as if none had run: what they have stored is void.
+    /// All tasks run again without earlier results and answers.
     Afresh,
 }
 
-/// What is known of a task when its step is taken up again.
+/// The earlier progress of a task.
 pub(crate) enum TaskProgress<S: Values> {
-    /// It is done.
+    /// The task has finished.
     Done(TaskOutcome<S>),
-    /// It waits for the answers to these: others have been answered, and it does not run before it is.
+    /// The task waits for answers to its questions, and others have been answered.
     Waits(Vec<Question>),
-    /// It runs.
+    /// The task runs.
     Open(Arc<TaskResume>),
 }
 
 impl ResumedStep {
-    /// Nothing is known of the tasks; one of them can take this answer.
+    /// A new step in which one task can take this answer.
     pub(in crate::engine) fn offered(unaddressed: Arc<UnaddressedAnswer>) -> Self {
         Self { pending: Pending::default(), mode: ResumeMode::Afresh, unaddressed: Some(unaddressed), open: None }
     }
 
-    /// The first slot that a task has not written.
+    /// The first free slot of a task.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.pending.free_slot(place)
     }
 
-    /// What is known of a task: what it has done, or what it has to know to go on.
+    /// Reads the earlier progress of a task.
     pub(crate) fn task<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,

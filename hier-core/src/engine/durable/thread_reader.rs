@@ -40,7 +40,7 @@ impl<S: Values, C> ThreadReader<'_, S, C> {
         let found = self.graph.channels.iter().position(|spec| spec.name == *name);
         found.ok_or_else(|| {
             CodecError::new(format!(
-                "a task has written channel `{name}`, which the state has no longer: let the thread finish its step with the \
+                "a task has written channel `{name}`, but the state no longer has it: finish the thread's step with the \
                  program that began it"
             ))
         })

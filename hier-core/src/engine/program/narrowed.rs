@@ -1,17 +1,17 @@
-//! The same run with a part of its context, for tools that are used under several contexts.
+//! Runs with another context, for tools that are used under several contexts.
 
 use std::sync::Arc;
 
 use super::{Run, Shared};
 
 impl<C> Run<C> {
-    /// The same run with another context, which is a part of its own.
+    /// Returns the run with a part of its context.
     #[doc(hidden)]
     pub fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
         self.in_context(Arc::new(part(&self.shared.context)))
     }
 
-    /// The same run with another context.
+    /// Returns the run with another context.
     #[doc(hidden)]
     pub fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
         let Shared {
@@ -31,7 +31,7 @@ impl<C> Run<C> {
             scope,
             ..
         } = &*self.shared;
-        // Both have the same ids: the one that tells runs without a saver apart is made before it is copied.
+        // Both runs must share the id that distinguishes runs without a saver, so it is made before the copy.
         self.shared.checkpoint_id(self.key.step);
         let shared = Shared {
             context,

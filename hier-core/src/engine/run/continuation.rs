@@ -35,7 +35,7 @@ enum Continuation {
 }
 
 impl Continuation {
-    fn of(config: &Config, thread: &OpenThread, has_answers: bool) -> Self {
+    fn choose(config: &Config, thread: &OpenThread, has_answers: bool) -> Self {
         if config.checkpoint.is_none() {
             return Self::OpenStep;
         }
@@ -56,7 +56,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     ) -> Result<(), RunError> {
         let config = self.task.run.shared.config.clone();
         let Command { writes, jumps, answers, .. } = command;
-        let continuation = Continuation::of(&config, &thread, answers.is_some());
+        let continuation = Continuation::choose(&config, &thread, answers.is_some());
         let RoutedAnswers { writes: answered, unaddressed } = self.route_answers(&thread, answers.as_ref())?;
         let destinations = vec![resolve::from_outside(&self.task.graph.plan, jumps)?];
         let effect = CommandEffect { writes, destinations };
@@ -180,7 +180,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             list.append(&mut stored::writes(first, writes)?);
             let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            let routing = RoutingRecord::of(&self.task.graph, writes, destinations, false)?;
+            let routing = RoutingRecord::new(&self.task.graph, writes, destinations, false)?;
             list.push(stored::entry(end, stored::ROUTING, &routing)?);
         }
         Ok(list)
@@ -212,10 +212,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     fn unsaved(&self, error: &NodeError) -> RunError {
-        RunError::Encode {
-            graph: self.graph_name(),
-            what: "what was given to the thread".to_owned(),
-            reason: error.to_string(),
-        }
+        RunError::Encode { graph: self.graph_name(), what: "the command".to_owned(), reason: error.to_string() }
     }
 }

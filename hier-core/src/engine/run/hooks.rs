@@ -1,10 +1,10 @@
-//! Runs the code that belongs to entering and leaving a graph.
+//! Runs the code of entering and leaving a graph.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::engine::attempt::exec::call;
+use crate::engine::attempt::exec::call_node;
 use crate::engine::attempt::route::with_writes;
 use crate::engine::program::{Body, By, Task};
 use crate::engine::run::runner::Runner;
@@ -23,12 +23,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     async fn hook(&self, name: &'static str, hook: Option<&Body<S, C>>, state: Arc<S>) -> Result<Writes<S>, NodeError> {
         let Some(hook) = hook else { return Ok(Writes::new()) };
         let refuse =
-            |what| NodeError::permanent(format!("code of `on_entry` and `on_exit` cannot {what}: let a node do it"));
+            |what| NodeError::permanent(format!("code of `on_entry` and `on_exit` cannot {what}: move it to a node"));
         let mut task = Task { state, ..self.task.clone() };
         task.run.key.step = self.step;
         task.run.hook = Some(Box::new((name, self.hook_id(name))));
-        match call(&task, hook).await {
-            Ok(output) if output.gotos.is_some() => Err(refuse("say where to go")),
+        match call_node(&task, hook).await {
+            Ok(output) if output.gotos.is_some() => Err(refuse("choose targets")),
             Ok(output) => Ok(output.writes),
             Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => Err(refuse("ask")),
             Err(error) => Err(error),
@@ -77,16 +77,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// Returns true if a durable root may end after this node, which runs alone: its result is then stored first. A plain edge leads to
-    /// another node, unless a handler took over.
+    /// Returns true if a durable root may end after this node, which runs alone. Its result is then stored first. A plain edge leads to
+    /// another node, unless the error handler took over.
     #[inline]
     pub(super) fn may_be_left(&self, node: usize, by: By) -> bool {
         let goes_on = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
         self.journal.is_some() && self.is_left() && !goes_on
     }
 
-    /// Adds the writes of leaving a root graph to its last step, if the graph is over. The results of the step's tasks are stored first,
-    /// so that they are not run again if this fails.
+    /// Adds the writes of `on_exit` to the last step of a root graph, if the graph has finished. The results of the step's tasks are stored
+    /// first, so that they do not run again if this fails.
     pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {

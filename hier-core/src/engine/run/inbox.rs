@@ -51,8 +51,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     fn bad_message(&self, message: Uuid, error: impl Display) -> RunError {
         let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
         let reason = format!(
-            "the message `{message}` in its mailbox is nothing that the inbox takes any more: {error}; remove it with \
-             `graph.discard(\"{thread}\", id)` or `hier discard {thread} {message}`, or let the channel take it"
+            "the inbox channel does not accept the message `{message}`: {error}; remove it with \
+             `graph.discard(\"{thread}\", id)` or `hier discard {thread} {message}`, or change the channel's type"
         );
         RunError::Incompatible { graph: self.graph_name(), thread, reason }
     }

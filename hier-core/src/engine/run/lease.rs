@@ -26,7 +26,7 @@ pub(super) struct RootConfig {
 }
 
 impl RootConfig {
-    pub(super) async fn of<S: Values>(
+    pub(super) async fn resolve<S: Values>(
         graph: &str,
         saver: Option<&Saver>,
         config: Arc<Config>,
@@ -86,7 +86,7 @@ pub(crate) async fn claim(
     let driven = lease.driven;
     let committer = Committer::new(saver.clone(), lease, config.durability, graph);
     if driven {
-        committer.waits();
+        committer.note_waiting();
     }
     Ok(Arc::new(committer))
 }

@@ -63,8 +63,8 @@ where
     let request = LoadRequest { saved, conversations, newest, initial: (graph.initial)(), is_child: false };
     let LoadedThread { checkpoint, state, position, pending, start } = load(reader, request)?;
     runner.restore(journal(start).remember_conversations(conversations_since), state, position);
-    if pending.waits().map_err(|error| reader.unfit(error))? {
-        committer.waits();
+    if pending.has_waiting_task().map_err(|error| reader.unfit(error))? {
+        committer.note_waiting();
     }
     let effect = pending.command_effect(reader, &runner.task.state).map_err(|error| reader.unfit(error))?;
     runner.apply_commands(effect)?;

@@ -1,4 +1,4 @@
-//! The loop that runs a graph: the same for invoke, stream and subgraphs.
+//! The loop that runs a graph, for runs, streams and subgraphs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::Instrument;
 
 use crate::checkpoint::{PendingWrite, Source};
-use crate::engine::attempt::exec::{TaskResult, call, execute, execute_and_route, resolve};
+use crate::engine::attempt::exec::{TaskResult, call_node, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
@@ -54,7 +54,7 @@ pub(crate) enum RunEnd {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-/// Longest time that a run occupies its executor thread if its nodes do not wait.
+/// Longest time that a run may hold its thread if its nodes never wait.
 const TURN: Duration = Duration::from_millis(1);
 
 /// The reason of a stop that a policy asked for.
@@ -70,7 +70,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     ) -> Self {
         let position = Position::new(&graph, is_child);
         let key = TaskKey { node: 0, step: 0, send: None };
-        let breakpoints = Breakpoints::of(&graph.plan);
+        let breakpoints = Breakpoints::of_graph(&graph.plan);
         let run = Run::of_task(Arc::new(shared), key);
         let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();
@@ -182,7 +182,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             let end = match single {
                 Some(node) if self.is_bare(node) => {
                     let task = &self.task;
-                    match call(task, &task.graph.nodes[node].body).await {
+                    match call_node(task, &task.graph.nodes[node].body).await {
                         Ok(Output { mut writes, gotos: None })
                             if self.position.is_simple(&self.task.graph.plan, node) =>
                         {

@@ -36,7 +36,7 @@ where
     config.check()?;
     panics::note_places();
     let name = graph.plan.graph().to_owned();
-    let root = RootConfig::of(&name, attached.saver.as_ref(), config, &input).await?;
+    let root = RootConfig::resolve(&name, attached.saver.as_ref(), config, &input).await?;
     let cancel = root.config.cancel.clone();
     let span = span(&name, root.config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
@@ -107,7 +107,7 @@ where
         Input::New(input) | Input::Whole(input) => runner.begin(input).await,
         Input::Continue => Err(RunError::EmptyInput { graph: runner.graph_name() }),
         Input::Command(command) if command.answers.is_some() => {
-            Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "go on with an answer" })
+            Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue with an answer" })
         }
         Input::Command(command) => {
             check::check_targets(&runner.task.graph, &command)?;
@@ -140,7 +140,7 @@ where
             if !resumable {
                 tracing::warn!(
                     graph = runner.graph_name(),
-                    "a node asks something, and the graph has no checkpointer: nobody can answer, give it one with `.checkpointer(…)`"
+                    "a node asked a question, but the graph has no checkpointer, so it cannot be answered: add `.checkpointer(…)`"
                 );
             }
             Outcome::Interrupted(Interrupted { state: runner.into_state(), questions, resumable })

@@ -1,4 +1,4 @@
-//! A graph as a node of another: shares channels by name, has steps of its own, hands back what it wrote.
+//! Subgraphs: graphs as nodes of other graphs. They share channels by name, have their own steps, and return their writes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ where
 }
 
 impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Calls the inner graph: it starts with this state and context, and ends with the writes that `leave` makes of its state and of its
-    /// writes to the channels that are returned.
+    /// Calls the inner graph with this state and context. `leave` makes the writes of the outer graph from the final state and the returned
+    /// writes.
     pub async fn call<S>(
         &self,
         task: &Task<S, C>,
@@ -88,7 +88,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         self.finish(&mut runner, task, leave).await
     }
 
-    /// Enters the inner graph, or goes on where it stopped.
+    /// Enters the inner graph, or continues where it stopped.
     async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
@@ -98,7 +98,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         runner.begin_child(task, input).await
     }
 
-    /// Runs the inner graph to its end, and leaves it. What leaving it writes reaches the outer graph in any case.
+    /// Runs the inner graph to its end, and leaves it. The writes of leaving always reach the outer graph.
     async fn finish<S>(
         &self,
         runner: &mut Runner<T, D>,
@@ -126,7 +126,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         })
     }
 
-    /// The state that the inner graph starts with: what it was sent, or the outer state's values of shared channels.
+    /// The initial state of the inner graph: the payload of a Send, or the shared channels of the outer state.
     fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
         if let Some(arg) = &task.arg {
             return self.unpack(arg);
@@ -134,11 +134,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(self.inherit(task))
     }
 
-    /// The outer state's values of shared channels.
+    /// Copies the shared channels of the outer state.
     #[doc(hidden)]
     pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
-        // Dynamic states are of one type, but each has channels of its own.
+        // Dynamic states have one type but different channels.
         if !whole.is::<DynState>()
             && let Ok(same) = whole.downcast::<T>()
         {
@@ -153,7 +153,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Arc::new(state)
     }
 
-    /// What a subgraph that keeps its state is given: the values of shared channels, to be merged into what it has.
+    /// The input of a subgraph with checkpoints per thread: the shared channels, to be merged into its state.
     fn input<S: Values>(&self, task: &Task<S, C>, runner: &Runner<T, D>) -> Result<Writes<T>, NodeError> {
         if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
@@ -170,8 +170,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(writes)
     }
 
-    /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
-    /// state.
+    /// Reads the payload of a Send as a state. A dynamic state takes an object, and merges the channels that it knows.
     fn unpack(&self, arg: &SendArg) -> Result<Arc<T>, NodeError> {
         if let Some(state) = arg.get::<T>() {
             return Ok(Arc::new(state.clone()));
@@ -193,12 +192,12 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(Arc::new(state))
     }
 
-    /// A state that was stored by the names of its channels.
+    /// Decodes a state by the names of its channels.
     fn unpack_stored(&self, state: &mut T, stored: &[u8]) -> Result<(), NodeError> {
         let unfit = |reason: String| {
             let graph = self.graph.plan.graph();
             NodeError::permanent(format!(
-                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; let the thread finish its step \
+                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; finish the thread's step \
                  with the program that began it"
             ))
         };
@@ -212,7 +211,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(())
     }
 
-    /// What the inner graph wrote to shared channels, as writes of the outer one.
+    /// Converts writes to shared channels into writes of the outer graph.
     #[doc(hidden)]
     pub fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: impl IntoIterator<Item = T::Write>) -> Writes<S> {
         let mut writes = Writes::new();
@@ -228,7 +227,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 }
 
-/// A run of an inner graph as part of a task of the outer one, before anything of it has run.
+/// Opens a run of an inner graph as part of a task of the outer graph.
 async fn open_child<S, C, T, D>(
     graph: &Arc<Program<T, D>>,
     state: Arc<T>,
@@ -272,12 +271,12 @@ where
 }
 
 impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
-    /// Of what this graph writes the one around it takes these channels only.
+    /// Limits the writes that the inner graph returns to these channels.
     pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         self.position.return_only(channels);
     }
 
-    /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
+    /// Begins the inner graph, or continues where it stopped.
     pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
     where
         S: Values,
@@ -292,7 +291,7 @@ impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
     }
 }
 
-/// Runs an inner graph to its end, as a task of the outer one.
+/// Runs an inner graph to its end, as a task of the outer graph.
 pub(crate) async fn finish_child<S, C, T, D>(
     runner: &mut Runner<T, D>,
     task: &Task<S, C>,
@@ -307,7 +306,7 @@ where
     let end = runner.drive().await;
     resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
-        // A breakpoint inside stops the graphs around it too.
+        // A breakpoint in a subgraph stops the outer graphs, too.
         RunEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
         RunEnd::Finished => {
             let graph = runner.task.graph.clone();

@@ -1,5 +1,4 @@
-//! One superstep after another: where a thread stands, and what follows from what its tasks did. Pure: no runtime, no clock, no
-//! I/O, no randomness.
+//! The position of a thread between two supersteps, and the step from one to the next. Pure: no runtime, no clock, no I/O, no randomness.
 
 mod breakpoints;
 mod changes;

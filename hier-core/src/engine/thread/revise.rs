@@ -28,7 +28,7 @@ use crate::engine::thread::update::{Author, StateUpdate};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Makes updates, each list as one superstep, and returns the configuration that addresses the last checkpoint.
+/// Makes each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S, C>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
@@ -62,7 +62,7 @@ where
     check(ThreadReader { graph, thread }, saver, config, supersteps).await
 }
 
-/// Refuses updates that cannot be made. Of those after the first superstep only the names are known before it is made.
+/// Refuses updates that cannot be made. After the first superstep only names can be checked.
 pub(in crate::engine) async fn check<S, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -75,7 +75,8 @@ where
 {
     let plan = &reader.graph.plan;
     if supersteps.is_empty() || supersteps.iter().any(Vec::is_empty) {
-        let reason = "there is a superstep without an update, or none at all: give each at least one".to_owned();
+        let reason =
+            "a superstep has no update, or there is no superstep: give each superstep at least one update".to_owned();
         return Err(RunError::Update { graph: plan.graph().to_owned(), reason });
     }
     for StateUpdate { command, by } in supersteps.iter().flatten() {
@@ -85,13 +86,13 @@ where
         resolve::from_outside(plan, command.jumps.iter().cloned())?;
     }
     let line =
-        CheckpointLine::of(saver, reader.thread, &config.namespace).await.map_err(|error| reader.failed(error))?;
+        CheckpointLine::read(saver, reader.thread, &config.namespace).await.map_err(|error| reader.failed(error))?;
     check_open(reader, saver, &line, &config.namespace).await?;
     let (mut revision, _) = read(reader, saver, config).await?;
-    revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::again).collect()).map(|_| ())
+    revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::duplicate).collect()).map(|_| ())
 }
 
-/// Rejects changes to a call that has ended: no run would ever continue from them.
+/// Refuses to change a call that has ended: no run would continue from the change.
 async fn check_open<S, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -106,8 +107,8 @@ where
         line.closed(saver, reader.thread, namespace).await.map_err(|refused| refused.into_run_error(reader))?;
     let Some(closed) = closed else { return Ok(()) };
     let reason = format!(
-        "the call with the namespace `{closed}` of thread `{}` is over, and nothing goes on from it: update a checkpoint of the graph around \
-         it from before the call, and run that",
+        "the call with the namespace `{closed}` of thread `{}` is over, and no run continues from it: update a checkpoint of the outer graph \
+         from before the call, and run that",
         reader.thread
     );
     Err(RunError::Update { graph: reader.graph.plan.graph().to_owned(), reason })
@@ -115,20 +116,20 @@ where
 
 fn no_node(plan: &Plan, name: &str) -> RunError {
     let tail = hier_spec::did_you_mean(name, plan.names());
-    RunError::Update { graph: plan.graph().to_owned(), reason: format!("`{name}` is no node{tail}") }
+    RunError::Update { graph: plan.graph().to_owned(), reason: format!("`{name}` is not a node{tail}") }
 }
 
-/// A thread that is about to be updated.
+/// A thread that is being updated.
 struct Revision<'a, S: Values, C> {
     reader: ThreadReader<'a, S, C>,
     state: S,
     position: Position<S>,
     pending: Pending,
-    /// The checkpoint that the update follows; none if nothing is stored.
+    /// The checkpoint before the update. None if nothing is stored.
     checkpoint: Option<Checkpoint>,
 }
 
-/// One superstep from outside.
+/// Makes one superstep from outside.
 async fn superstep<S, C>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
@@ -142,11 +143,11 @@ where
     let reader = ThreadReader { graph, thread: &committer.lease.thread };
     let (saver, namespace) = (&committer.saver, config.namespace.as_str());
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
-    let line = CheckpointLine::of(saver, reader.thread, namespace).await.map_err(fail)?;
+    let line = CheckpointLine::read(saver, reader.thread, namespace).await.map_err(fail)?;
     check_open(reader, saver, &line, namespace).await?;
     let (mut revision, mut start) = read(reader, saver, config).await?;
     let log = Arc::new(TaskLog::new(committer.clone(), namespace.into()));
-    // A copy goes back to its checkpoint; what else is done drops what has been begun since.
+    // A copy ignores the open step. Any other update drops it.
     let copies = updates.iter().any(|update| update.by == Author::Copy);
     log.set_heads(revision.heads(saver, &segments(namespace), &start, copies).await.map_err(fail)?);
     let source = revision.make(updates)?;
@@ -155,7 +156,7 @@ where
         start.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
     let mut metadata = config.metadata.clone();
-    // It belongs to the call whose state it changes.
+    // The checkpoint belongs to the call whose state it changes.
     let call = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.metadata.get(CALL));
     metadata.extend(call.map(|call| (CALL.to_owned(), call.clone())));
     let mut journal = Journal::new(graph, log, metadata, parents, start);
@@ -172,7 +173,7 @@ where
     Ok(journal.base.unwrap_or_default())
 }
 
-/// Reads the thread that the configuration addresses.
+/// Reads the addressed thread.
 async fn read<'a, S, C>(
     reader: ThreadReader<'a, S, C>,
     saver: &Saver,
@@ -249,7 +250,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         RunError::Update { graph: self.reader.graph.plan.graph().to_owned(), reason: reason.into() }
     }
 
-    /// What commands of callers have written belongs to the state, and where they led to what runs next.
+    /// Applies the commands of callers.
     fn apply_commands(&mut self) -> Result<(), RunError> {
         let graph = self.reader.graph;
         let unfit = |error: CodecError| self.reader.unfit(error);
@@ -261,13 +262,13 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(())
     }
 
-    /// Makes the updates. Returns what makes the checkpoint.
+    /// Makes the updates. Returns the source of the checkpoint.
     fn make(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let several = updates.len() > 1;
         let special = |by: &Author| matches!(by, Author::Input | Author::End | Author::Copy);
         if several && updates.iter().any(|update| update.by == Author::Last || special(&update.by)) {
             return Err(self.wrong(
-                "of several updates in one superstep each must name its node with `as_node`, and none can be `__input__`, \
+                "if a superstep has several updates, each must name its node with `as_node`, and none can be `__input__`, \
                  `__end__` or `__copy__`",
             ));
         }
@@ -288,16 +289,16 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         }
     }
 
-    /// A copy, with what the command writes.
+    /// Copies the checkpoint, with the writes of the command.
     fn copy(&mut self, command: Command<S>) -> Result<Source, RunError> {
         self.position.apply_outside(self.reader.graph, &mut self.state, command.writes)?;
         Ok(Source::Fork)
     }
 
-    /// What the tasks of the open step have done is applied, what is left is dropped.
+    /// Applies the finished tasks of the open step, and drops the others.
     fn finish(&mut self, command: &Command<S>) -> Result<Source, RunError> {
         if !command.writes.is_empty() {
-            return Err(self.wrong("END writes nothing: update the state as the node that is to have written it"));
+            return Err(self.wrong("END writes nothing: make the update as a node"));
         }
         let (reader, graph) = (self.reader, self.reader.graph);
         let mut ended = Vec::new();
@@ -310,7 +311,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// As nodes: their edges are followed; what else was to run next is dropped.
+    /// Applies updates as nodes, whose edges are followed. Drops the rest of the next step.
     fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let graph = self.reader.graph;
         let plan = &graph.plan;
@@ -328,12 +329,12 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// The superstep that the update makes. On a fresh thread the first has number 0.
+    /// The superstep of the update. The first of a new thread has number 0.
     fn step(&self) -> i64 {
         self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step.saturating_add(1))
     }
 
-    /// The node as which an update is made; none is START.
+    /// The node that makes the update. None for START.
     fn author(&self, by: Author) -> Result<Option<usize>, RunError> {
         let plan = &self.reader.graph.plan;
         match (by, self.position.last()) {
@@ -359,20 +360,20 @@ impl LineError {
             Self::Stored(error) => reader.unfit(error),
             Self::Unsaved(error) => RunError::Encode {
                 graph: reader.graph.plan.graph().to_owned(),
-                what: "the questions of the graph inside".to_owned(),
+                what: "the questions of the subgraph".to_owned(),
                 reason: error.to_string(),
             },
         }
     }
 }
 
-/// Why an update has to say as which node it is made.
+/// The error for an update that must name its node.
 fn ambiguous(plan: &Plan, nodes: &[usize]) -> String {
     let names: Vec<String> = nodes.iter().map(|node| format!("`{}`", plan.name(*node))).collect();
     let why = match &*names {
         [] => "several nodes ran in the last step".to_owned(),
-        [node] => format!("{node} ran last, and several edges had set it off at once"),
+        [node] => format!("{node} ran last, and several edges had triggered it at once"),
         several => format!("{} ran in the last step", several.join(", ")),
     };
-    format!("{why}: say as which node the update is made, with `as_node`")
+    format!("{why}: name the node that makes the update with `as_node`")
 }

@@ -1,4 +1,4 @@
-//! Reads threads: the state as it is, and as it was.
+//! Reads the current and earlier states of threads.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -23,49 +23,48 @@ use crate::state::{Update, Values};
 
 /// A thread at one moment.
 ///
-/// The *live* view (of the latest checkpoint, without an id in the configuration) shows what tasks of the open step have
-/// done already, and only what is still to run or to be answered. The *record* (of a checkpoint by its id, and in a history) shows the
-/// state at the start of the step, all of its tasks, and what came of each.
+/// The *live* view is that of the latest checkpoint, without an id in the configuration. It shows the results of the open step, and only
+/// tasks and questions that are still open. The *record* is that of a checkpoint by its id, and of a history. It shows the state before the
+/// step, and all of its tasks with their results.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
-    /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do; in the live view also if all
-    /// tasks of the open step are done and only have to be applied (then [`tasks`](Self::tasks) has them): whether the thread
-    /// is at its end is told by [`is_finished`](Self::is_finished).
+    /// The nodes that run next, with one entry per task. Empty if the thread has finished. In the live view it is also empty if all tasks
+    /// of the open step have finished and only have to be applied. To find out if the thread has finished, use
+    /// [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
-    /// Addresses this checkpoint; the thread as such if nothing is stored.
+    /// The configuration that addresses this checkpoint, or the thread if nothing is stored.
     pub config: Config,
-    /// The checkpoint; none if nothing is stored.
+    /// The checkpoint. None if nothing is stored.
     pub checkpoint: Option<Uuid>,
-    /// The checkpoint that it follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// Of a graph inside others: in which step of each of them it was made, as their checkpoints by their namespaces.
+    /// The checkpoints of the outer graphs in whose steps this one was made, by their namespaces. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
-    /// The superstep: −1 for the first input.
+    /// The superstep. The first input has −1.
     pub step: i64,
-    /// The kind of event that made the checkpoint.
+    /// The kind of operation that made the checkpoint.
     pub source: Option<Source>,
     /// The metadata of the run's configuration.
     pub metadata: Map<String, Value>,
-    /// When the checkpoint was made.
+    /// The time at which the checkpoint was made.
     pub created_at: Option<SystemTime>,
     /// The tasks of the step.
     pub tasks: Vec<TaskSnapshot<S>>,
-    /// What is asked: in the live view what is open, in a record what was asked last.
+    /// The open questions in the live view, and the last questions in a record.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only set in a history; the values are then the initial values of the
-    /// graph.
+    /// The reason why this program cannot read the checkpoint. Only set in a history, with the initial values of the graph.
     pub unreadable: Option<String>,
 }
 
 impl<S: Values> StateSnapshot<S> {
-    /// Whether nothing is left to do: no node runs next, and no task of the open step has to be applied. So it is for a thread
-    /// of which nothing is stored.
+    /// Returns true if the thread has finished: no node runs next, and no task of the open step has to be applied. Also true if nothing is
+    /// stored.
     ///
-    /// An empty [`next`](Self::next) alone does not say it: a process that is killed after all tasks of a step leaves
-    /// them done and not applied, and a run with `()` goes on with them.
+    /// An empty [`next`](Self::next) is not enough. If a process is killed after the last task of a step, the results are stored but not
+    /// applied. A run with `()` then continues with them.
     pub fn is_finished(&self) -> bool {
         self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
@@ -75,25 +74,24 @@ impl<S: Values> StateSnapshot<S> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskSnapshot<S: Values> {
-    /// The id.
+    /// The id of the task.
     pub id: Uuid,
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// The number of the Send that started it; none if an edge did.
+    /// The number of the Send that started the task. None if an edge started it.
     pub send: Option<usize>,
-    /// What it wrote, if it is done. A task that ran alone and is done is part of the next checkpoint and has no result
-    /// here.
+    /// The writes of a finished task. A finished task that ran alone is part of the next checkpoint and has no result here.
     pub result: Option<S::Update>,
-    /// Why it failed, if it did.
+    /// The error of a failed task.
     pub error: Option<String>,
-    /// Its questions, open or answered.
+    /// The questions of the task, open or answered.
     pub questions: Vec<Question>,
-    /// Addresses the checkpoints of the graph that the node runs, if it is one: for that graph's own
+    /// The configuration that addresses the checkpoints of the graph that the node runs, for that graph's own
     /// [`state`](crate::graph::CompiledGraph::state).
     pub state: Option<Config>,
 }
 
-/// The state of a thread.
+/// Reads the state of a thread.
 pub(crate) async fn snapshot<S, C>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -128,14 +126,14 @@ where
     shown(graph, saver, config, found, config.checkpoint.is_none()).await
 }
 
-/// The checkpoint that the configuration addresses; else the one that the thread, or the graph inside it, is at now.
+/// Reads the addressed checkpoint. Defaults to the current one of the thread or of its subgraph.
 pub(in crate::engine) async fn addressed(
     saver: &Saver,
     thread: &str,
     config: &Config,
 ) -> Result<Option<Saved>, SaverError> {
     let id = match config.checkpoint {
-        None if !config.namespace.is_empty() => match CheckpointLine::of(saver, thread, &config.namespace).await?.own {
+        None if !config.namespace.is_empty() => match CheckpointLine::read(saver, thread, &config.namespace).await?.own {
             Some(own) => Some(own.id),
             None => return Ok(None),
         },
@@ -144,7 +142,7 @@ pub(in crate::engine) async fn addressed(
     saver.get(thread, &config.namespace, id).await
 }
 
-/// The states of a thread, newest first.
+/// Reads the states of a thread, newest first.
 pub(crate) async fn history<S, C>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -166,7 +164,7 @@ where
         if let Some(found) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
             let checkpoint = found.checkpoint.clone();
             list.push(match shown(graph, saver, config, found, false).await {
-                // The others can be read.
+                // The other checkpoints can be read.
                 Err(RunError::Incompatible { reason, .. }) => unreadable(graph, config, &checkpoint, reason),
                 shown => shown?,
             });
@@ -175,7 +173,7 @@ where
     Ok(list)
 }
 
-/// A checkpoint of a history that this program cannot read.
+/// The snapshot of a checkpoint that this program cannot read.
 fn unreadable<S: Values, C>(
     graph: &Program<S, C>,
     config: &Config,
@@ -208,7 +206,7 @@ fn place<'a, S: Values, C>(
     Ok((thread, move |error| RunError::Saver { graph: name.to_owned(), error }))
 }
 
-/// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
+/// Adds the values of shared channels that the subgraph has not written, from the checkpoints of outer graphs.
 pub(in crate::engine) async fn inherited<S, C>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -221,7 +219,7 @@ where
 {
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let parents = found.checkpoint.parents.clone();
-    // The innermost first: its namespace is the longest.
+    // The innermost graph first: its namespace is the longest.
     for (namespace, id) in parents.iter().rev() {
         let Some(outer) = saver.get(thread, namespace, Some(*id)).await.map_err(fail)? else { break };
         for (index, chain) in outer.values {
@@ -269,7 +267,7 @@ where
     Ok(snapshot)
 }
 
-/// What is shown of a checkpoint, but for where the graphs that its tasks run are.
+/// Makes the snapshot of a checkpoint, without the addresses of subgraphs.
 fn view<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     config: &Config,

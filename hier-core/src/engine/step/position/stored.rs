@@ -1,4 +1,4 @@
-//! A position as it is stored, by the names of nodes.
+//! The stored form of a position, by the names of nodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::state::Values;
 
 impl<S: Values> Position<S> {
-    /// What is to run next, by name: with the state and the input that waits all that has to be stored.
+    /// The position by name. Together with the state and the input it is all that a checkpoint stores.
     pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
         let plan = &graph.plan;
         let mut agenda = Agenda::default();
@@ -38,13 +38,13 @@ impl<S: Values> Position<S> {
         self.commanded.clear();
     }
 
-    /// Goes on from what was stored.
+    /// Restores a stored position.
     pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let no_join = |name: &str| {
             CodecError::new(format!(
-                "it waits for `{name}`, which the graph has no longer: bring the join back, or update the thread's state as the \
-                 node that is to follow"
+                "it waits for `{name}`, but the graph no longer has this join: restore it, or update the thread's state as the \
+                 next node"
             ))
         };
         let frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
@@ -98,7 +98,6 @@ impl<S: Values> Position<S> {
         self.ledger.take_returned(channels)
     }
 
-    /// Which node ran last, by name.
     fn last_ran(&self, plan: &Plan) -> LastRan {
         let name = |node: &usize| plan.shared_name(*node).clone();
         match self.last {
