@@ -85,9 +85,18 @@ impl Slice {
     }
 
     fn new(resumes: bool, progress: Progress) -> Self {
-        let (fan_out, part, clock, end) = (None, None, None, None);
-        let (inside, wide, stored, applies) = (true, 0, false, false);
-        Self(Mutex::new(State { resumes, progress, fan_out, part, clock, inside, wide, stored, applies, end }))
+        Self(Mutex::new(State {
+            resumes,
+            progress,
+            fan_out: None,
+            part: None,
+            clock: None,
+            inside: true,
+            wide: 0,
+            stored: false,
+            applies: false,
+            end: None,
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

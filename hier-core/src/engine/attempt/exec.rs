@@ -10,10 +10,10 @@ use tracing::Instrument;
 use crate::engine::attempt::report::{report, task_span};
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
-use crate::engine::program::heartbeat::{self, Heartbeat};
+use crate::engine::program::heartbeat::{self, NodeHeartbeat};
 use crate::engine::program::{
-    Body, By, CacheKey, CacheTaint, Destinations, Failure, Gotos, NodeDef, NodeResult, Output, Task, TaskOutcome,
-    TaskResume,
+    Body, By, CacheKey, CacheTaint, Destinations, Failure, Gotos, GraphContext, NodeDef, NodeResult, Output, Task,
+    TaskOutcome, TaskResume,
 };
 use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
@@ -24,11 +24,7 @@ use crate::state::Values;
 pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
 
 /// Runs the task's node.
-pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) async fn execute<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError> {
     let node = &task.graph.nodes[task.run.key.node];
     if node.bare {
         attempt(task, &node.body).await
@@ -44,11 +40,10 @@ async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T
 }
 
 /// Runs one attempt without options.
-async fn attempt<S, C>(task: &Task<S, C>, body: &Body<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn attempt<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    body: &Body<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     resolve(task, call_node(task, body).await?)
 }
 
@@ -90,11 +85,10 @@ impl<S: Values, C> Future for NodeCall<'_, S, C> {
 }
 
 /// Runs the node with cache, retries, timeouts and error handler.
-async fn guarded<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn guarded<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     if let (Some(handler), Some(failure)) =
         (&node.on_error, task.run.resume.as_ref().and_then(|resume| resume.failure.as_ref()))
     {
@@ -116,11 +110,10 @@ where
 }
 
 /// Returns a cached result, or runs the node.
-async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn cached<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     // Answers belong to one person. A subgraph that resumes may have used some without a record.
     let is_own = |resume: &TaskResume| resume.is_about_answers() || node.child.is_some();
     let Some(cache) = node.cache.filter(|_| !task.run.resume.as_deref().is_some_and(is_own)) else {
@@ -153,11 +146,11 @@ where
     Ok((CacheKey::of_function(task, input), taint.used_surroundings()))
 }
 
-async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn handle<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    handler: &Body<S, C>,
+    error: NodeError,
+) -> Result<TaskOutcome<S>, NodeError> {
     let failure = Box::new(Failure { node: task.run.node().to_owned(), error });
     let mut task = Task { failure: Some(failure), ..task.clone() };
     task.run.is_handler = true;
@@ -169,11 +162,10 @@ where
     }
 }
 
-async fn retried<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn retried<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let mut task = task.clone();
     loop {
         let error = match bounded(&mut task, node).await {
@@ -192,14 +184,13 @@ where
 }
 
 /// Runs one attempt with its timeouts.
-async fn bounded<S, C>(task: &mut Task<S, C>, node: &NodeDef<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn bounded<S: Values, C: GraphContext>(
+    task: &mut Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let expired = |kind, limit| NodeError::from_kind(NodeErrorKind::Timeout { kind, limit }, true);
     let outer = &task.run.shared.heartbeat;
-    let heartbeat = node.idle_timeout.map(|limit| Arc::new(Heartbeat::new(limit, outer.clone())));
+    let heartbeat = node.idle_timeout.map(|limit| Arc::new(NodeHeartbeat::new(limit, outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
     let task = &*task;
     let work = async {
@@ -220,11 +211,10 @@ where
 
 /// Resolves the targets of an output.
 #[inline]
-pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) fn resolve<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    output: Output<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let mut done = TaskOutcome::input(output.writes);
     if let Some(gotos) = output.gotos {
         let Gotos { jumps, parent } = *gotos;
@@ -236,21 +226,18 @@ where
 }
 
 /// Runs a task that has siblings. Its routes see the state before the step with the task's own writes.
-pub(crate) async fn execute_and_route<S, C>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) async fn execute_and_route<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     routed(task, execute(task).await?)
 }
 
 /// Runs the routes of a task that has siblings.
 #[inline]
-pub(crate) fn routed<S, C>(task: &Task<S, C>, done: TaskOutcome<S>) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) fn routed<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    done: TaskOutcome<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let routes = &task.graph.plan.exits[task.run.key.node].routes;
     if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
@@ -259,14 +246,10 @@ where
 }
 
 /// Runs a task that has siblings. Stores its result if the run is durable, and reports it to the stream.
-pub(crate) async fn execute_and_record<S, C>(
+pub(crate) async fn execute_and_record<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     emitter: Option<&Emitter<S>>,
-) -> Result<TaskOutcome<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<TaskOutcome<S>, NodeError> {
     let work = async {
         let mut result = execute_and_route(task).await;
         if let Some(log) = &task.run.shared.log

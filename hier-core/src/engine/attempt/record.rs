@@ -52,7 +52,12 @@ impl TaskLog {
         self.record_task(run, writes).await
     }
 
-    async fn record_wait<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>, asked: &[Question]) -> Result<(), NodeError> {
+    async fn record_wait<C>(
+        &self,
+        run: &Run<C>,
+        writes: Vec<PendingWrite>,
+        asked: &[Question],
+    ) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
         let due = asked.iter().filter_map(|question| question.due).min();

@@ -2,7 +2,7 @@
 
 use hier_spec::did_you_mean;
 
-use crate::engine::program::{Allowed, Destinations, Jump, Plan};
+use crate::engine::program::{AllowedTargets, Destinations, Jump, Plan};
 use crate::error::RunError;
 
 /// Finds the nodes that a command names. `by` is the node that returned it, and limits it to its declared targets. It is none for a command
@@ -58,9 +58,9 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
 fn allowed(plan: &Plan, by: Option<usize>, target: Option<usize>) -> Result<(), String> {
     let Some(by) = by else { return Ok(()) };
     let is_declared = match (&plan.allowed[by], target) {
-        (Allowed::Any, _) => true,
-        (Allowed::Only(nodes, _), Some(node)) => nodes.contains(node),
-        (Allowed::Only(_, end), None) => *end,
+        (AllowedTargets::Any, _) => true,
+        (AllowedTargets::Only(nodes, _), Some(node)) => nodes.contains(node),
+        (AllowedTargets::Only(_, end), None) => *end,
     };
     if is_declared {
         return Ok(());

@@ -9,7 +9,7 @@ use crate::engine::attempt::stored;
 use crate::engine::durable::pending::{Pending, questions_of};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::task_log::NamespacedWrites;
-use crate::engine::program::Answers;
+use crate::engine::program::CommandAnswers;
 use crate::error::{NodeError, RunError};
 use crate::question::{Asker, Question};
 use crate::state::Values;
@@ -34,7 +34,7 @@ enum Standing {
     Over(i64),
 }
 
-/// Answers with the questions that they belong to.
+/// CommandAnswers with the questions that they belong to.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct RoutedAnswers {
     /// Records of the tasks that asked.
@@ -78,27 +78,29 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         Ok(Self { reader, pending, standing })
     }
 
-    pub(in crate::engine) fn route(&self, answers: &Answers) -> Result<RoutedAnswers, RunError> {
+    pub(in crate::engine) fn route(&self, answers: &CommandAnswers) -> Result<RoutedAnswers, RunError> {
         let asked = self.pending.open().map_err(|error| self.reader.unfit(error))?;
         let open: Vec<&Question> =
             asked.iter().flat_map(|(_, questions)| questions).filter(|question| is_asked(question)).collect();
         match (answers, &*open) {
-            (Answers::One(value), [question]) => {
+            (CommandAnswers::One(value), [question]) => {
                 self.by_id(&asked, &open, &HashMap::from([(question.id.as_str(), value)]))
             }
-            (Answers::One(_), []) if asked.iter().any(|(_, questions)| questions.iter().any(|it| !it.answered)) => {
+            (CommandAnswers::One(_), [])
+                if asked.iter().any(|(_, questions)| questions.iter().any(|it| !it.answered)) =>
+            {
                 Err(self.refused(
                     "waits for a time or a signal, which an answer cannot replace: send the signal (`send`)",
                     &open,
                 ))
             }
-            (Answers::One(value), []) => self.route_unaddressed(value),
-            (Answers::One(_), several) => Err(self.refused(
+            (CommandAnswers::One(value), []) => self.route_unaddressed(value),
+            (CommandAnswers::One(_), several) => Err(self.refused(
                 &format!("received one answer, but {} questions are open: answer by id", several.len()),
                 &open,
             )),
-            (Answers::ById(answers), _) if answers.is_empty() => Err(self.refused("received no answer", &open)),
-            (Answers::ById(answers), _) => {
+            (CommandAnswers::ById(answers), _) if answers.is_empty() => Err(self.refused("received no answer", &open)),
+            (CommandAnswers::ById(answers), _) => {
                 let mut given = HashMap::with_capacity(answers.len());
                 for (id, value) in answers {
                     if given.insert(id.as_str(), value).is_some() {

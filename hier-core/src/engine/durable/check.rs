@@ -9,30 +9,25 @@ use crate::engine::durable::answer::{self, AnswerRouter};
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Answers, Command, Input, Program};
+use crate::engine::program::{Command, CommandAnswers, GraphContext, Input, Program};
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
 /// Refuses an input that cannot start a run.
-pub(crate) async fn check_input<S, C>(
+pub(crate) async fn check_input<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
     input: &Input<S>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     Breakpoints::configured(&graph.plan, config)?;
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
-    let reader = ThreadReader { graph, thread };
+    let reader = ThreadReader::of_config(graph, config)?;
     match input {
         Input::New(_) if config.checkpoint.is_none() => Ok(()),
         Input::New(_) => stored(reader, saver, config).await.map(|_| ()),
         Input::Whole(_) if exists(reader, saver, config).await? => {
-            Err(RunError::WholeState { graph: graph.plan.graph().to_owned(), thread: thread.to_owned() })
+            Err(RunError::WholeState { graph: reader.graph_name(), thread: reader.thread.to_owned() })
         }
         Input::Whole(_) => Ok(()),
         Input::Continue if exists(reader, saver, config).await? => Ok(()),
@@ -104,7 +99,7 @@ async fn check_answers<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
-    answers: &Answers,
+    answers: &CommandAnswers,
 ) -> Result<(), RunError> {
     let Some(Saved { checkpoint, writes, .. }) = stored(reader, saver, config).await? else {
         return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(reader)) };

@@ -9,7 +9,7 @@ use crate::policy::{StepPolicy, StoppedClock};
 
 /// Makes increasing ids.
 #[derive(Clone)]
-pub(in crate::engine) struct Clock {
+pub(in crate::engine) struct IdClock {
     /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
     node: [u8; 6],
@@ -20,7 +20,7 @@ pub(in crate::engine) struct Clock {
 /// The year 1970 in the ticks of UUIDs (RFC 9562).
 const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
-impl Clock {
+impl IdClock {
     /// Creates a clock whose ids are greater than this one.
     pub(in crate::engine) fn after(floor: Option<Uuid>) -> Self {
         let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);

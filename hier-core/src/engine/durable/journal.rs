@@ -12,7 +12,7 @@ use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
     Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
 };
-use crate::engine::durable::clock::Clock;
+use crate::engine::durable::clock::IdClock;
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::names::{RETURNED, START};
 use crate::engine::durable::packed::pack_writes;
@@ -53,7 +53,7 @@ pub(crate) struct Journal {
     schema: Arc<Schema>,
     metadata: Arc<Map<String, Value>>,
     parents: Arc<BTreeMap<String, Uuid>>,
-    clock: Clock,
+    clock: IdClock,
     /// The checkpoint that is stored when the run ends.
     held: Option<HeldCheckpoint>,
     scratch: Scratch,
@@ -108,7 +108,7 @@ impl Journal {
             schema: Arc::new(schema(graph)),
             metadata: Arc::new(metadata),
             parents,
-            clock: Clock::after(start.newest),
+            clock: IdClock::after(start.newest),
             held: None,
             scratch: Scratch::default(),
             readable: graph.readable.clone(),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::checkpoint::SaverError;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Checkpoints, Program, Task};
+use crate::engine::program::{Checkpoints, GraphContext, Program, Task};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -18,11 +18,7 @@ fn segment(checkpoints: Checkpoints, node: &str, task: Uuid) -> String {
 }
 
 /// Returns the segment of the graph that a task is about to run.
-pub(crate) async fn segment_of_task<S, C>(task: &Task<S, C>) -> Result<String, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) async fn segment_of_task<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<String, RunError> {
     let (graph, node, id) = (&*task.graph, task.run.key.node, task.run.task_id());
     let checkpoints = graph.nodes[node].checkpoints;
     let current = segment(checkpoints, graph.plan.name(node), id);

@@ -12,7 +12,7 @@ use crate::engine::durable::recall::RecalledConversations;
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Checkpoints, Task};
+use crate::engine::program::{Checkpoints, GraphContext, Task};
 use crate::state::Values;
 
 /// The stored data of a graph. A graph that has not run yet has none.
@@ -90,16 +90,12 @@ where
     Ok(StoredGraph { saved, newest, heads, ..StoredGraph::default() })
 }
 
-async fn read_call<S, C>(
+async fn read_call<S: Values, C: GraphContext>(
     log: &TaskLog,
     thread: &str,
     task: &Task<S, C>,
     is_per_thread: bool,
-) -> Result<SubgraphHead, SaverError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<SubgraphHead, SaverError> {
     let saver = &log.committer.saver;
     // The background writer may not have stored the latest records yet.
     log.committer.flush().await?;

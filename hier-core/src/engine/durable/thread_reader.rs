@@ -1,6 +1,7 @@
 //! The graph and the thread that stored data is read for.
 
 use crate::checkpoint::{CodecError, SaverError};
+use crate::config::Config;
 use crate::engine::program::Program;
 use crate::error::RunError;
 use crate::state::Values;
@@ -19,7 +20,12 @@ impl<S: Values, C> Clone for ThreadReader<'_, S, C> {
 
 impl<S: Values, C> Copy for ThreadReader<'_, S, C> {}
 
-impl<S: Values, C> ThreadReader<'_, S, C> {
+impl<'a, S: Values, C> ThreadReader<'a, S, C> {
+    pub(crate) fn of_config(graph: &'a Program<S, C>, config: &'a Config) -> Result<Self, RunError> {
+        let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
+        Ok(Self { graph, thread })
+    }
+
     pub(crate) fn graph_name(&self) -> String {
         self.graph.plan.graph().to_owned()
     }

@@ -10,9 +10,9 @@ use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::deferred::Deferred;
-use super::mailbox::Mailbox;
 use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
+use super::signal_inbox::SignalInbox;
 use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
@@ -35,7 +35,7 @@ pub(crate) struct Committer {
     pub(crate) durability: Durability,
     pub(crate) graph: Arc<str>,
     /// Locked while a task looks for a signal and takes it.
-    pub(crate) mailbox: tokio::sync::Mutex<Mailbox>,
+    pub(crate) signals: tokio::sync::Mutex<SignalInbox>,
     /// Changes for the last commit of the run.
     held: Mutex<Also>,
     /// Records that subgraphs hold until the end of the run.
@@ -79,7 +79,7 @@ impl Committer {
             lease,
             durability,
             graph: graph.into(),
-            mailbox: tokio::sync::Mutex::default(),
+            signals: tokio::sync::Mutex::default(),
             held: Mutex::default(),
             deferred,
             waits: AtomicBool::new(false),

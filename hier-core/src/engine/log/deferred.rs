@@ -22,7 +22,7 @@ pub(crate) struct Deferred {
 #[derive(Default)]
 struct DeferredRecords {
     records: Vec<(LogId, Record)>,
-    letters: Vec<(LogId, Uuid)>,
+    messages: Vec<(LogId, Uuid)>,
 }
 
 impl Deferred {
@@ -31,26 +31,26 @@ impl Deferred {
     }
 
     /// Records that this log takes a message.
-    pub(crate) fn reserve(&self, log: LogId, letter: Uuid) {
-        lock(&self.held).letters.push((log, letter));
+    pub(crate) fn reserve(&self, log: LogId, message: Uuid) {
+        lock(&self.held).messages.push((log, message));
     }
 
     /// Returns true if a message is taken at the end of the run.
-    pub(crate) fn is_reserved(&self, letter: Uuid) -> bool {
-        lock(&self.held).letters.iter().any(|(_, reserved)| *reserved == letter)
+    pub(crate) fn is_reserved(&self, message: Uuid) -> bool {
+        lock(&self.held).messages.iter().any(|(_, reserved)| *reserved == message)
     }
 
     /// Returns true if the records of this log wait for the end of the run.
     pub(crate) fn waits(&self, log: LogId) -> bool {
         let held = lock(&self.held);
-        !held.records.is_empty() || held.letters.iter().any(|(of, _)| *of == log)
+        !held.records.is_empty() || held.messages.iter().any(|(of, _)| *of == log)
     }
 
     /// Passes everything of this log, and these records, to the outer log.
     pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
         let mut held = lock(&self.held);
-        let DeferredRecords { records: all, letters } = &mut *held;
-        let own = all.iter_mut().map(|(of, _)| of).chain(letters.iter_mut().map(|(of, _)| of));
+        let DeferredRecords { records: all, messages } = &mut *held;
+        let own = all.iter_mut().map(|(of, _)| of).chain(messages.iter_mut().map(|(of, _)| of));
         own.filter(|of| **of == log).for_each(|of| *of = outer);
         all.extend(records.into_iter().map(|record| (outer, record)));
     }
@@ -59,7 +59,7 @@ impl Deferred {
     pub(crate) fn forget(&self, log: LogId) {
         let mut held = lock(&self.held);
         held.records.retain(|(of, _)| *of != log);
-        held.letters.retain(|(of, _)| *of != log);
+        held.messages.retain(|(of, _)| *of != log);
     }
 
     /// Drops the records of calls whose step has been applied in the graph of this log, which has this namespace. Messages and the
@@ -79,7 +79,7 @@ impl Deferred {
     pub(crate) fn take_of(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
         let mut held = lock(&self.held);
         let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();
-        (records, held.letters.extract_if(.., |(of, _)| *of == log).map(|(_, letter)| letter).collect())
+        (records, held.messages.extract_if(.., |(of, _)| *of == log).map(|(_, message)| message).collect())
     }
 
     /// The waiting records of a namespace, or all of them.

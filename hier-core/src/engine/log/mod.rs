@@ -7,8 +7,8 @@
 
 pub(in crate::engine) mod committer;
 pub(in crate::engine) mod deferred;
-pub(in crate::engine) mod mailbox;
 pub(in crate::engine) mod renewal;
 mod runtime;
 pub(in crate::engine) mod saver;
+pub(in crate::engine) mod signal_inbox;
 pub(in crate::engine) mod task_log;

@@ -104,14 +104,14 @@ impl TaskLog {
 
     /// Stores a result and takes a message out of the inbox. If it is not `fresh`, an earlier attempt to take the message may have
     /// succeeded.
-    pub(crate) async fn write_taking(&self, writes: TaskWrites, letter: Uuid, fresh: bool) -> Result<(), SaverError> {
+    pub(crate) async fn write_taking(&self, writes: TaskWrites, message: Uuid, fresh: bool) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
-            self.reserve(letter);
+            self.reserve(message);
             return Ok(());
         }
-        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
-        let taken = is_there.then_some(letter).into_iter().collect();
+        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.letter.id == message);
+        let taken = is_there.then_some(message).into_iter().collect();
         self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
     }
 
@@ -153,8 +153,8 @@ impl TaskLog {
     }
 
     /// Takes a message with the last commit of the run.
-    pub(crate) fn reserve(&self, letter: Uuid) {
-        self.committer.deferred.reserve(self.id, letter);
+    pub(crate) fn reserve(&self, message: Uuid) {
+        self.committer.deferred.reserve(self.id, message);
     }
 
     /// Returns true if the records of this graph wait for the end of the run because they take messages.

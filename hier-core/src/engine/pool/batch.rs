@@ -22,7 +22,7 @@ use super::watch;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 /// The tasks of a batch. Each is made by the thread that polls it first.
-pub(crate) trait Work: Send + Sync + 'static {
+pub(crate) trait BatchWork: Send + Sync + 'static {
     /// A task. It resolves to its result, and to data that the next task on its thread can reuse.
     type Task: Future<Output = (Option<Self::Spare>, Self::Result)> + Unpin + Send + 'static;
     /// Data that a finished task leaves for the next one.
@@ -34,7 +34,7 @@ pub(crate) trait Work: Send + Sync + 'static {
 }
 
 /// The tasks of one superstep.
-pub(crate) struct Batch<W: Work> {
+pub(crate) struct TaskBatch<W: BatchWork> {
     count: usize,
     /// The place of the next task. It is past the end if none is left or the batch was cancelled.
     next: AtomicUsize,
@@ -49,9 +49,9 @@ pub(crate) struct Batch<W: Work> {
 const HANDFUL: usize = 16;
 
 /// A result with its place.
-type Placed<W> = (usize, <W as Work>::Result);
+type Placed<W> = (usize, <W as BatchWork>::Result);
 
-struct BatchState<W: Work> {
+struct BatchState<W: BatchWork> {
     /// Makes the tasks. Taken at the end, so that it is dropped with the tasks.
     work: Option<Arc<W>>,
     /// Waiting tasks that are not spawned yet.
@@ -77,12 +77,12 @@ enum BatchFailure {
     Panicked(Box<dyn std::any::Any + Send>),
 }
 
-struct SpawnedTask<W: Work> {
-    batch: Arc<Batch<W>>,
+struct SpawnedTask<W: BatchWork> {
+    batch: Arc<TaskBatch<W>>,
     ended: bool,
 }
 
-impl<W: Work> Drop for SpawnedTask<W> {
+impl<W: BatchWork> Drop for SpawnedTask<W> {
     /// Fails the batch if a runtime that shuts down drops the task before its end.
     fn drop(&mut self) {
         if !self.ended {
@@ -91,7 +91,7 @@ impl<W: Work> Drop for SpawnedTask<W> {
     }
 }
 
-impl<W: Work> Batch<W> {
+impl<W: BatchWork> TaskBatch<W> {
     /// Runs `count` tasks, at most `limit` at once, and returns all results with their places, in order. Dropping the future cancels the
     /// unfinished tasks.
     pub(crate) async fn run(
@@ -287,9 +287,9 @@ impl<W: Work> Batch<W> {
 }
 
 /// Drops the tasks that have not begun and aborts those that have.
-struct CancelOnDrop<'a, W: Work>(&'a Batch<W>);
+struct CancelOnDrop<'a, W: BatchWork>(&'a TaskBatch<W>);
 
-impl<W: Work> Drop for CancelOnDrop<'_, W> {
+impl<W: BatchWork> Drop for CancelOnDrop<'_, W> {
     fn drop(&mut self) {
         self.0.next.store(self.0.count, Ordering::Relaxed);
         let mut state = lock(&self.0.state);
@@ -303,7 +303,7 @@ impl<W: Work> Drop for CancelOnDrop<'_, W> {
     }
 }
 
-impl<W: Work> watch::Watched for Batch<W> {
+impl<W: BatchWork> watch::Watched for TaskBatch<W> {
     fn taken(&self) -> usize {
         self.next.load(Ordering::Relaxed)
     }

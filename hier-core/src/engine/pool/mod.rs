@@ -11,4 +11,4 @@ mod batch;
 mod runtime;
 mod watch;
 
-pub(crate) use batch::{Batch, Work};
+pub(crate) use batch::{BatchWork, TaskBatch};

@@ -128,15 +128,15 @@ pub struct Command<S: Values> {
     pub writes: Writes<S>,
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
-    pub(crate) answers: Option<Answers>,
+    pub(crate) answers: Option<CommandAnswers>,
 }
 
-/// Answers from a caller.
+/// CommandAnswers from a caller.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answers {
+pub(crate) enum CommandAnswers {
     /// An answer to the only question, or to the first one if no task has asked yet.
     One(Value),
-    /// Answers by the ids of their questions.
+    /// CommandAnswers by the ids of their questions.
     ById(Vec<(String, Value)>),
 }
 
@@ -198,7 +198,7 @@ impl<S: Values> Command<S> {
         Self { writes: update.into_writes(), ..Self::default() }
     }
 
-    /// Answers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
+    /// CommandAnswers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
     ///
     /// If several questions are open, or if a person may give the same answer twice, answer by id with [`Self::answers`]. If no task has
     /// asked in the step, as at a breakpoint, the first question of the next nodes gets the answer. An answer without a question is
@@ -212,14 +212,14 @@ impl<S: Values> Command<S> {
     /// # let _ = input;
     /// ```
     pub fn resume(answer: impl Serialize) -> Self {
-        Self { answers: Some(Answers::One(answer_json(&answer))), ..Self::default() }
+        Self { answers: Some(CommandAnswers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// Answers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
+    /// CommandAnswers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
     /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Other questions stay open, and their tasks wait.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
-        Self { answers: Some(Answers::ById(answers)), ..Self::default() }
+        Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
     }
 
     /// Adds an update. If the command is passed to [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::dyn_command::kind;
-use super::{Answers, Command, DynCommand, DynInput, Input, Jump, Program, SendArg};
+use super::{Command, CommandAnswers, DynCommand, DynInput, Input, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::error::RunError;
@@ -104,11 +104,11 @@ fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
     fields.get("$overwrite").or_else(|| fields.get("__overwrite__"))
 }
 
-/// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
-fn answers(resume: &Value) -> Answers {
+/// CommandAnswers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
+fn answers(resume: &Value) -> CommandAnswers {
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     match resume.as_object().filter(|object| !object.is_empty() && object.keys().all(is_id)) {
-        Some(object) => Answers::ById(object.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect()),
-        None => Answers::One(resume.clone()),
+        Some(object) => CommandAnswers::ById(object.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect()),
+        None => CommandAnswers::One(resume.clone()),
     }
 }

@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use crate::sync::lock;
 
 /// The time of a node's last sign of life.
-pub(crate) struct Heartbeat {
+pub(crate) struct NodeHeartbeat {
     last: Mutex<Instant>,
     /// Longest time between two signs of life of the node.
     limit: Duration,
     /// The heartbeat of the outer node. A sign of life of an inner node counts for it, too.
-    outer: Option<Arc<Heartbeat>>,
+    outer: Option<Arc<NodeHeartbeat>>,
 }
 
-impl Heartbeat {
-    pub(crate) fn new(limit: Duration, outer: Option<Arc<Heartbeat>>) -> Self {
+impl NodeHeartbeat {
+    pub(crate) fn new(limit: Duration, outer: Option<Arc<NodeHeartbeat>>) -> Self {
         Self { last: Mutex::new(Instant::now()), limit, outer }
     }
 
@@ -39,7 +39,7 @@ impl Heartbeat {
 }
 
 /// Runs the work until it ends. Returns none if there was no sign of life for too long.
-pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat) -> Option<T> {
+pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &NodeHeartbeat) -> Option<T> {
     tokio::pin!(work);
     loop {
         // A limit beyond the range of the clock never expires.

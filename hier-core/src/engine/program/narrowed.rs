@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Run, Shared};
+use super::{Run, RunShared};
 
 impl<C> Run<C> {
     /// Returns the run with a part of its context.
@@ -14,7 +14,7 @@ impl<C> Run<C> {
     /// Returns the run with another context.
     #[doc(hidden)]
     pub fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
-        let Shared {
+        let RunShared {
             config,
             plan,
             namespace,
@@ -33,7 +33,7 @@ impl<C> Run<C> {
         } = &*self.shared;
         // Both runs must share the id that distinguishes runs without a saver, so it is made before the copy.
         self.shared.checkpoint_id(self.key.step);
-        let shared = Shared {
+        let shared = RunShared {
             context,
             config: config.clone(),
             plan: plan.clone(),

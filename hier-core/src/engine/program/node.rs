@@ -85,9 +85,19 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// Creates a node with this code.
     #[doc(hidden)]
     pub fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
-        let (retry, timeout, idle_timeout, cache, on_error) = (None, None, None, None, None);
-        let (cache_key, reads, checkpoints) = (None, &[Reads::Input] as &[_], Checkpoints::default());
-        Self { body, child, retry, timeout, idle_timeout, cache, cache_key, reads, on_error, checkpoints, bare: true }
+        Self {
+            body,
+            child,
+            retry: None,
+            timeout: None,
+            idle_timeout: None,
+            cache: None,
+            cache_key: None,
+            reads: &[Reads::Input],
+            on_error: None,
+            checkpoints: Checkpoints::default(),
+            bare: true,
+        }
     }
 
     /// Retries the node if it fails.

@@ -46,7 +46,7 @@ pub(crate) struct Join {
 
 /// The targets of a node's commands.
 #[derive(Clone, Debug)]
-pub(crate) enum Allowed {
+pub(crate) enum AllowedTargets {
     Any,
     /// These nodes, and END if the flag is true.
     Only(FixedBitSet, bool),
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     deferred: FixedBitSet,
     /// True if any node is deferred.
     pub(crate) defers: bool,
-    pub(crate) allowed: Vec<Allowed>,
+    pub(crate) allowed: Vec<AllowedTargets>,
     /// Nodes with a breakpoint before or after them.
     pub(crate) before: FixedBitSet,
     pub(crate) after: FixedBitSet,
@@ -183,9 +183,9 @@ impl Plan {
         }
     }
 
-    fn allowed(&self, goto: &Goto) -> Allowed {
+    fn allowed(&self, goto: &Goto) -> AllowedTargets {
         match goto {
-            Goto::Any => Allowed::Any,
+            Goto::Any => AllowedTargets::Any,
             Goto::Only(targets) => {
                 let mut nodes = FixedBitSet::with_capacity(self.names.len());
                 for target in targets.iter() {
@@ -193,7 +193,7 @@ impl Plan {
                         nodes.insert(self.rank_of[*node]);
                     }
                 }
-                Allowed::Only(nodes, targets.contains(&Target::End))
+                AllowedTargets::Only(nodes, targets.contains(&Target::End))
             }
         }
     }

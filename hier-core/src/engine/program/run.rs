@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{Heartbeat, Plan, StepHome, StepLogs, TaskKey, TaskResume, UnaddressedAnswer};
+use super::{NodeHeartbeat, Plan, StepHome, StepLogs, TaskKey, TaskResume, UnaddressedAnswer};
 use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
@@ -23,11 +23,11 @@ use crate::store::Store;
 
 /// The run, as a node sees it: `run: &Run<Desk>`. `C` is the context of the graph.
 pub struct Run<C = ()> {
-    pub(crate) shared: Arc<Shared<C>>,
+    pub(crate) shared: Arc<RunShared<C>>,
     pub(crate) key: TaskKey,
     pub(crate) attempt: u32,
     pub(crate) remaining: usize,
-    pub(crate) heartbeat: Option<Arc<Heartbeat>>,
+    pub(crate) heartbeat: Option<Arc<NodeHeartbeat>>,
     /// The checkpoint before the step, if the run is durable.
     pub(crate) base: Option<Uuid>,
     /// The earlier progress of the task, if it was resumed.
@@ -43,8 +43,13 @@ pub struct Run<C = ()> {
 /// A value that a graph passes to its subgraphs. The engine does not look into it.
 pub type Scope = Arc<dyn Any + Send + Sync>;
 
+/// The bounds of the context of a graph that runs.
+pub(crate) trait GraphContext: Send + Sync + 'static {}
+
+impl<C: Send + Sync + 'static> GraphContext for C {}
+
 /// The parts that all tasks of a run share.
-pub(crate) struct Shared<C> {
+pub(crate) struct RunShared<C> {
     pub(crate) context: Arc<C>,
     pub(crate) config: Arc<Config>,
     pub(crate) plan: Arc<Plan>,
@@ -54,7 +59,7 @@ pub(crate) struct Shared<C> {
     /// so that no task outlives it.
     pub(crate) tracker: TaskTracker,
     /// The heartbeat of the nearest outer node.
-    pub(crate) heartbeat: Option<Arc<Heartbeat>>,
+    pub(crate) heartbeat: Option<Arc<NodeHeartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
     /// The log in which tasks record their results, if the run is durable.
     pub(crate) log: Option<Arc<TaskLog>>,
@@ -132,7 +137,7 @@ impl<C> fmt::Debug for Run<C> {
 
 impl<C> Run<C> {
     /// The first attempt of a task.
-    pub(crate) fn of_task(shared: Arc<Shared<C>>, key: TaskKey) -> Self {
+    pub(crate) fn of_task(shared: Arc<RunShared<C>>, key: TaskKey) -> Self {
         Self {
             shared,
             key,
@@ -291,7 +296,7 @@ impl<C> Run<C> {
     }
 
     /// The heartbeat of the node, or of the nearest outer node.
-    pub(crate) fn any_heartbeat(&self) -> Option<&Arc<Heartbeat>> {
+    pub(crate) fn any_heartbeat(&self) -> Option<&Arc<NodeHeartbeat>> {
         self.heartbeat.as_ref().or(self.shared.heartbeat.as_ref())
     }
 
@@ -332,7 +337,7 @@ impl<C> Run<C> {
     }
 }
 
-impl<C> Shared<C> {
+impl<C> RunShared<C> {
     /// The parts of a root graph that is not durable.
     pub(crate) fn new(plan: Arc<Plan>, context: Arc<C>, config: Arc<Config>, tracker: TaskTracker) -> Self {
         Self {

@@ -127,11 +127,11 @@ impl<C> Run<C> {
     {
         let Some(log) = home.log() else { return Ok(None) };
         let committer = &log.committer;
-        let mut mailbox = committer.mailbox.lock().await;
-        if mailbox.first(name).is_none() {
-            mailbox.read(committer.mail().await.map_err(unsaved)?);
+        let mut inbox = committer.signals.lock().await;
+        if inbox.first(name).is_none() {
+            inbox.read(committer.mail().await.map_err(unsaved)?);
         }
-        let Some(letter) = mailbox.first(name) else { return Ok(None) };
+        let Some(letter) = inbox.first(name) else { return Ok(None) };
         let value = codec::decode(&letter.value).map_err(|error| {
             let (node, of) = (self.node(), type_name::<T>());
             let (thread, id) = (&committer.lease.thread, letter.id);
@@ -143,7 +143,7 @@ impl<C> Run<C> {
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), Vec::new()));
         // From here on the signal belongs to this task. If the attempt is dropped while it is stored, the next attempt gets it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
-        mailbox.take(name, task);
+        inbox.take(name, task);
         let found = home.steps.put(record, Some(id));
         home.store(&found, true, None).await?;
         self.note_answer();

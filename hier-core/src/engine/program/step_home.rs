@@ -138,10 +138,10 @@ impl StepHome {
         let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
         let (checkpoint, task, path) = (store.checkpoint, store.task, store.path.clone());
         let writes = TaskWrites { checkpoint, task, path, writes };
-        let stored = match (found.letter, until) {
+        let stored = match (found.message, until) {
             (None, None) => store.log.write_now(writes).await,
             (None, Some(until)) => store.log.write_until(writes, until).await,
-            (Some(letter), _) => store.log.write_taking(writes, letter, fresh).await,
+            (Some(message), _) => store.log.write_taking(writes, message, fresh).await,
         };
         stored.map_err(unsaved)?;
         self.steps.mark_stored(found.index);

@@ -114,7 +114,7 @@ struct StoredStep {
     /// False if the task may have been dropped while the result was being stored.
     is_stored: bool,
     /// The message in the thread's inbox, for a signal.
-    letter: Option<Uuid>,
+    message: Option<Uuid>,
 }
 
 /// A result and its slot.
@@ -123,7 +123,7 @@ pub(crate) struct FoundStep {
     pub(super) index: usize,
     pub(super) slot: i32,
     pub(super) is_stored: bool,
-    pub(super) letter: Option<Uuid>,
+    pub(super) message: Option<Uuid>,
 }
 
 impl StepLog {
@@ -134,7 +134,7 @@ impl StepLog {
         stored.sort_by_key(|write| write.slot);
         for write in stored {
             let record = Arc::new(codec::decode(&write.value)?);
-            known.add(StoredStep { record, slot: write.slot, is_stored: true, letter: None });
+            known.add(StoredStep { record, slot: write.slot, is_stored: true, message: None });
             known.next = write.slot.wrapping_sub(slot::step(0)).saturating_add(1);
         }
         Ok(Self(Mutex::new(known)))
@@ -171,14 +171,14 @@ impl StepLog {
     }
 
     /// Adds a new result. If the call has one already, that one counts.
-    pub(super) fn put(&self, record: StepRecord, letter: Option<Uuid>) -> FoundStep {
+    pub(super) fn put(&self, record: StepRecord, message: Option<Uuid>) -> FoundStep {
         let mut known = lock(&self.0);
         if let Some(index) = known.by_key.get(&record.key) {
             return known.found(*index);
         }
         let slot = slot::step(known.next);
         known.next = known.next.saturating_add(1);
-        let index = known.add(StoredStep { record: Arc::new(record), slot, is_stored: false, letter });
+        let index = known.add(StoredStep { record: Arc::new(record), slot, is_stored: false, message });
         known.found(index)
     }
 
@@ -197,8 +197,8 @@ impl StepTable {
     }
 
     fn found(&self, index: usize) -> FoundStep {
-        let StoredStep { record, slot, is_stored, letter } = &self.results[index];
-        FoundStep { record: record.clone(), index, slot: *slot, is_stored: *is_stored, letter: *letter }
+        let StoredStep { record, slot, is_stored, message } = &self.results[index];
+        FoundStep { record: record.clone(), index, slot: *slot, is_stored: *is_stored, message: *message }
     }
 }
 

@@ -125,7 +125,11 @@ impl<C> Run<C> {
     }
 
     /// Decodes a recorded result.
-    pub(super) async fn recorded_result<T: DeserializeOwned>(&self, home: &StepHome, found: &FoundStep) -> Result<T, NodeError> {
+    pub(super) async fn recorded_result<T: DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        found: &FoundStep,
+    ) -> Result<T, NodeError> {
         let StepRecord { key, of, value, questions } = &*found.record;
         let wrong = |reason: String| {
             NodeError::permanent(format!(

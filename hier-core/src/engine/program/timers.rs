@@ -9,7 +9,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 impl<C> Run<C> {
-    /// Waits until this time, even if the process ends meanwhile.
+    /// Waits until this time, even if the process ends before.
     ///
     /// The time is recorded with the task like a step ([`Run::step`]): when the task runs again, the wait does not start anew. A wait of
     /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s by default) happens in place: the run continues and holds

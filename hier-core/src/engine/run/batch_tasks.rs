@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 
 use crate::engine::attempt::exec::{TaskResult, execute_and_record, resolve, routed};
 use crate::engine::attempt::report::is_traced;
-use crate::engine::pool::Work;
+use crate::engine::pool::BatchWork;
 use crate::engine::program::{NodeResult, Task, TaskKey, TaskResume};
 use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::emitter::Emitter;
@@ -66,7 +66,7 @@ impl<S: Values, C> BatchTasks<S, C> {
     }
 }
 
-impl<S: Values, C: Send + Sync + 'static> Work for BatchTasks<S, C> {
+impl<S: Values, C: Send + Sync + 'static> BatchWork for BatchTasks<S, C> {
     type Task = BatchTask<S, C>;
     /// The next task on the thread borrows mostly the same.
     type Spare = Box<Task<S, C>>;

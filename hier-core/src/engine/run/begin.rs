@@ -3,12 +3,12 @@
 use crate::checkpoint::{Record, Source};
 use crate::engine::durable::input;
 use crate::engine::run::commit::StepCommit;
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::policy::GraphEntry;
 use crate::state::{Values, Writes};
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Begins a run that is not durable.
     pub(super) async fn begin(&mut self, input: Writes<S>) -> Result<(), RunError> {
         let input = self.enter_graph(input).await?;

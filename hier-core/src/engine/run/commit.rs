@@ -9,7 +9,7 @@ use crate::engine::attempt::stored::FailureRecord;
 use crate::engine::durable::journal::StepMetadata;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::TaskKey;
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -20,7 +20,7 @@ pub(super) struct StepCommit {
     pub(super) taken: Vec<Uuid>,
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Stores the error of a task that ran alone. Its result would be part of the step's checkpoint.
     #[inline]
     pub(super) async fn record_failure(&self, result: &TaskResult<S>) -> Result<(), RunError> {

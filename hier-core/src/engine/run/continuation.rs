@@ -13,10 +13,10 @@ use crate::engine::durable::commands::CommandEffect;
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{ResumeMode, ResumedStep};
 use crate::engine::log::task_log::NamespacedWrites;
-use crate::engine::program::{Answers, Command, UnaddressedAnswer};
+use crate::engine::program::{Command, CommandAnswers, UnaddressedAnswer};
 use crate::engine::run::commit::StepCommit;
 use crate::engine::run::resume::OpenThread;
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::{NodeError, RunError};
 use crate::policy::{GraphEntry, PausedRun};
 use crate::state::Values;
@@ -48,7 +48,7 @@ impl Continuation {
     }
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(super) async fn continue_thread(
         &mut self,
         mut thread: OpenThread,
@@ -112,7 +112,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.enter_stored().await
     }
 
-    fn route_answers(&self, thread: &OpenThread, answers: Option<&Answers>) -> Result<RoutedAnswers, RunError> {
+    fn route_answers(&self, thread: &OpenThread, answers: Option<&CommandAnswers>) -> Result<RoutedAnswers, RunError> {
         let Some(answers) = answers else { return Ok(RoutedAnswers::default()) };
         AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?.route(answers)
     }
@@ -125,7 +125,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         writes.into_iter().map(NamespacedWrites::into_record).collect()
     }
 
-    /// Answers the tasks whose time or signal has come.
+    /// CommandAnswers the tasks whose time or signal has come.
     async fn wake(&self, pending: &Pending) -> Result<Vec<NamespacedWrites>, RunError> {
         let Some(journal) = &self.journal else { return Ok(Vec::new()) };
         let committer = &journal.log.committer;

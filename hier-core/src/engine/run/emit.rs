@@ -1,12 +1,12 @@
 //! Emits the events of a run.
 
 use crate::checkpoint::Source;
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::engine::step::Applied;
 use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
 use crate::state::Values;
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// A subgraph always counts as having written: in LangGraph it returns all its channels.
     pub(super) fn runs_graph(&self, node: usize) -> bool {
         self.task.graph.child(node).is_some()

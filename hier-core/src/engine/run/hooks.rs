@@ -7,14 +7,14 @@ use uuid::Uuid;
 use crate::engine::attempt::exec::call_node;
 use crate::engine::attempt::route::with_writes;
 use crate::engine::program::{Body, By, Task};
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
 
 const ON_ENTRY: &str = "on_entry";
 const ON_EXIT: &str = "on_exit";
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Runs `on_exit` and returns its writes.
     pub(super) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
         self.hook(ON_EXIT, self.task.graph.hooks.on_exit.as_ref(), self.task.state.clone()).await

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use crate::engine::attempt::route::merge;
 use crate::engine::program::Task;
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Writes the waiting messages to the inbox channel, and returns their ids. The commit of the step takes them. After the last step
     /// they wait for the next run. An error changes nothing.
     pub(super) async fn drain_inbox(&mut self) -> Result<Vec<Uuid>, RunError> {

@@ -13,8 +13,8 @@ use crate::engine::log::committer::Committer;
 use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Input, Program};
-use crate::engine::run::runner::{RunEnd, Runner};
+use crate::engine::program::{GraphContext, Input, Program};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -43,16 +43,12 @@ impl RootConfig {
 }
 
 /// Checks the input, and claims the thread for a run with it.
-pub(super) async fn claim_for<S, C>(
+pub(super) async fn claim_for<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     root: &RootConfig,
     input: &Input<S>,
-) -> Result<Arc<Committer>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<Arc<Committer>, RunError> {
     check::check_input(graph, saver, &root.config, input).await?;
     // A stale answer does not end a running run.
     let when_running = match input {
@@ -131,9 +127,9 @@ impl ThreadLease {
     /// Stores the remaining records, and releases the lease.
     pub(super) async fn close<S, C>(
         self,
-        runner: &mut Runner<S, C>,
-        ended: Result<RunEnd, RunError>,
-    ) -> Result<RunEnd, RunError>
+        runner: &mut GraphRunner<S, C>,
+        ended: Result<GraphEnd, RunError>,
+    ) -> Result<GraphEnd, RunError>
     where
         S: Values,
         C: Send + Sync + 'static,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::engine::attempt::report::started;
 use crate::engine::durable::resumed::{ResumedStep, TaskProgress};
 use crate::engine::durable::thread_reader::ThreadReader;
-use crate::engine::pool::Batch;
+use crate::engine::pool::TaskBatch;
 use crate::engine::program::{By, Checkpoints, Task, TaskKey, TaskOutcome};
 use crate::engine::run::batch_tasks::{BatchTasks, FailedTask, OpenTask, TaskEnd, task_end};
 use crate::engine::run::partial::paused;
-use crate::engine::run::runner::{RunEnd, Runner};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
 use crate::error::{NodeError, NodeErrorKind, RunError};
@@ -26,8 +26,8 @@ struct KnownTasks<S: Values> {
     slots: Vec<i32>,
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    pub(super) async fn run_parallel(&mut self) -> Result<Option<RunEnd>, RunError> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    pub(super) async fn run_parallel(&mut self) -> Result<Option<GraphEnd>, RunError> {
         let step = self.position.step(self.step);
         self.check_calls(&step)?;
         let part = self.partial_step();
@@ -65,7 +65,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         keys: &[TaskKey],
         mut known: KnownTasks<S>,
         policy: Option<&dyn StepPolicy>,
-    ) -> Result<Option<RunEnd>, RunError> {
+    ) -> Result<Option<GraphEnd>, RunError> {
         self.run_open(step, &mut known, policy).await?;
         let KnownTasks { ended, slots, .. } = known;
         let finished = self.finish_step(ended.into_iter().map(|(_, end)| end));
@@ -83,7 +83,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         mut known: KnownTasks<S>,
         policy: &dyn StepPolicy,
         part: &PartialStep,
-    ) -> Result<Option<RunEnd>, RunError> {
+    ) -> Result<Option<GraphEnd>, RunError> {
         let open = self.tasks_of_part(part, keys, known.open.take(), &mut known.ended);
         let runs = !open.is_empty();
         known.open = Some(open);
@@ -193,13 +193,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             return Ok(Vec::new());
         }
         let limit = self.task.run.shared.config.max_concurrency.unwrap_or(usize::MAX);
-        let results = Batch::run(count, tasks, limit, &self.task.run.shared.tracker).await;
+        let results = TaskBatch::run(count, tasks, limit, &self.task.run.shared.tracker).await;
         results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
     }
 
     /// Applies a step whose tasks have all ended well. Otherwise returns the first error in task order, a command for the parent, or the
     /// questions.
-    pub(super) fn finish_step(&mut self, ends: impl Iterator<Item = TaskEnd<S>>) -> Result<Option<RunEnd>, RunError> {
+    pub(super) fn finish_step(&mut self, ends: impl Iterator<Item = TaskEnd<S>>) -> Result<Option<GraphEnd>, RunError> {
         let mut questions = Vec::new();
         let mut interrupted = false;
         let (mut parent, mut failed) = (None, None);
@@ -207,7 +207,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let done = ends.filter_map(|end| match end {
             Ok(mut task) => match task.done.destinations.as_mut().and_then(|destinations| destinations.parent.take()) {
                 Some(command) => {
-                    parent.get_or_insert(RunEnd::Parent(task.node?, command));
+                    parent.get_or_insert(GraphEnd::Parent(task.node?, command));
                     None
                 }
                 None => Some(task),
@@ -238,6 +238,6 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let Task { graph, state, .. } = &mut self.task;
         let written = self.position.preview(graph, Arc::make_mut(state), &mut done);
         self.emit_values_of(written, &done);
-        Ok(Some(if questions.is_empty() { self.stopped_inside() } else { RunEnd::Interrupted(questions) }))
+        Ok(Some(if questions.is_empty() { self.stopped_inside() } else { GraphEnd::Interrupted(questions) }))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::program::TaskKey;
 use crate::engine::run::batch_tasks::{FailedTask, OpenTask, TaskEnd};
-use crate::engine::run::runner::{PAUSED, RunEnd, Runner};
+use crate::engine::run::runner::{GraphEnd, GraphRunner, PAUSED};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::policy::{PartialStep, PartialStepEnd, PlannedTask, StepPolicy};
@@ -12,11 +12,11 @@ use crate::question::Question;
 use crate::state::Values;
 
 /// The end of a run that pauses for its policy.
-pub(super) fn paused() -> RunEnd {
-    RunEnd::Stopped(StopReason::Drained(PAUSED.to_owned()))
+pub(super) fn paused() -> GraphEnd {
+    GraphEnd::Stopped(StopReason::Drained(PAUSED.to_owned()))
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Returns the part of the open step that the run does, if its policy limits it.
     pub(super) fn partial_step(&self) -> Option<PartialStep> {
         self.step_policy()?.partial_step(&self.task.run.shared.namespace)
@@ -82,11 +82,11 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         &self,
         policy: &dyn StepPolicy,
         end: Option<TaskEnd<S>>,
-    ) -> Result<RunEnd, RunError> {
+    ) -> Result<GraphEnd, RunError> {
         if let Some(Err(FailedTask { node, error })) = end {
             return match error.kind() {
                 NodeErrorKind::Interrupt(asked) if asked.is_empty() => Ok(self.stopped_inside()),
-                NodeErrorKind::Interrupt(asked) => Ok(RunEnd::Interrupted(asked.clone())),
+                NodeErrorKind::Interrupt(asked) => Ok(GraphEnd::Interrupted(asked.clone())),
                 _ => Err(self.failed(node, error)),
             };
         }

@@ -13,8 +13,8 @@ use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::durable::{answer, check};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Command, Input, Task, TaskKey};
-use crate::engine::run::runner::Runner;
+use crate::engine::program::{Command, GraphContext, Input, Task, TaskKey};
+use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
@@ -28,15 +28,11 @@ pub(super) struct OpenThread {
 }
 
 /// Opens the thread whose log this is, and applies the input.
-pub(super) async fn open_thread<S, C>(
-    runner: &mut Runner<S, C>,
+pub(super) async fn open_thread<S: Values, C: GraphContext>(
+    runner: &mut GraphRunner<S, C>,
     log: Arc<TaskLog>,
     input: Input<S>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let graph = runner.task.graph.clone();
     let config = runner.task.run.shared.config.clone();
     let committer = log.committer.clone();
@@ -92,7 +88,7 @@ fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) ->
     }
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Starts the journal of a graph that has no checkpoint.
     pub(super) fn start_journal(&mut self, journal: Journal) {
         self.position.track_changes(&self.task.graph.channels);

@@ -10,25 +10,19 @@ use crate::engine::durable::resumed::{ResumeMode, ResumedStep};
 use crate::engine::durable::stored_graph::{StoredGraph, read_subgraph};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Checkpoints, Program, Task};
-use crate::engine::run::runner::{RunEnd, Runner};
+use crate::engine::program::{Checkpoints, GraphContext, Program, Task};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::policy::GraphEntry;
 use crate::state::{Values, Writes};
 
 /// Opens the subgraph that a task runs, whose log this is: begins it with the input, or continues the call where it stopped.
-pub(super) async fn open_call<S, C, T, D>(
-    runner: &mut Runner<T, D>,
+pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
     input: Writes<T>,
     log: Arc<TaskLog>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let graph = runner.task.graph.clone();
     let committer = log.committer.clone();
     let reader = ThreadReader { graph: &*graph, thread: &committer.lease.thread };
@@ -75,13 +69,12 @@ where
     runner.enter_stored().await
 }
 
-fn call_journal<S, C, T, D>(runner: &Runner<T, D>, task: &Task<S, C>, log: Arc<TaskLog>, start: JournalStart) -> Journal
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+fn call_journal<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &GraphRunner<T, D>,
+    task: &Task<S, C>,
+    log: Arc<TaskLog>,
+    start: JournalStart,
+) -> Journal {
     let shared = &runner.task.run.shared;
     let is_per_thread = task.subgraph_checkpoints() == Checkpoints::PerThread;
     let mut metadata = shared.config.metadata.clone();
@@ -108,18 +101,12 @@ fn open_next_to_answered<S: Values, C>(task: &Task<S, C>) -> Option<OpenQuestion
 
 /// Closes the call of a subgraph. With [`Durability::Exit`](crate::Durability::Exit), a finished call stores nothing, unless it took
 /// messages: their effect must not get lost if the step cannot be applied.
-pub(super) async fn close_call<S, C, T, D>(
-    runner: &mut Runner<T, D>,
+pub(super) async fn close_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
-    end: &Result<RunEnd, RunError>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let is_finished = matches!(end, Ok(RunEnd::Finished | RunEnd::Parent(..)));
+    end: &Result<GraphEnd, RunError>,
+) -> Result<(), RunError> {
+    let is_finished = matches!(end, Ok(GraphEnd::Finished | GraphEnd::Parent(..)));
     let took_messages = runner.journal.as_ref().is_some_and(|journal| journal.log.is_deferred());
     if task.subgraph_checkpoints() == Checkpoints::PerThread || !is_finished || took_messages {
         return runner.store_call(task.run.shared.log.as_deref()).await;
@@ -127,7 +114,7 @@ where
     Ok(())
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     async fn begin_call(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.begin_durably(input, step).await?;
         self.offer_answer();

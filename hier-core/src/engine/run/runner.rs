@@ -11,7 +11,7 @@ use crate::engine::attempt::report::{is_traced, report, started, step_span, task
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::ResumedStep;
-use crate::engine::program::{By, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
+use crate::engine::program::{By, Output, ParentCommand, Program, Routing, Run, RunShared, Task, TaskKey};
 use crate::engine::run::batch_tasks::task_end;
 use crate::engine::step::{Applied, Breakpoints, Position};
 use crate::engine::stream::emitter::Emitter;
@@ -22,7 +22,7 @@ use crate::question::Question;
 use crate::state::{Steps, Values};
 
 /// One run of one graph. The input is step -1, START is step 0, and the first nodes are step 1.
-pub(crate) struct Runner<S: Values, C> {
+pub(crate) struct GraphRunner<S: Values, C> {
     /// The running task of a step with one task, and the template of the tasks of a parallel step.
     pub(crate) task: Task<S, C>,
     pub(in crate::engine) position: Position<S>,
@@ -46,7 +46,7 @@ pub(crate) struct Runner<S: Values, C> {
 }
 
 /// The end of a run that did not fail.
-pub(crate) enum RunEnd {
+pub(crate) enum GraphEnd {
     Finished,
     Interrupted(Vec<Question>),
     Stopped(StopReason),
@@ -60,11 +60,11 @@ const TURN: Duration = Duration::from_millis(1);
 /// The reason of a stop that a policy asked for.
 pub(in crate::engine) const PAUSED: &str = "a pause between steps";
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(crate) fn new(
         graph: Arc<Program<S, C>>,
         state: Arc<S>,
-        shared: Shared<C>,
+        shared: RunShared<C>,
         emitter: Option<Arc<Emitter<S>>>,
         is_child: bool,
     ) -> Self {
@@ -155,7 +155,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Runs supersteps until nothing is left to do.
-    pub(crate) async fn drive(&mut self) -> Result<RunEnd, RunError> {
+    pub(crate) async fn drive(&mut self) -> Result<GraphEnd, RunError> {
         loop {
             if self.is_due_to_yield() {
                 tokio::task::yield_now().await;
@@ -170,7 +170,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             let single = if self.resumed.is_none() { self.position.single() } else { None };
             if single.is_none() && self.position.is_over() {
-                return Ok(RunEnd::Finished);
+                return Ok(GraphEnd::Finished);
             }
             if let Some(end) = self.stops() {
                 return Ok(end);
@@ -239,7 +239,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Returns the end of a run that stops before this step: at a breakpoint, for a policy or a drain.
     #[inline]
-    fn stops(&mut self) -> Option<RunEnd> {
+    fn stops(&mut self) -> Option<GraphEnd> {
         if let Some(breakpoints) = &mut self.breakpoints
             && breakpoints.stops_before(self.position.nodes())
         {
@@ -250,16 +250,16 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             if self.resumed.is_none() {
                 self.offer_next_step(&**policy);
             }
-            return Some(RunEnd::Stopped(StopReason::Drained(PAUSED.to_owned())));
+            return Some(GraphEnd::Stopped(StopReason::Drained(PAUSED.to_owned())));
         }
-        self.drained().map(|reason| RunEnd::Stopped(StopReason::Drained(reason)))
+        self.drained().map(|reason| GraphEnd::Stopped(StopReason::Drained(reason)))
     }
 
-    pub(in crate::engine) fn break_at(&self, reason: StopReason) -> RunEnd {
+    pub(in crate::engine) fn break_at(&self, reason: StopReason) -> GraphEnd {
         if let Some(emitter) = &self.emitter {
             emitter.interrupted(&[]);
         }
-        RunEnd::Stopped(reason)
+        GraphEnd::Stopped(reason)
     }
 
     #[inline]
@@ -281,7 +281,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    async fn run_observed_step(&mut self, single: Option<usize>) -> Result<Option<RunEnd>, RunError> {
+    async fn run_observed_step(&mut self, single: Option<usize>) -> Result<Option<GraphEnd>, RunError> {
         match single {
             Some(node) => self.run_single(node).await,
             None => Box::pin(self.run_parallel()).await,
@@ -304,7 +304,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Runs a step with one task in place.
-    async fn run_single(&mut self, node: usize) -> Result<Option<RunEnd>, RunError> {
+    async fn run_single(&mut self, node: usize) -> Result<Option<GraphEnd>, RunError> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
             emitter.task(started(&self.task));
         }
@@ -323,7 +323,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Applies a step with one task.
     #[inline]
-    fn finish_task(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<RunEnd>, RunError> {
+    fn finish_task(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<GraphEnd>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
                 if self.may_be_left(node, done.by) {
@@ -368,7 +368,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
 
     /// Returns the end of a run that stops after the step that has just been applied.
     #[inline]
-    fn stops_after(&mut self) -> Option<RunEnd> {
+    fn stops_after(&mut self) -> Option<GraphEnd> {
         let passed = self.breakpoints.as_mut()?.passed();
         let plan = &self.task.graph.plan;
         let hit: Vec<String> = passed.map(|node| plan.name(node).to_owned()).collect();
@@ -376,8 +376,8 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// The end of a run in which a subgraph stopped at a breakpoint.
-    pub(super) fn stopped_inside(&self) -> RunEnd {
-        RunEnd::Stopped(StopReason::Before(self.next()))
+    pub(super) fn stopped_inside(&self) -> GraphEnd {
+        GraphEnd::Stopped(StopReason::Before(self.next()))
     }
 
     /// The names of the nodes that would run next.

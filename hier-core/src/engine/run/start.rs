@@ -8,10 +8,10 @@ use tracing::{Instrument, Span};
 
 use crate::config::Config;
 use crate::engine::durable::check;
-use crate::engine::program::{Attachments, GraphOutput, Input, Program, Shared};
+use crate::engine::program::{Attachments, GraphContext, GraphOutput, Input, Program, RunShared};
 use crate::engine::run::lease::{RootConfig, ThreadLease, claim_for};
 use crate::engine::run::resume::open_thread;
-use crate::engine::run::runner::{RunEnd, Runner};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::stream::emitter::{CloseOnDrop, Emitter, EventSink, EventStream};
 use crate::engine::stream::event::Modes;
 use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
@@ -21,18 +21,14 @@ use crate::panics;
 use crate::state::Values;
 
 /// Runs a graph to its end.
-pub(crate) async fn run<S, C>(
+pub(crate) async fn run<S: Values, C: GraphContext>(
     graph: Arc<Program<S, C>>,
     attached: Attachments,
     input: Input<S>,
     config: Arc<Config>,
     context: Arc<C>,
     emitter: Option<Arc<Emitter<S>>>,
-) -> Result<Outcome<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<Outcome<S>, RunError> {
     config.check()?;
     panics::note_places();
     let name = graph.plan.graph().to_owned();
@@ -41,7 +37,7 @@ where
     let span = span(&name, root.config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
     let tracker = TaskTracker::new();
-    let mut shared = Shared::new(graph.plan.clone(), context, root.config.clone(), tracker.clone());
+    let mut shared = RunShared::new(graph.plan.clone(), context, root.config.clone(), tracker.clone());
     shared.scope = graph.hooks.enter(None, &shared.context);
     shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
     shared.store = attached.store;
@@ -55,7 +51,7 @@ where
     };
     let log = lease.as_ref().map(|lease| lease.log.clone());
     shared.log.clone_from(&log);
-    let mut runner = Runner::new(graph, state, shared, emitter, false);
+    let mut runner = GraphRunner::new(graph, state, shared, emitter, false);
     let work = async {
         match log {
             // Boxed: the future of a run without a saver stays small.
@@ -97,11 +93,10 @@ fn span(graph: &str, thread: Option<&str>, is_agent: bool) -> Span {
     )
 }
 
-async fn begin_without_thread<S, C>(runner: &mut Runner<S, C>, input: Input<S>) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn begin_without_thread<S: Values, C: GraphContext>(
+    runner: &mut GraphRunner<S, C>,
+    input: Input<S>,
+) -> Result<(), RunError> {
     runner.configure_breakpoints()?;
     match input {
         Input::New(input) | Input::Whole(input) => runner.begin(input).await,
@@ -128,14 +123,10 @@ async fn unless_cancelled<T>(
     ended.unwrap_or_else(|| Err(RunError::Cancelled { graph: graph.to_owned() }))
 }
 
-fn outcome<S, C>(runner: Runner<S, C>, end: RunEnd) -> Result<Outcome<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+fn outcome<S: Values, C: GraphContext>(runner: GraphRunner<S, C>, end: GraphEnd) -> Result<Outcome<S>, RunError> {
     Ok(match end {
-        RunEnd::Finished => Outcome::Finished(runner.into_state()),
-        RunEnd::Interrupted(questions) => {
+        GraphEnd::Finished => Outcome::Finished(runner.into_state()),
+        GraphEnd::Interrupted(questions) => {
             let resumable = runner.journal.is_some();
             if !resumable {
                 tracing::warn!(
@@ -145,11 +136,11 @@ where
             }
             Outcome::Interrupted(Interrupted { state: runner.into_state(), questions, resumable })
         }
-        RunEnd::Stopped(reason) => {
+        GraphEnd::Stopped(reason) => {
             let next = runner.next();
             Outcome::Stopped(Stopped { state: runner.into_state(), reason, next })
         }
-        RunEnd::Parent(node, _) => {
+        GraphEnd::Parent(node, _) => {
             return Err(RunError::Parent {
                 graph: runner.graph_name(),
                 node: runner.task.graph.plan.name(node).to_owned(),

@@ -11,10 +11,11 @@ use crate::checkpoint::{CodecError, codec};
 use crate::engine::durable::segment::segment_of_task;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
-    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Prepare, Program, SendArg, Shared, Subgraph, Task,
+    Attached, Checkpoints, ErasedGraph, GraphContext, NodeResult, Output, Prepare, Program, RunShared, SendArg,
+    Subgraph, Task,
 };
 use crate::engine::run::resume_subgraph;
-use crate::engine::run::runner::{RunEnd, Runner};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::stream::emitter::{Emitter, EventSink, PartSink};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
@@ -89,7 +90,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     }
 
     /// Enters the inner graph, or continues where it stopped.
-    async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
+    async fn begin<S>(&self, runner: &mut GraphRunner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
         C: Send + Sync + 'static,
@@ -101,7 +102,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     /// Runs the inner graph to its end, and leaves it. The writes of leaving always reach the outer graph.
     async fn finish<S>(
         &self,
-        runner: &mut Runner<T, D>,
+        runner: &mut GraphRunner<T, D>,
         task: &Task<S, C>,
         leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
     ) -> NodeResult<S>
@@ -154,7 +155,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 
     /// The input of a subgraph with checkpoints per thread: the shared channels, to be merged into its state.
-    fn input<S: Values>(&self, task: &Task<S, C>, runner: &Runner<T, D>) -> Result<Writes<T>, NodeError> {
+    fn input<S: Values>(&self, task: &Task<S, C>, runner: &GraphRunner<T, D>) -> Result<Writes<T>, NodeError> {
         if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
         }
@@ -228,24 +229,18 @@ impl<T: Values, C, D> Attached<T, C, D> {
 }
 
 /// Opens a run of an inner graph as part of a task of the outer graph.
-async fn open_child<S, C, T, D>(
+async fn open_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     graph: &Arc<Program<T, D>>,
     state: Arc<T>,
     context: Arc<D>,
     task: &Task<S, C>,
-) -> Result<Runner<T, D>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+) -> Result<GraphRunner<T, D>, NodeError> {
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
     namespace.push(segment_of_task(task).await.map_err(subgraph_error)?);
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let mut shared = Shared::new(graph.plan.clone(), context, outer.config.clone(), outer.tracker.clone());
+    let mut shared = RunShared::new(graph.plan.clone(), context, outer.config.clone(), outer.tracker.clone());
     shared.scope = graph.hooks.enter(outer.scope.as_ref(), &shared.context);
     shared.namespace = namespace;
     shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
@@ -267,10 +262,10 @@ where
     } else {
         shared.home = task.run.step_home()?.map(|home| Arc::new(home.of_graph()));
     }
-    Ok(Runner::new(graph.clone(), state, shared, emitter, true))
+    Ok(GraphRunner::new(graph.clone(), state, shared, emitter, true))
 }
 
-impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
+impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
     /// Limits the writes that the inner graph returns to these channels.
     pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         self.position.return_only(channels);
@@ -292,35 +287,29 @@ impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
 }
 
 /// Runs an inner graph to its end, as a task of the outer graph.
-pub(crate) async fn finish_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
+pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
     leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
-) -> NodeResult<S>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+) -> NodeResult<S> {
     let end = runner.drive().await;
     resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
         // A breakpoint in a subgraph stops the outer graphs, too.
-        RunEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
-        RunEnd::Finished => {
+        GraphEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
+        GraphEnd::Finished => {
             let graph = runner.task.graph.clone();
             let returned = runner.position.take_returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, gotos: None })
         }
-        RunEnd::Interrupted(mut questions) => {
+        GraphEnd::Interrupted(mut questions) => {
             for question in &mut questions {
                 question.path.insert(0, task.run.node().to_owned());
             }
             Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false))
         }
-        RunEnd::Parent(node, command) => {
+        GraphEnd::Parent(node, command) => {
             let reason = format!(
                 "whose state is `{}`, but the command writes a `{}`",
                 std::any::type_name::<S>(),

@@ -315,7 +315,12 @@ impl<S: Values> Ledger<S> {
     }
 
     /// Refuses conflicts, and drops writes that an overwrite replaces.
-    fn resolve_conflicts(&mut self, plan: &Plan, channels: &[ChannelSpec], tasks: &mut [Applied<S>]) -> Result<(), RunError> {
+    fn resolve_conflicts(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        tasks: &mut [Applied<S>],
+    ) -> Result<(), RunError> {
         self.scratch.resize(channels.len(), Writers::default());
         let mut overwritten = false;
         for (number, task) in tasks.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, TaskWrites};
-use crate::engine::durable::clock::Clock;
+use crate::engine::durable::clock::IdClock;
 use crate::engine::durable::heads::newest;
 use crate::engine::durable::input;
 use crate::engine::durable::names::START;
@@ -28,7 +28,7 @@ pub async fn branch_off(
     let newest = newest(saver, thread, "").await?.map(|newest| newest.id);
     let mut copy = found.checkpoint;
     copy.step = copy.step.saturating_add(1);
-    copy.id = Clock::after(newest).id(copy.step);
+    copy.id = IdClock::after(newest).id(copy.step);
     (copy.parent, copy.source) = (Some(checkpoint), Source::Fork);
     let mut pieces = Vec::new();
     let start = copy.channels.iter().position(|channel| &**channel == START);

@@ -20,7 +20,7 @@ use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::committer::Committer;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{By, Command, Plan, Program, TaskKey, TaskOutcome};
+use crate::engine::program::{By, Command, GraphContext, Plan, Program, TaskKey, TaskOutcome};
 use crate::engine::step::{Applied, Last, Position};
 use crate::engine::thread::snapshot;
 use crate::engine::thread::snapshot::addressed;
@@ -29,16 +29,12 @@ use crate::error::RunError;
 use crate::state::Values;
 
 /// Makes each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
-pub(crate) async fn revise<S, C>(
+pub(crate) async fn revise<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
     config: &Config,
     supersteps: Vec<Vec<StateUpdate<S>>>,
-) -> Result<Config, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<Config, RunError> {
     let mut config = config.clone();
     for updates in supersteps {
         let id = superstep(graph, committer, &config, updates).await?;
@@ -48,31 +44,22 @@ where
 }
 
 /// Refuses updates that cannot be made.
-pub(crate) async fn check_updates<S, C>(
+pub(crate) async fn check_updates<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
     supersteps: &[Vec<StateUpdate<S>>],
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
-    check(ThreadReader { graph, thread }, saver, config, supersteps).await
+) -> Result<(), RunError> {
+    check(ThreadReader::of_config(graph, config)?, saver, config, supersteps).await
 }
 
 /// Refuses updates that cannot be made. After the first superstep only names can be checked.
-pub(in crate::engine) async fn check<S, C>(
+pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
     supersteps: &[Vec<StateUpdate<S>>],
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let plan = &reader.graph.plan;
     if supersteps.is_empty() || supersteps.iter().any(Vec::is_empty) {
         let reason =
@@ -93,16 +80,12 @@ where
 }
 
 /// Refuses to change a call that has ended: no run would continue from the change.
-async fn check_open<S, C>(
+async fn check_open<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     line: &CheckpointLine,
     namespace: &str,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let closed =
         line.closed(saver, reader.thread, namespace).await.map_err(|refused| refused.into_run_error(reader))?;
     let Some(closed) = closed else { return Ok(()) };
@@ -130,16 +113,12 @@ struct Revision<'a, S: Values, C> {
 }
 
 /// Makes one superstep from outside.
-async fn superstep<S, C>(
+async fn superstep<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
     config: &Config,
     updates: Vec<StateUpdate<S>>,
-) -> Result<Uuid, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<Uuid, RunError> {
     let reader = ThreadReader { graph, thread: &committer.lease.thread };
     let (saver, namespace) = (&committer.saver, config.namespace.as_str());
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
@@ -174,15 +153,11 @@ where
 }
 
 /// Reads the addressed thread.
-async fn read<'a, S, C>(
+async fn read<'a, S: Values, C: GraphContext>(
     reader: ThreadReader<'a, S, C>,
     saver: &Saver,
     config: &Config,
-) -> Result<(Revision<'a, S, C>, JournalStart), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(Revision<'a, S, C>, JournalStart), RunError> {
     let (thread, namespace) = (reader.thread, config.namespace.as_str());
     let mut found = addressed(saver, thread, config).await.map_err(|error| reader.failed(error))?;
     if let Some(found) = &mut found {
@@ -196,17 +171,13 @@ where
     open(reader, saver, newest.map(|newest| newest.id), found, !namespace.is_empty()).await
 }
 
-async fn open<'a, S, C>(
+async fn open<'a, S: Values, C: GraphContext>(
     reader: ThreadReader<'a, S, C>,
     saver: &Saver,
     newest: Option<Uuid>,
     found: Option<Saved>,
     is_child: bool,
-) -> Result<(Revision<'a, S, C>, JournalStart), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(Revision<'a, S, C>, JournalStart), RunError> {
     let graph = reader.graph;
     let Some(mut found) = found else {
         let mut position = Position::new(graph, is_child);

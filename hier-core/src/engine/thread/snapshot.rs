@@ -15,7 +15,7 @@ use crate::engine::durable::names::{RETURNED, START};
 use crate::engine::durable::segment::{TaskNode, join_segment, segments, stored_segment};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Program, TaskOutcome};
+use crate::engine::program::{GraphContext, Program, TaskOutcome};
 use crate::engine::step::Applied;
 use crate::error::RunError;
 use crate::question::Question;
@@ -60,6 +60,37 @@ pub struct StateSnapshot<S: Values> {
 }
 
 impl<S: Values> StateSnapshot<S> {
+    fn empty(values: S, config: Config) -> Self {
+        Self {
+            values,
+            next: Vec::new(),
+            config,
+            checkpoint: None,
+            parent: None,
+            parents: BTreeMap::new(),
+            step: -2,
+            source: None,
+            metadata: Map::new(),
+            created_at: None,
+            tasks: Vec::new(),
+            questions: Vec::new(),
+            unreadable: None,
+        }
+    }
+
+    fn of_checkpoint(values: S, config: &Config, checkpoint: &Checkpoint) -> Self {
+        Self {
+            checkpoint: Some(checkpoint.id),
+            parent: checkpoint.parent,
+            parents: (*checkpoint.parents).clone(),
+            step: checkpoint.step,
+            source: Some(checkpoint.source),
+            metadata: (*checkpoint.metadata).clone(),
+            created_at: Some(checkpoint.created_at()),
+            ..Self::empty(values, config.clone().checkpoint(checkpoint.id))
+        }
+    }
+
     /// Returns true if the thread has finished: no node runs next, and no task of the open step has to be applied. Also true if nothing is
     /// stored.
     ///
@@ -92,38 +123,23 @@ pub struct TaskSnapshot<S: Values> {
 }
 
 /// Reads the state of a thread.
-pub(crate) async fn snapshot<S, C>(
+pub(crate) async fn snapshot<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
-) -> Result<StateSnapshot<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let (thread, fail) = place(graph, config)?;
-    let found = addressed(saver, thread, config).await.map_err(&fail)?;
+) -> Result<StateSnapshot<S>, RunError> {
+    let reader = ThreadReader::of_config(graph, config)?;
+    let found = addressed(saver, reader.thread, config).await.map_err(|error| reader.failed(error))?;
     let Some(found) = found else {
         if let Some(checkpoint) = config.checkpoint.filter(|_| !graph.lenient) {
-            return Err(RunError::NoCheckpoint { thread: thread.to_owned(), checkpoint: checkpoint.to_string() });
+            return Err(RunError::NoCheckpoint {
+                thread: reader.thread.to_owned(),
+                checkpoint: checkpoint.to_string(),
+            });
         }
-        return Ok(StateSnapshot {
-            values: (graph.initial)(),
-            next: Vec::new(),
-            config: config.clone(),
-            checkpoint: None,
-            parent: None,
-            parents: BTreeMap::new(),
-            step: -2,
-            source: None,
-            metadata: Map::new(),
-            created_at: None,
-            tasks: Vec::new(),
-            questions: Vec::new(),
-            unreadable: None,
-        });
+        return Ok(StateSnapshot::empty((graph.initial)(), config.clone()));
     };
-    shown(graph, saver, config, found, config.checkpoint.is_none()).await
+    shown(reader, saver, config, found, config.checkpoint.is_none()).await
 }
 
 /// Reads the addressed checkpoint. Defaults to the current one of the thread or of its subgraph.
@@ -133,7 +149,8 @@ pub(in crate::engine) async fn addressed(
     config: &Config,
 ) -> Result<Option<Saved>, SaverError> {
     let id = match config.checkpoint {
-        None if !config.namespace.is_empty() => match CheckpointLine::read(saver, thread, &config.namespace).await?.own {
+        None if !config.namespace.is_empty() => match CheckpointLine::read(saver, thread, &config.namespace).await?.own
+        {
             Some(own) => Some(own.id),
             None => return Ok(None),
         },
@@ -143,29 +160,30 @@ pub(in crate::engine) async fn addressed(
 }
 
 /// Reads the states of a thread, newest first.
-pub(crate) async fn history<S, C>(
+pub(crate) async fn history<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
     query: ListQuery,
-) -> Result<Vec<StateSnapshot<S>>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let (thread, fail) = place(graph, config)?;
-    let query = ListQuery { thread: Some(thread.to_owned()), namespace: Some(config.namespace.clone()), ..query };
+) -> Result<Vec<StateSnapshot<S>>, RunError> {
+    let reader = ThreadReader::of_config(graph, config)?;
+    let fail = |error| reader.failed(error);
+    let query =
+        ListQuery { thread: Some(reader.thread.to_owned()), namespace: Some(config.namespace.clone()), ..query };
     let mut list = Vec::new();
-    for listed in saver.list(query).await.map_err(&fail)? {
+    for listed in saver.list(query).await.map_err(fail)? {
         let id = listed.checkpoint.id;
         if config.checkpoint.is_some_and(|only| only != id) {
             continue;
         }
-        if let Some(found) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
+        if let Some(found) = saver.get(reader.thread, &config.namespace, Some(id)).await.map_err(fail)? {
             let checkpoint = found.checkpoint.clone();
-            list.push(match shown(graph, saver, config, found, false).await {
+            list.push(match shown(reader, saver, config, found, false).await {
                 // The other checkpoints can be read.
-                Err(RunError::Incompatible { reason, .. }) => unreadable(graph, config, &checkpoint, reason),
+                Err(RunError::Incompatible { reason, .. }) => StateSnapshot {
+                    unreadable: Some(reason),
+                    ..StateSnapshot::of_checkpoint((graph.initial)(), config, &checkpoint)
+                },
                 shown => shown?,
             });
         }
@@ -173,50 +191,13 @@ where
     Ok(list)
 }
 
-/// The snapshot of a checkpoint that this program cannot read.
-fn unreadable<S: Values, C>(
-    graph: &Program<S, C>,
-    config: &Config,
-    checkpoint: &Checkpoint,
-    reason: String,
-) -> StateSnapshot<S> {
-    StateSnapshot {
-        values: (graph.initial)(),
-        next: Vec::new(),
-        config: config.clone().checkpoint(checkpoint.id),
-        checkpoint: Some(checkpoint.id),
-        parent: checkpoint.parent,
-        parents: (*checkpoint.parents).clone(),
-        step: checkpoint.step,
-        source: Some(checkpoint.source),
-        metadata: (*checkpoint.metadata).clone(),
-        created_at: Some(checkpoint.created_at()),
-        tasks: Vec::new(),
-        questions: Vec::new(),
-        unreadable: Some(reason),
-    }
-}
-
-fn place<'a, S: Values, C>(
-    graph: &'a Program<S, C>,
-    config: &'a Config,
-) -> Result<(&'a str, impl Fn(crate::checkpoint::SaverError) -> RunError + use<'a, S, C>), RunError> {
-    let name = graph.plan.graph();
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: name.to_owned() })?;
-    Ok((thread, move |error| RunError::Saver { graph: name.to_owned(), error }))
-}
-
 /// Adds the values of shared channels that the subgraph has not written, from the checkpoints of outer graphs.
-pub(in crate::engine) async fn inherited<S, C>(
+pub(in crate::engine) async fn inherited<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     thread: &str,
     found: &mut Saved,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let parents = found.checkpoint.parents.clone();
     // The innermost graph first: its namespace is the longest.
@@ -237,21 +218,15 @@ where
     Ok(())
 }
 
-async fn shown<S, C>(
-    graph: &Program<S, C>,
+async fn shown<S: Values, C: GraphContext>(
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
     mut found: Saved,
     live: bool,
-) -> Result<StateSnapshot<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let thread = config.thread_id().unwrap_or_default();
-    let reader = ThreadReader { graph, thread };
-    let completed = input::complete(saver, thread, &config.namespace, &mut found).await;
-    completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
+) -> Result<StateSnapshot<S>, RunError> {
+    let ThreadReader { graph, thread } = reader;
+    input::complete(saver, thread, &config.namespace, &mut found).await.map_err(|error| reader.failed(error))?;
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);
     let initial = (graph.initial)();
@@ -261,7 +236,7 @@ where
     for task in &mut snapshot.tasks {
         let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
         let segment = stored_segment(graph, saver, thread, &namespace, TaskNode { node, id: task.id }).await;
-        let segment = segment.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
+        let segment = segment.map_err(|error| reader.failed(error))?;
         task.state = Some(Config::thread(thread).namespace(join_segment(&namespace, &segment)));
     }
     Ok(snapshot)
@@ -307,19 +282,5 @@ fn view<S: Values, C>(
     if live {
         position.preview(graph, &mut state, &mut ended);
     }
-    Ok(StateSnapshot {
-        values: state,
-        next,
-        config: config.clone().checkpoint(checkpoint.id),
-        checkpoint: Some(checkpoint.id),
-        parent: checkpoint.parent,
-        parents: (*checkpoint.parents).clone(),
-        step: checkpoint.step,
-        source: Some(checkpoint.source),
-        metadata: (*checkpoint.metadata).clone(),
-        created_at: Some(checkpoint.created_at()),
-        tasks,
-        questions,
-        unreadable: None,
-    })
+    Ok(StateSnapshot { next, tasks, questions, ..StateSnapshot::of_checkpoint(state, config, &checkpoint) })
 }

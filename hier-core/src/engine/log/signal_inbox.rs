@@ -11,13 +11,13 @@ use crate::checkpoint::{Letter, Posted};
 /// The waiting signals of a thread, and the signals that tasks of the run have found and may not have stored yet, which no other task
 /// takes. The view stays valid while the run holds the lease.
 #[derive(Default)]
-pub(crate) struct Mailbox {
+pub(crate) struct SignalInbox {
     waiting: HashMap<Arc<str>, VecDeque<Letter>>,
     /// The log of the task that found each signal. Once the log is dropped, it is unknown whether the signal was stored.
     found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
 }
 
-impl Mailbox {
+impl SignalInbox {
     /// The first known signal with this name.
     pub(crate) fn first(&mut self, name: &str) -> Option<&Letter> {
         let before = self.found.len();
