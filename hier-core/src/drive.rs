@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, MemorySaver, WhenRunning, codec};
 use crate::config::{Config, Durability};
-use crate::engine::program::{Answers, Command, Input, Jump};
+use crate::engine::program::{Command, CommandAnswers, Input, Jump};
 use crate::error::RunError;
 use crate::graph::{DynCommand, DynInput};
-pub use crate::policy::{PartialStep, StepPolicy, StoppedClock};
+pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// What of a configuration reaches another machine.
@@ -149,8 +149,8 @@ pub fn command_json<S: Values>(command: Command<S>) -> Result<DynCommand, serde_
     };
     let goto = command.jumps.into_iter().map(jump).collect::<Result<_, _>>()?;
     let resume = command.answers.map(|answers| match answers {
-        Answers::One(answer) => answer,
-        Answers::ById(answers) => Value::Object(answers.into_iter().collect()),
+        CommandAnswers::One(answer) => answer,
+        CommandAnswers::ById(answers) => Value::Object(answers.into_iter().collect()),
     });
     Ok(DynCommand { resume, update: pairs(&command.writes)?, goto })
 }

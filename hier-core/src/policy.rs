@@ -1,12 +1,12 @@
-//! A policy that decides where a run pauses and which tasks run elsewhere. A cluster implements it; the engine asks it at each step.
-//! Without a policy a run pauses only at questions, breakpoints and drains.
+//! A policy that decides where a run pauses and which tasks run elsewhere. A cluster implements it, and the engine consults it at each step.
+//! Without a policy, a run pauses only at questions, breakpoints and drains.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The part of an open step that a run does.
+/// A part of an open step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartialStep {
     /// One task. The step is not applied.
@@ -16,7 +16,7 @@ pub enum PartialStep {
         /// Its place in the step.
         task: String,
     },
-    /// All tasks without a stored result; then the step is applied. Tasks with an open question do not ask again.
+    /// All tasks without a stored result, after which the step is applied. Tasks with an open question do not ask again.
     Rest {
         /// The namespace of their graph.
         namespace: String,
@@ -25,63 +25,93 @@ pub enum PartialStep {
     },
 }
 
-/// The time of a clock that stands still.
+/// The end of a [`PartialStep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialStepEnd {
+    /// The task has ended and is stored.
+    TaskStored,
+    /// The rest of the step has run. Later steps run as a whole.
+    StepRan,
+    /// All results of the step came from elsewhere, and the run only applies them. The step does not count as a step of this run.
+    StepOnlyApplied,
+}
+
+/// The time of a stopped clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedClock {
-    /// Time since 1970.
+    /// The time since 1970.
     pub since_1970: Duration,
     /// Distinguishes the ids of one namespace from all others.
     pub node: [u8; 6],
 }
 
+/// The paused run that a run continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PausedRun {
+    /// The run does not continue a paused run.
+    None,
+    /// The run paused between two steps of the root graph, with no subgraph running.
+    BetweenSteps,
+    /// The run paused inside a step.
+    InsideStep,
+}
+
+/// The way in which a run comes to a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphEntry {
+    /// The graph is entered with an input.
+    Start,
+    /// The graph continues from a checkpoint.
+    Resume,
+}
+
+/// A task of a step that has not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTask {
+    /// The name of its node.
+    pub node: String,
+    /// Its place in the step.
+    pub place: String,
+}
+
 /// Decides where a run pauses, and which tasks of a step run elsewhere.
 ///
-/// A namespace is a list of the parts that lead from the root graph to a subgraph; it is empty for the root. Each method defaults to what
-/// happens without a policy.
+/// A namespace is the list of segments on the path from the root graph to a subgraph. It is empty for the root. Each method defaults to
+/// the behavior of a run without a policy.
 pub trait StepPolicy: fmt::Debug + Send + Sync {
-    /// Returns the clock for the ids of a namespace. Defaults to the system's clock.
+    /// Returns the clock for the ids of a namespace. Defaults to the system clock.
     fn clock(&self, namespace: &str) -> Option<StoppedClock> {
         let _ = namespace;
         None
     }
 
-    /// Returns true if the run continues one that another policy paused.
-    fn resumes(&self) -> bool {
-        false
+    /// Returns the paused run that this run continues.
+    fn continues(&self) -> PausedRun {
+        PausedRun::None
     }
 
-    /// Returns true if that run paused between two steps of the root graph, with no subgraph running.
-    fn resumes_between_steps(&self) -> bool {
-        false
-    }
-
-    /// Records that a graph is entered and must not pass this step.
-    fn start_at(&self, namespace: &[String], last_step: i64) {
-        let _ = (namespace, last_step);
-    }
-
-    /// Returns the last step of a graph that is resumed: this one, unless the graph was entered before the run paused.
-    fn resume_at(&self, namespace: &[String], last_step: i64) -> i64 {
-        let _ = namespace;
+    /// Returns the last step that a graph may run. `last_step` is the one that the recursion limit of this run allows.
+    fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
+        let _ = (namespace, entry);
         last_step
     }
 
-    /// Records that the current step only applies results of tasks that ran elsewhere: it does not count as a step of this run.
-    fn only_applies(&self) {}
-
     /// Records that a step is stored.
-    fn stored(&self, namespace: &[String]) {
+    fn step_stored(&self, namespace: &[String]) {
         let _ = namespace;
     }
 
-    /// Returns true if the run pauses before the next step of a graph.
-    fn pauses(&self, is_subgraph: bool) -> bool {
+    /// Returns true if the run pauses before the next step of a graph, and records that it does.
+    fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
         false
     }
 
-    /// Records that the run pauses.
-    fn paused(&self) {}
+    /// Returns true if the next tasks of a graph run elsewhere, and records them. The run then pauses.
+    fn run_elsewhere(&self, namespace: &[String], tasks: Vec<PlannedTask>) -> bool {
+        let _ = (namespace, tasks);
+        false
+    }
 
     /// Returns the part of this graph's open step that the run does. Defaults to all of it.
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
@@ -89,40 +119,30 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Records that the partial step is done; later steps run as a whole.
-    fn partial_step_done(&self) {}
-
-    /// Returns true if tasks of this node may run elsewhere.
-    fn may_run_elsewhere(&self, node: &str) -> bool {
-        let _ = node;
-        false
+    /// Records the end of the partial step.
+    fn end_partial_step(&self, end: PartialStepEnd) {
+        let _ = end;
     }
 
-    /// Decides whether these tasks run elsewhere. If so, the run pauses.
-    fn runs_elsewhere(&self, namespace: &[String], tasks: Vec<String>) -> bool {
-        let _ = (namespace, tasks);
-        false
-    }
+    /// Records that a parallel step begins. The run does not pause inside it.
+    fn parallel_step_begins(&self) {}
 
-    /// Records that a step of several tasks begins: the run does not pause inside it.
-    fn wide_step_begins(&self) {}
-
-    /// Records that it has ended.
-    fn wide_step_ends(&self) {}
+    /// Records that a parallel step ends.
+    fn parallel_step_ends(&self) {}
 }
 
-/// A step of several tasks that is running. Ends when it is dropped.
-pub(crate) struct WideStep<'a>(&'a dyn StepPolicy);
+/// A running parallel step. Ends when it is dropped.
+pub(crate) struct ParallelStep<'a>(&'a dyn StepPolicy);
 
-impl<'a> WideStep<'a> {
+impl<'a> ParallelStep<'a> {
     pub(crate) fn begin(policy: &'a dyn StepPolicy) -> Self {
-        policy.wide_step_begins();
+        policy.parallel_step_begins();
         Self(policy)
     }
 }
 
-impl Drop for WideStep<'_> {
+impl Drop for ParallelStep<'_> {
     fn drop(&mut self) {
-        self.0.wide_step_ends();
+        self.0.parallel_step_ends();
     }
 }

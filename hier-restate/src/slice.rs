@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hier_core::drive::{PartialStep, StepPolicy, StoppedClock};
+use hier_core::drive::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
@@ -85,9 +85,18 @@ impl Slice {
     }
 
     fn new(resumes: bool, progress: SliceProgress) -> Self {
-        let (fan_out, part, clock, end) = (None, None, None, None);
-        let (inside, wide, stored, applies) = (true, 0, false, false);
-        Self(Mutex::new(SliceState { resumes, progress, fan_out, part, clock, inside, wide, stored, applies, end }))
+        Self(Mutex::new(SliceState {
+            resumes,
+            progress,
+            fan_out: None,
+            part: None,
+            clock: None,
+            inside: true,
+            wide: 0,
+            stored: false,
+            applies: false,
+            end: None,
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, SliceState> {
@@ -148,34 +157,27 @@ impl StepPolicy for Slice {
         Some(StoppedClock { since_1970, node })
     }
 
-    fn resumes(&self) -> bool {
-        self.state().resumes
-    }
-
-    fn resumes_between_steps(&self) -> bool {
+    fn continues(&self) -> PausedRun {
         let state = self.state();
-        state.resumes && state.part.is_none() && state.progress.last_steps.keys().all(String::is_empty)
+        let is_between = state.part.is_none() && state.progress.last_steps.keys().all(String::is_empty);
+        match (state.resumes, is_between) {
+            (false, _) => PausedRun::None,
+            (true, true) => PausedRun::BetweenSteps,
+            (true, false) => PausedRun::InsideStep,
+        }
     }
 
-    fn start_at(&self, namespace: &[String], last_step: i64) {
-        self.state().progress.last_steps.insert(namespace.join("|"), last_step);
-    }
-
-    fn resume_at(&self, namespace: &[String], last_step: i64) -> i64 {
+    fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
         let mut state = self.state();
         let name = namespace.join("|");
-        if !state.resumes {
+        if entry == GraphEntry::Start || !state.resumes {
             state.progress.last_steps.insert(name, last_step);
             return last_step;
         }
         *state.progress.last_steps.entry(name).or_insert(last_step)
     }
 
-    fn only_applies(&self) {
-        self.state().applies = true;
-    }
-
-    fn stored(&self, namespace: &[String]) {
+    fn step_stored(&self, namespace: &[String]) {
         let mut state = self.state();
         state.stored |= !std::mem::take(&mut state.applies);
         let name = namespace.join("|");
@@ -183,13 +185,26 @@ impl StepPolicy for Slice {
         state.progress.last_steps.retain(|other, _| *other == name || !is_inside(other, &name));
     }
 
-    fn pauses(&self, is_subgraph: bool) -> bool {
-        let state = self.state();
-        state.stored && state.wide == 0 && (state.inside || !is_subgraph)
+    fn pause(&self, is_subgraph: bool) -> bool {
+        let mut state = self.state();
+        let pauses = state.stored && state.wide == 0 && (state.inside || !is_subgraph);
+        if pauses {
+            state.end.get_or_insert(SliceEnd::Stored);
+        }
+        pauses
     }
 
-    fn paused(&self) {
-        self.state().end.get_or_insert(SliceEnd::Stored);
+    fn run_elsewhere(&self, namespace: &[String], tasks: Vec<PlannedTask>) -> bool {
+        let mut state = self.state();
+        let Some(RemoteRule { from, nodes }) = &state.fan_out else { return false };
+        let is_remote = |node: &String| nodes.as_ref().is_none_or(|nodes| nodes.contains(node));
+        let tasks = tasks.into_iter().filter(|task| is_remote(&task.node)).map(|task| task.place);
+        let tasks: Vec<String> = tasks.collect();
+        let run_elsewhere = tasks.len() >= *from.max(&1) && state.part.is_none() && state.wide == 0 && state.inside;
+        if run_elsewhere {
+            state.end = Some(SliceEnd::Remote(RemoteTasks { namespace: namespace.join("|"), tasks }));
+        }
+        run_elsewhere
     }
 
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
@@ -199,34 +214,23 @@ impl StepPolicy for Slice {
         (*wanted == namespace.join("|")).then(|| state.part.clone()).flatten()
     }
 
-    fn partial_step_done(&self) {
+    fn end_partial_step(&self, end: PartialStepEnd) {
         let mut state = self.state();
-        if let Some(PartialStep::Task { .. }) = state.part.take() {
-            state.end.get_or_insert(SliceEnd::Task);
+        state.part = None;
+        match end {
+            PartialStepEnd::TaskStored => {
+                state.end.get_or_insert(SliceEnd::Task);
+            }
+            PartialStepEnd::StepRan => {}
+            PartialStepEnd::StepOnlyApplied => state.applies = true,
         }
     }
 
-    fn may_run_elsewhere(&self, node: &str) -> bool {
-        let state = self.state();
-        let nodes = state.fan_out.as_ref().map(|fan_out| &fan_out.nodes);
-        nodes.is_some_and(|nodes| nodes.as_ref().is_none_or(|nodes| nodes.contains(node)))
-    }
-
-    fn runs_elsewhere(&self, namespace: &[String], tasks: Vec<String>) -> bool {
-        let mut state = self.state();
-        let is_enough = state.fan_out.as_ref().is_some_and(|fan_out| tasks.len() >= fan_out.from.max(1));
-        let is_remote = is_enough && state.part.is_none() && state.wide == 0 && state.inside;
-        if is_remote {
-            state.end = Some(SliceEnd::Remote(RemoteTasks { namespace: namespace.join("|"), tasks }));
-        }
-        is_remote
-    }
-
-    fn wide_step_begins(&self) {
+    fn parallel_step_begins(&self) {
         self.state().wide += 1;
     }
 
-    fn wide_step_ends(&self) {
+    fn parallel_step_ends(&self) {
         self.state().wide -= 1;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hier_layers::{File, Order, TABLE, Upward, Workspace};
+use hier_layers::{File, KNOTS, Knot, Order, TABLE, Upward, Workspace};
 
 /// The folder of the workspace.
 fn root() -> &'static Path {
@@ -54,6 +54,38 @@ fn nothing_imports_what_stands_above_it() {
         lines.len(),
         lines.join("\n")
     );
+}
+
+#[test]
+fn no_files_of_a_folder_import_each_other_in_a_circle() {
+    let files: Vec<File> = crates().iter().flat_map(|name| files(name)).collect();
+    let found = Workspace::new(&files).knots();
+    let is_known =
+        |knot: &&Knot| KNOTS.iter().any(|known| known.folder == knot.folder && known.modules == knot.modules);
+    let new: Vec<&Knot> = found.iter().filter(|knot| !is_known(knot)).collect();
+    assert!(new.is_empty(), "new circles; move what both need into a file below:\n{new:#?}");
+    let is_gone = |known: &str, folder: &str| !found.iter().any(|knot| knot.folder == folder && knot.modules == known);
+    let gone: Vec<_> = KNOTS.iter().filter(|known| is_gone(known.modules, known.folder)).collect();
+    assert!(gone.is_empty(), "circles that are gone; delete them from tests/layers/table.rs:\n{gone:#?}");
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let file = |name: &str, text: &str| File {
+        name: name.to_owned(),
+        module: name.split("::").map(str::to_owned).collect(),
+        text: text.to_owned(),
+    };
+    let files = [
+        file("hier_top", "pub use a::A; pub mod a; pub mod b; pub mod c; pub mod d;"),
+        file("hier_top::a", "pub struct A; use super::b::B;"),
+        file("hier_top::b", "pub struct B; fn f() { crate::c::c() }"),
+        file("hier_top::c", "pub fn c() {} use crate::A;"),
+        file("hier_top::d", "use super::a::A; use super::c::c;"),
+    ];
+    let knot = Knot { folder: "hier_top".to_owned(), modules: "a b c".to_owned() };
+    assert_eq!(Workspace::new(&files).knots(), [knot]);
+    assert_eq!(Workspace::new(&files[..3]).knots(), []);
 }
 
 /// Two layers: `low` under `high`, which has `inner` and `outer`.

@@ -6,6 +6,6 @@ mod source;
 pub mod surface;
 mod table;
 
-pub use resolve::{Upward, Workspace};
+pub use resolve::{Knot, Upward, Workspace};
 pub use source::File;
-pub use table::{Order, TABLE};
+pub use table::{KNOTS, KnownKnot, Order, TABLE};

@@ -1,6 +1,6 @@
 //! Finds where the item that a path names is defined, through whatever re-exports it, and whether that stands above.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::source::{File, Module, Path, read};
 use crate::table::Order;
@@ -21,6 +21,15 @@ pub struct Upward {
     pub from: String,
     /// The module that defines what is imported.
     pub to: String,
+}
+
+/// Modules of one folder that import each other in a circle.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Knot {
+    /// The path of the folder.
+    pub folder: String,
+    /// The names of the modules, sorted.
+    pub modules: String,
 }
 
 /// The word that stands in an order for what the folder's own file defines.
@@ -55,6 +64,25 @@ impl Workspace {
         found.sort_by(|a, b| (&a.file, a.line, &a.to).cmp(&(&b.file, b.line, &b.to)));
         found.dedup();
         found
+    }
+
+    /// The groups of modules of one folder that import each other in a circle. A module stands for all that is in its folder.
+    pub fn knots(&self) -> Vec<Knot> {
+        let mut imports: BTreeMap<&[String], BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
+        for module in self.modules.values() {
+            for path in module.imports.iter().map(|import| &import.path).chain(&module.paths) {
+                let Some(target) = self.resolve(module, path, DEPTH) else { continue };
+                let shared = module.path.iter().zip(&target).take_while(|(a, b)| a == b).count();
+                if let (Some(from), Some(to)) = (module.path.get(shared), target.get(shared)) {
+                    let folder = imports.entry(&module.path[..shared]).or_default();
+                    folder.entry(from).or_default().insert(to.clone());
+                }
+            }
+        }
+        let found = imports.iter().flat_map(|(folder, imports)| {
+            knots_of(imports).into_iter().map(|modules| Knot { folder: folder.join("::"), modules: modules.join(" ") })
+        });
+        found.collect()
     }
 
     /// The module in which that is defined which the path names; none for what is not of the workspace.
@@ -97,6 +125,32 @@ impl Workspace {
         let mut globs = globs.filter_map(|import| self.resolve(module, &import.path, depth));
         globs.find_map(|from| self.definition(&from, name, depth))
     }
+}
+
+/// The modules that a module imports, directly or through others.
+fn reach<'a>(imports: &'a BTreeMap<&str, BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
+    let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = open.pop() {
+        let next = imports.get(module).into_iter().flatten().map(String::as_str);
+        open.extend(next.filter(|next| reached.insert(*next)));
+    }
+    reached
+}
+
+/// The groups of modules that reach each other.
+fn knots_of(imports: &BTreeMap<&str, BTreeSet<String>>) -> Vec<Vec<String>> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        imports.keys().map(|module| (*module, reach(imports, module))).collect();
+    let mut knots: BTreeSet<Vec<String>> = BTreeSet::new();
+    for (module, _) in reached.iter().filter(|(module, reached)| reached.contains(*module)) {
+        let is_mutual = |other: &&str| reached[module].contains(*other) && reached[*other].contains(module);
+        let knot: Vec<String> =
+            reached.keys().filter(|other| is_mutual(other)).map(|other| (*other).to_owned()).collect();
+        if knot.len() > 1 {
+            knots.insert(knot);
+        }
+    }
+    knots.into_iter().collect()
 }
 
 fn parent(path: &[String]) -> Vec<String> {

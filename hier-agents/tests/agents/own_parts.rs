@@ -112,5 +112,5 @@ async fn where_the_channel_has_another_type_or_is_gone_that_is_said() {
     let desk = PoorDesk::compile().checkpointer(saver.clone());
     refused(desk.state("t").await, &["channel `marks` cannot be migrated", "keep the channel"]);
     let desk = other::Desk::compile().checkpointer(saver);
-    refused(desk.state("t").await, &["channel `marks` cannot be migrated", "let the new type have a new channel"]);
+    refused(desk.state("t").await, &["channel `marks` cannot be migrated", "use a new channel for the new type"]);
 }

@@ -1,18 +1,18 @@
-//! The engine: what is run, where a thread stands, and who drives it.
+//! The engine: runs graphs, and keeps their threads.
 //!
-//! Each folder imports only those before it (`tests/layers` holds it to that):
+//! Each folder imports only the folders before it. `tests/layers` checks this.
 //!
-//! | folder | what it has |
+//! | folder | contents |
 //! |---|---|
-//! | [`log`] | what is given to the saver, in order, under the lease |
-//! | [`stream`] | what is told to those who listen |
-//! | [`program`] | what is run: the plan, the nodes, a task and its view of the run |
+//! | [`log`] | records on their way to the saver, in order, under the lease |
+//! | [`stream`] | events on their way to the consumer |
+//! | [`program`] | the compiled graph: plan, nodes, a task and its view of the run |
 //! | [`attempt`] | one task: node, options, routes |
-//! | [`step`] | where a thread stands between two supersteps: pure |
-//! | [`pool`] | the tasks of a step, side by side |
-//! | [`durable`] | what is stored of a step, and how it is read |
+//! | [`step`] | the position of a thread between two supersteps, without I/O |
+//! | [`pool`] | the concurrent tasks of a step |
+//! | [`durable`] | the stored form of threads, and how it is read |
 //! | [`run`] | the loop, from the input to the outcome |
-//! | [`thread`] | reading and changing a thread that does not run |
+//! | [`thread`] | reading and updating a thread that does not run |
 
 mod attempt;
 mod durable;
@@ -33,7 +33,8 @@ pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
 pub(crate) use log::saver::Saver;
-pub(crate) use run::start::{PreparedRun, claim, run, stream};
+pub(crate) use run::lease::claim;
+pub(crate) use run::start::{PreparedRun, run, stream};
 pub(crate) use stream::emitter::Emitter;
 pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;

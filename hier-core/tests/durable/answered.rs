@@ -241,7 +241,7 @@ async fn a_question_of_the_past_is_answered_once() {
     let _ = bench.answer("yes").await.unwrap();
     let again: Command<DynState> = Command::resume("no");
     let error = bench.graph.invoke(again).config(open.clone()).context(bench.tally.clone()).await.unwrap_err();
-    assert!(reason(&error).contains("has gone on from this checkpoint"), "{error}");
+    assert!(reason(&error).contains("has continued from this checkpoint"), "{error}");
     assert_eq!(asked(bench.go_on_with(open).await.unwrap()), ["q"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["no"]));
 }

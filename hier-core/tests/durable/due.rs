@@ -238,7 +238,7 @@ async fn a_signal_of_another_type_is_not_taken() {
     let graph = Shop::compile().checkpointer(saver.clone());
     graph.send("t", Signal::new("paid", &17)).await.unwrap();
     let error = graph.invoke(Case::update()).config(config()).context(tally).await.expect_err("17 is no text");
-    let said = "the signal `paid` that node `paid` waits for is no `alloc::string::String`: invalid type: integer `17`, expected a string";
+    let said = "the signal `paid` that node `paid` waits for is not a `alloc::string::String`: invalid type: integer `17`, expected a string";
     assert!(error.to_string().contains(said), "{error}");
     let waiting = graph.waiting("t").await.unwrap();
     assert_eq!((waiting.len(), waiting[0].letter.parse::<u32>().unwrap()), (1, 17));

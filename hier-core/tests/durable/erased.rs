@@ -258,7 +258,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is() {
     let error = desk.refused(place.clone(), DynUpdates::values(json!({ "text": 1 }))).await;
     assert!(error.contains("`values.text` does not fit"), "{error}");
     let error = desk.refused(place.clone(), text("x").as_node("Drafting")).await;
-    assert!(error.contains("graph `drafting`") && error.contains("`Drafting` is no node"), "{error}");
+    assert!(error.contains("graph `drafting`") && error.contains("`Drafting` is not a node"), "{error}");
     let error = desk.refused(place.clone().checkpoint(uuid::Uuid::nil()), text("x")).await;
     assert!(error.contains("has no checkpoint"), "{error}");
     assert_eq!(all().await, before);

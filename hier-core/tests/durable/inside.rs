@@ -74,7 +74,7 @@ async fn an_update_without_effect_is_refused() {
         assert!(error.contains(&named), "{error}");
         let update = StateUpdate::update(inner.update(json!({ "x": 2 })).unwrap()).as_node("i");
         let error = inner.update_state(at, update).await.expect_err("it is over").to_string();
-        assert!(error.contains("is over, and nothing goes on from it"), "{error}");
+        assert!(error.contains("is over, and no run continues from it"), "{error}");
     }
     assert_eq!(bench.history().await.len(), stored);
     assert!(bench.state().await.is_finished());

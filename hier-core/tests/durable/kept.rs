@@ -237,7 +237,7 @@ async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
         let plain = bench.answer("late").await.unwrap_err().to_string();
         for error in [by_id, plain] {
             assert!(error.contains("thread `t`") && error.contains("`update_state`"), "{error}");
-            assert!(error.contains("go on with `()`"), "{error}");
+            assert!(error.contains("run the thread with `()`"), "{error}");
         }
         let again = questions(bench.go_on().await.unwrap());
         assert_eq!((again.len(), again[0].id == shown[0].id), (1, false), "{checkpoints:?}");

@@ -251,6 +251,6 @@ async fn a_slot_behind_all_others_is_refused() {
         saver.release(&lease).await.expect("a release");
         let command = Command::resume("answer").with_update(Case::update().text("x"));
         let error = graph.invoke(command).thread("t").await.expect_err("it is damaged");
-        assert!(error.to_string().contains("has written slot 2147483647, which no program of hier does"), "{error}");
+        assert!(error.to_string().contains("has written slot 2147483647, which hier never does"), "{error}");
     }
 }

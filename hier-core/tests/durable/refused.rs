@@ -159,7 +159,7 @@ async fn several_updates_are_made_together_or_not_at_all() {
     let before = bench.tree().await;
     let supersteps = [[StateUpdate::skip("a")], [StateUpdate::skip("typo")]];
     let error = bench.graph.bulk_update_state(bench.config.clone(), supersteps).await.unwrap_err();
-    assert!(error.to_string().contains("`typo` is no node"), "{error}");
+    assert!(error.to_string().contains("`typo` is not a node"), "{error}");
     assert_eq!(bench.tree().await, before);
 }
 

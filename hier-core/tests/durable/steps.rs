@@ -224,9 +224,10 @@ graph! { Typed<Any> = Graph { nodes: [typed], edges: [START >> typed >> END] } }
 #[tokio::test]
 async fn a_result_of_another_type_is_an_error_and_never_null() {
     let graph = Typed::compile().checkpointer(MemorySaver::new());
-    for (kind, says) in
-        [(0, "has recorded a `u32`, which is no `alloc::string::String`"), (1, "has recorded a `()`, which is no")]
-    {
+    for (kind, says) in [
+        (0, "has recorded a `u32`, which is not a `alloc::string::String`"),
+        (1, "has recorded a `()`, which is not a"),
+    ] {
         let config = Config::new().thread(format!("t{kind}"));
         asked(graph.invoke(Any::update().kind(kind)).config(config.clone()).await.unwrap());
         let error =

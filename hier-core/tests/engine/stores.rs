@@ -211,6 +211,6 @@ async fn nodes_remember_across_threads() -> Result<()> {
     let out = graph.invoke(Greeting::update().user("bob")).await?;
     assert_eq!(out.state().said, "hello for the 1. time");
     let without = Greet::compile().invoke(Greeting::update().user("ada")).await;
-    assert!(without.expect_err("no store").to_string().contains("was given no store"));
+    assert!(without.expect_err("no store").to_string().contains("has no store"));
     Ok(())
 }

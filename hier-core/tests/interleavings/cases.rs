@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use shuttle::future::{block_on, yield_now};
 use tokio_util::task::TaskTracker;
 
-use crate::pool::batch::{Batch, Work};
+use crate::pool::batch::{BatchWork, TaskBatch};
 
 const TASKS: usize = 4;
 const SCHEDULES: usize = 200;
@@ -39,7 +39,7 @@ impl Drop for Alive {
 /// Tasks of which each waits as often as its number says, modulo three. Each leaves the next its own number.
 struct Numbers(Arc<Gauge>);
 
-impl Work for Numbers {
+impl BatchWork for Numbers {
     type Task = BoxFuture<'static, (Option<usize>, usize)>;
     type Spare = usize;
     type Result = usize;
@@ -60,7 +60,7 @@ impl Work for Numbers {
 }
 
 async fn batch(gauge: &Arc<Gauge>, limit: usize, tracker: &TaskTracker) -> Vec<usize> {
-    let results = Batch::run(TASKS, Numbers(gauge.clone()), limit, tracker).await;
+    let results = TaskBatch::run(TASKS, Numbers(gauge.clone()), limit, tracker).await;
     let results = results.unwrap_or_else(|_| panic!("there is a runtime"));
     assert!(results.iter().all(|(place, number)| place == number));
     results.into_iter().map(|(_, number)| number).collect()

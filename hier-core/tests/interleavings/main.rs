@@ -15,10 +15,10 @@ mod log {
     mod committer;
     #[path = "../../../src/engine/log/deferred.rs"]
     mod deferred;
-    #[path = "../../../src/engine/log/mailbox.rs"]
-    mod mailbox;
     mod runtime;
     mod saver;
+    #[path = "../../../src/engine/log/signal_inbox.rs"]
+    mod signal_inbox;
 }
 #[allow(dead_code, unused_imports)] // the engine uses more of it than the tests do
 mod pool {

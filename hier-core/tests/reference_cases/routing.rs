@@ -69,5 +69,5 @@ async fn a_goto_must_lead_to_a_node() {
     let mut graph = marks(&["b"]);
     graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("bb")).edge(START, "a");
     let error = error(graph, Value::Null).await;
-    assert!(error.to_string().contains("its command goes to `bb`, which is no node; did you mean `b`?"), "{error}");
+    assert!(error.to_string().contains("its command goes to `bb`, which is not a node; did you mean `b`?"), "{error}");
 }

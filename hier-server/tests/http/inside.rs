@@ -120,7 +120,7 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
         let change = json!({ "values": { "n": 7.0 }, "as_node": "a", "checkpoint": checkpoint });
         let (status, answer) = desk.post(&format!("{path}/state"), change).await;
         let text = answer["detail"].as_str().unwrap_or_default();
-        assert!(status == 400 && text.contains("is over, and nothing goes on from it"), "{status} {answer}");
+        assert!(status == 400 && text.contains("is over, and no run continues from it"), "{status} {answer}");
     }
     let after = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
     assert_eq!(after["values"], before["values"]);
@@ -142,7 +142,7 @@ async fn invalid_changes_of_subgraphs_are_refused() {
     for (body, says) in [
         (at(&namespace.replace("child", "chld")), "did you mean `child`"),
         (at("child:00000000-0000-0000-0000-000000000000"), "no call"),
-        (change, "`b2` is no node"),
+        (change, "`b2` is not a node"),
         (field, "`values.m`"),
     ] {
         let (status, refused) = desk.post(&format!("{path}/state"), body).await;

@@ -209,7 +209,7 @@ async fn a_question_whose_answer_was_wrong_is_still_asked() {
     let (status, asked) = desk.post(&wait, json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
     assert!(status == 200 && asked["__interrupt__"][0]["value"]["question"] == "ok?", "{asked}");
     let (_, failed) = desk.post(&wait, json!({ "assistant_id": "hitl", "command": { "resume": 5 } })).await;
-    assert!(failed["__error__"]["message"].as_str().unwrap().starts_with("5 is no answer to"), "{failed}");
+    assert!(failed["__error__"]["message"].as_str().unwrap().starts_with("5 is not an answer to"), "{failed}");
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["interrupts"][0]["value"]["question"], "ok?", "{state}");
     let (_, row) = desk.get(&format!("/threads/{thread}")).await;

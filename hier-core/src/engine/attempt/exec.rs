@@ -1,4 +1,4 @@
-//! Runs one task: the node's code with its options, up to its writes and where they lead.
+//! Runs one task: the node with its options, up to its writes and destinations.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tracing::Instrument;
 use crate::engine::attempt::report::{report, task_span};
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
-use crate::engine::program::heartbeat::{self, Heartbeat};
+use crate::engine::program::heartbeat::{self, NodeHeartbeat};
 use crate::engine::program::{
-    Body, By, CacheKey, Destinations, Done, Failure, Gotos, Inbox, NodeDef, NodeResult, Output, Personal, Task,
+    Body, By, CacheKey, CacheTaint, Destinations, Failure, Gotos, GraphContext, NodeDef, NodeResult, Output, Task,
+    TaskOutcome, TaskResume,
 };
 use crate::engine::stream::emitter::Emitter;
 use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::panics;
 use crate::state::Values;
 
+/// The result of a task.
+pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
+
 /// Runs the task's node.
-pub(crate) async fn execute<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) async fn execute<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError> {
     let node = &task.graph.nodes[task.run.key.node];
     if node.bare {
         attempt(task, &node.body).await
@@ -34,38 +34,37 @@ where
     }
 }
 
-/// Makes a panic an error: of a `Clone` or `Serialize` of the user's types, of a timer where there is no runtime.
+/// Turns a panic into an error: of the user's `Clone` and `Serialize`, or of a timer without a runtime.
 async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
     panics::caught(work).await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
-/// One attempt, without any option.
-async fn attempt<S, C>(task: &Task<S, C>, body: &Body<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    resolve(task, call(task, body).await?)
+/// Runs one attempt without options.
+async fn attempt<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    body: &Body<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
+    resolve(task, call_node(task, body).await?)
 }
 
-/// Calls a node's code, when it is first polled.
+/// Calls a node's code on the first poll.
 #[inline]
-pub(crate) fn call<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> Call<'a, S, C> {
-    Call::Begins(task, body)
+pub(crate) fn call_node<'a, S: Values, C>(task: &'a Task<S, C>, body: &'a Body<S, C>) -> NodeCall<'a, S, C> {
+    NodeCall::Begins(task, body)
 }
 
-/// A node's code, called or running: its panics become errors.
-pub(crate) enum Call<'a, S: Values, C> {
+/// A call of a node's code. Its panics become errors.
+pub(crate) enum NodeCall<'a, S: Values, C> {
     Begins(&'a Task<S, C>, &'a Body<S, C>),
     Runs(BoxFuture<'a, NodeResult<S>>),
 }
 
-impl<S: Values, C> Future for Call<'_, S, C> {
+impl<S: Values, C> Future for NodeCall<'_, S, C> {
     type Output = NodeResult<S>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeResult<S>> {
-        // Written from inside, so that what a node returns is not moved once more.
+        // Assigned from inside the closure, so that the output is not moved once more.
         let mut polled = Poll::Pending;
         let call = &mut *self;
         let caught = panics::catch(|| match call {
@@ -85,14 +84,13 @@ impl<S: Values, C> Future for Call<'_, S, C> {
     }
 }
 
-/// With retries, timeouts, cache and handler.
-async fn guarded<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+/// Runs the node with cache, retries, timeouts and error handler.
+async fn guarded<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     if let (Some(handler), Some(failure)) =
-        (&node.on_error, task.run.inbox.as_ref().and_then(|inbox| inbox.failure.as_ref()))
+        (&node.on_error, task.run.resume.as_ref().and_then(|resume| resume.failure.as_ref()))
     {
         return handle(task, handler, NodeError::permanent(failure)).await;
     }
@@ -111,65 +109,63 @@ where
     }
 }
 
-/// The result of the node, now or at an earlier time.
-async fn cached<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    // What a person has answered is asked of each, and a graph that goes on has used what nobody notes any more.
-    let is_own = |inbox: &Inbox| inbox.is_about_answers() || node.child.is_some();
-    let Some(cache) = node.cache.filter(|_| !task.run.inbox.as_deref().is_some_and(is_own)) else {
+/// Returns a cached result, or runs the node.
+async fn cached<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
+    // Answers belong to one person. A subgraph that resumes may have used some without a record.
+    let is_own = |resume: &TaskResume| resume.is_about_answers() || node.child.is_some();
+    let Some(cache) = node.cache.filter(|_| !task.run.resume.as_deref().is_some_and(is_own)) else {
         return retried(task, node).await;
     };
     let (key, of_somebody) = key_of(task, node)?;
     if let Some(done) = task.graph.cache.get(key) {
         return Ok(done);
     }
-    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let taint = Arc::new(CacheTaint::within(task.run.shared.taint.clone()));
     let mut noted = task.clone();
-    noted.run.personal = Some(personal.clone());
+    noted.run.taint = Some(taint.clone());
     let done = retried(&noted, node).await?;
-    if !personal.used_answer() && (of_somebody || !personal.used_surroundings()) {
+    if !taint.used_answer() && (of_somebody || !taint.used_surroundings()) {
         task.graph.cache.put(key, cache.ttl, &done);
     }
     Ok(done)
 }
 
-/// The key of a task, and whether it tells people apart: then it was made of the context or the configuration.
+/// Returns the key of a task. The flag is true if the key depends on the context or the configuration.
 fn key_of<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<(CacheKey, bool), NodeError>
 where
     S: Values,
 {
-    let Some(key) = &node.cache_key else { return Ok((CacheKey::of(task, node.reads)?, false)) };
-    let personal = Arc::new(Personal::within(task.run.shared.personal.clone()));
+    let Some(key) = &node.cache_key else { return Ok((CacheKey::of_inputs(task, node.reads)?, false)) };
+    let taint = Arc::new(CacheTaint::within(task.run.shared.taint.clone()));
     let mut noted = task.clone();
-    noted.run.personal = Some(personal.clone());
-    let said = key(&noted)?;
-    Ok((CacheKey::said(task, said), personal.used_surroundings()))
+    noted.run.taint = Some(taint.clone());
+    let input = key(&noted)?;
+    Ok((CacheKey::of_function(task, input), taint.used_surroundings()))
 }
 
-async fn handle<S, C>(task: &Task<S, C>, handler: &Body<S, C>, error: NodeError) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn handle<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    handler: &Body<S, C>,
+    error: NodeError,
+) -> Result<TaskOutcome<S>, NodeError> {
     let failure = Box::new(Failure { node: task.run.node().to_owned(), error });
     let mut task = Task { failure: Some(failure), ..task.clone() };
     task.run.is_handler = true;
     match attempt(&task, handler).await {
-        Ok(done) => Ok(Done { by: By::Handler, ..done }),
+        Ok(done) => Ok(TaskOutcome { by: By::Handler, ..done }),
         Err(error) if error.is_signal() => Err(error),
-        // What is stored stays: the node has failed, and its handler is to take over.
+        // The stored failure stays, so that the handler takes over again.
         Err(error) => Err(error.of_handler()),
     }
 }
 
-async fn retried<S, C>(task: &Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+async fn retried<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let mut task = task.clone();
     loop {
         let error = match bounded(&mut task, node).await {
@@ -187,15 +183,14 @@ where
     }
 }
 
-/// One attempt, with its bounds of time.
-async fn bounded<S, C>(task: &mut Task<S, C>, node: &NodeDef<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+/// Runs one attempt with its timeouts.
+async fn bounded<S: Values, C: GraphContext>(
+    task: &mut Task<S, C>,
+    node: &NodeDef<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let expired = |kind, limit| NodeError::from_kind(NodeErrorKind::Timeout { kind, limit }, true);
     let outer = &task.run.shared.heartbeat;
-    let heartbeat = node.idle_timeout.map(|limit| Arc::new(Heartbeat::new(limit, outer.clone())));
+    let heartbeat = node.idle_timeout.map(|limit| Arc::new(NodeHeartbeat::new(limit, outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
     let task = &*task;
     let work = async {
@@ -214,14 +209,13 @@ where
     }
 }
 
-/// Checks where the output wants to go.
+/// Resolves the targets of an output.
 #[inline]
-pub(crate) fn resolve<S, C>(task: &Task<S, C>, output: Output<S>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let mut done = Done::input(output.writes);
+pub(crate) fn resolve<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    output: Output<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
+    let mut done = TaskOutcome::input(output.writes);
     if let Some(gotos) = output.gotos {
         let Gotos { jumps, parent } = *gotos;
         let destinations = resolve::destinations(&task.graph.plan, Some(task.run.key.node), jumps);
@@ -231,22 +225,19 @@ where
     Ok(done)
 }
 
-/// Runs a task that has siblings: its routes see the state of the step's start with its own writes.
-pub(crate) async fn execute_and_route<S, C>(task: &Task<S, C>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+/// Runs a task that has siblings. Its routes see the state before the step with the task's own writes.
+pub(crate) async fn execute_and_route<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+) -> Result<TaskOutcome<S>, NodeError> {
     routed(task, execute(task).await?)
 }
 
-/// Asks the routes of a task that has siblings.
+/// Runs the routes of a task that has siblings.
 #[inline]
-pub(crate) fn routed<S, C>(task: &Task<S, C>, done: Done<S>) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+pub(crate) fn routed<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    done: TaskOutcome<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let routes = &task.graph.plan.exits[task.run.key.node].routes;
     if routes.is_empty() || done.by == By::Handler || done.is_for_parent() {
         return Ok(done);
@@ -254,19 +245,15 @@ where
     safely(|| with_routes(&task.graph, task.state(), routes, done))
 }
 
-/// Runs a task that has siblings; what it did is written down and told, where somebody wants to know.
-pub(crate) async fn execute_and_tell<S, C>(
+/// Runs a task that has siblings. Stores its result if the run is durable, and reports it to the stream.
+pub(crate) async fn execute_and_record<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     emitter: Option<&Emitter<S>>,
-) -> Result<Done<S>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let told = async {
+) -> Result<TaskOutcome<S>, NodeError> {
+    let work = async {
         let mut result = execute_and_route(task).await;
         if let Some(log) = &task.run.shared.log
-            && let Err(error) = log.ended(task, &result).await
+            && let Err(error) = log.record_end(task, &result).await
         {
             result = Err(error);
         }
@@ -277,5 +264,5 @@ where
             result
         })
     };
-    told.instrument(task_span(task)).await
+    work.instrument(task_span(task)).await
 }

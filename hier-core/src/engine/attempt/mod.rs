@@ -1,5 +1,4 @@
-//! One task: its node is called, with the options of the node, its commands and routes are resolved, and what it did is told and
-//! written down.
+//! One task: calls the node with its options, resolves commands and routes, and records and reports the result.
 
 pub(in crate::engine) mod exec;
 pub(in crate::engine) mod record;

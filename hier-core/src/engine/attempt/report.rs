@@ -1,32 +1,30 @@
-//! Reports tasks: to a stream, and to `tracing`.
+//! Reports tasks to a stream and to `tracing`.
 
 use serde_json::{Map, Value};
 use tracing::Span;
 
-use crate::engine::program::{By, Done, Task};
+use crate::engine::program::{By, Task, TaskOutcome};
 use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, logged, state_json};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::runs::{TaskEvent, TaskPhase};
 use crate::state::{Update, Values};
 
-/// Whether anybody wants spans of steps and tasks: they are made only then.
+/// Returns true if spans of steps and tasks are recorded.
 #[inline]
 pub(crate) fn is_traced() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// The span of a superstep.
 pub(crate) fn step_span(step: i64) -> Span {
     tracing::debug_span!("step", step)
 }
 
-/// The span of a task.
 pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
     tracing::debug_span!("task", node = task.run.node(), step = task.run.key.step, send = task.run.key.send)
 }
 
-/// Reports the begin of a task to a stream.
+/// The event of a task that starts.
 pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
     let input = task.sent_json().ok().flatten();
     let triggers = match task.run.key.send {
@@ -41,8 +39,12 @@ fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
     TaskEvent { id: task.run.task_id(), node: task.run.node().to_owned(), step: task.run.key.step, phase }
 }
 
-/// Reports the result of a task, as soon as it has ended.
-pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, result: &Result<Done<S>, NodeError>) {
+/// Reports the end of a task to a stream.
+pub(crate) fn report<S: Values, C>(
+    emitter: &Emitter<S>,
+    task: &Task<S, C>,
+    result: &Result<TaskOutcome<S>, NodeError>,
+) {
     let node = task.run.node();
     if let Ok(done) = result
         && !done.is_for_parent()
@@ -68,7 +70,7 @@ pub(crate) fn report<S: Values, C>(emitter: &Emitter<S>, task: &Task<S, C>, resu
             _ => (Value::Null, Some(error.to_string()), Vec::new()),
         },
     };
-    // As in the reference: here no writes are an object, among updates they are null.
+    // As in LangGraph, a task without writes has an empty object here, and null in the mode `updates`.
     let result = if result.is_null() { Value::Object(Map::new()) } else { result };
     emitter.task(event(task, TaskPhase::Finished { result, error, interrupts }));
 }

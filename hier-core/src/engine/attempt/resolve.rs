@@ -1,12 +1,12 @@
-//! Where commands lead.
+//! Resolves the targets of commands.
 
 use hier_spec::did_you_mean;
 
-use crate::engine::program::{Allowed, Destinations, Jump, Plan};
+use crate::engine::program::{AllowedTargets, Destinations, Jump, Plan};
 use crate::error::RunError;
 
-/// Finds the nodes that a command names. `by` is the node that returned it, which may only go where it declares to; none if it
-/// comes from outside. The error is what is wrong, in words.
+/// Finds the nodes that a command names. `by` is the node that returned it, and limits it to its declared targets. It is none for a command
+/// from outside.
 pub(crate) fn destinations(
     plan: &Plan,
     by: Option<usize>,
@@ -19,7 +19,7 @@ pub(crate) fn destinations(
     Ok(destinations)
 }
 
-/// The same for a command from outside, which may go anywhere.
+/// Resolves a command from outside, which may go anywhere.
 pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -> Result<Destinations, RunError> {
     destinations(plan, None, jumps).map_err(|reason| RunError::Update { graph: plan.graph().to_owned(), reason })
 }
@@ -44,7 +44,7 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
     };
     let Some(node) = plan.find(&name) else {
         let tail = did_you_mean(&name, plan.names());
-        return Err(format!("{its} command goes to `{name}`, which is no node{tail}"));
+        return Err(format!("{its} command goes to `{name}`, which is not a node{tail}"));
     };
     allowed(plan, by, Some(node))?;
     match jump.arg {
@@ -54,13 +54,13 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
     Ok(())
 }
 
-/// Refuses a target that the node does not declare. None is END.
+/// Refuses a target that the node does not declare. `None` is END.
 fn allowed(plan: &Plan, by: Option<usize>, target: Option<usize>) -> Result<(), String> {
     let Some(by) = by else { return Ok(()) };
     let is_declared = match (&plan.allowed[by], target) {
-        (Allowed::Any, _) => true,
-        (Allowed::Only(nodes, _), Some(node)) => nodes.contains(node),
-        (Allowed::Only(_, end), None) => *end,
+        (AllowedTargets::Any, _) => true,
+        (AllowedTargets::Only(nodes, _), Some(node)) => nodes.contains(node),
+        (AllowedTargets::Only(_, end), None) => *end,
     };
     if is_declared {
         return Ok(());

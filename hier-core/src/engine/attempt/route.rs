@@ -1,16 +1,15 @@
-//! Asks routes where to go on.
+//! Runs routes.
 
-use crate::engine::program::{Done, Program, RouteFn, Routing};
+use crate::engine::program::{Program, RouteFn, Routing, TaskOutcome};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::panics;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// Makes a panic an error: of the user's types and routes.
+/// Turns a panic of the user's types and routes into an error.
 pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     panics::catch(work).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
-/// Asks these routes, which see the state that they are given.
 pub(crate) fn route<S: Values>(
     routes: &[RouteFn<S>],
     numbers: &[usize],
@@ -23,13 +22,13 @@ pub(crate) fn route<S: Values>(
     })?
 }
 
-/// Asks the routes of a task that has siblings.
+/// Runs the routes of a task that has siblings.
 pub(crate) fn with_routes<S: Values, C>(
     graph: &Program<S, C>,
     state: &S,
     routes: &[usize],
-    mut done: Done<S>,
-) -> Result<Done<S>, NodeError> {
+    mut done: TaskOutcome<S>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let plan = &graph.plan;
     let mut routing = Routing::default();
     if done.writes.is_empty() {
@@ -39,11 +38,10 @@ pub(crate) fn with_routes<S: Values, C>(
     }
     let destinations = done.destinations.get_or_insert_default();
     destinations.go.extend(routing.go.iter().map(|node| plan.rank(*node)));
-    destinations.sends.append(routing.sends.take().renumbered(|node| plan.rank(node)));
+    destinations.sends.append(routing.sends.take_sends().renumbered(|node| plan.rank(node)));
     Ok(done)
 }
 
-/// A copy of the state with these writes.
 pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S, NodeError> {
     let mut state = state.clone();
     for write in writes {
@@ -52,7 +50,6 @@ pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S,
     Ok(state)
 }
 
-/// Merges one write into a state.
 pub(crate) fn merge<S: Values>(state: &mut S, write: &S::Write) -> Result<(), NodeError> {
     let refused = |reason: String| {
         NodeError::permanent(format!("channel `{}` could not take what it wrote: {reason}", write.name()))

@@ -1,4 +1,4 @@
-//! The format of what a task has done, as it is stored beside the checkpoint that its step started from.
+//! The stored form of a task's result, which belongs to the checkpoint before its step.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, SendRecord, codec, slot};
-use crate::engine::program::{By, Destinations, Done, Program};
+use crate::engine::program::{By, Destinations, Program, TaskOutcome};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// Where a task leads. It is stored last, and with the writes: who finds it knows that the task is done.
+/// The destinations of a task. They are stored last, together with the writes, and mark the task as done.
 pub(in crate::engine) const ROUTING: &str = "__routing__";
 pub(in crate::engine) const ERROR: &str = "__error__";
 pub(in crate::engine) const INTERRUPT: &str = "__interrupt__";
 pub(in crate::engine) const RESUME: &str = "__resume__";
-/// Takes back an answer.
+/// Removes an answer.
 pub(in crate::engine) const VOID: &str = "__void__";
 
-/// Where a task leads.
+/// The destinations of a task, with the rules of its writes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::engine) struct RoutingRecord {
@@ -27,20 +27,20 @@ pub(in crate::engine) struct RoutingRecord {
     pub(in crate::engine) go: Vec<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) sends: Vec<SendRecord>,
-    /// Whether the node's handler has done it.
+    /// True if the error handler made the result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::engine) handler: bool,
-    /// The version of the state that it is of, with the writes before it; none is the checkpoint's.
+    /// The version of the state. Defaults to that of the checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) version: Option<u32>,
-    /// The rules by which the writes before it change their channels, where that is not `last`.
+    /// The reducers of the written channels, except `last`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) rules: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl RoutingRecord {
-    /// Records the targets by name, and the rules of these writes. The version is left out if the state has only one.
-    pub(in crate::engine) fn of<S: Values, C>(
+    /// Records the targets and the reducers by name. A state with a single version has no version here.
+    pub(in crate::engine) fn new<S: Values, C>(
         graph: &Program<S, C>,
         writes: &Writes<S>,
         destinations: &Destinations,
@@ -59,27 +59,35 @@ impl RoutingRecord {
         Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version, rules })
     }
 
-    /// The version and the rule of what was written to a channel.
-    pub(in crate::engine) fn rules_of(&self, channel: &str) -> (Option<u32>, &str) {
-        let rule = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
-        (self.version, rule)
+    /// The rule under which a channel was written.
+    pub(in crate::engine) fn rule_of(&self, channel: &str) -> WriteRule<'_> {
+        let reducer = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
+        WriteRule { version: self.version, reducer }
     }
 }
 
-/// Why a task failed.
+/// The rule under which a stored write was made.
+#[derive(Clone, Copy)]
+pub(in crate::engine) struct WriteRule<'a> {
+    /// The version of the state. Defaults to that of the checkpoint.
+    pub(in crate::engine) version: Option<u32>,
+    pub(in crate::engine) reducer: &'a str,
+}
+
+/// The failure of a task.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(in crate::engine) struct Failed {
+pub(in crate::engine) struct FailureRecord {
     pub(in crate::engine) message: String,
-    /// Whether its handler takes over.
+    /// True if the error handler takes over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::engine) handled: bool,
-    /// The task was done and its writes could not be applied: those in slots below this one do not count.
+    /// Voids the results in lower slots: they could not be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) void: Option<i32>,
 }
 
-/// An entry of the engine's own.
+/// Encodes an entry of the engine.
 pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     slot: i32,
     name: &str,
@@ -88,24 +96,22 @@ pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     Ok(PendingWrite { slot, channel: name.into(), value: codec::encode_record(value)? })
 }
 
-/// An answer to the question of a task with this number and identity.
 pub(in crate::engine) fn answer(number: usize, identity: &str, value: &Value) -> Result<PendingWrite, NodeError> {
     let record = AnswerRecord { to: identity.to_owned(), value: value.clone() };
     entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, &record)
 }
 
-/// The answer for whoever asks first has been taken.
+/// Removes the answer for the first task that asks.
 pub(in crate::engine) fn no_answer_for_anyone() -> PendingWrite {
     PendingWrite { slot: slot::RESUME, channel: VOID.into(), value: Vec::new() }
 }
 
-/// Takes an answer back.
 pub(in crate::engine) fn no_answer(number: usize) -> PendingWrite {
     let slot = slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000));
     PendingWrite { slot, channel: VOID.into(), value: Vec::new() }
 }
 
-/// The writes of a state, from a slot on, without those that are never stored.
+/// Encodes writes from this slot on, without those that are never stored.
 pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = Vec::with_capacity(writes.len() + 1);
     for (slot, write) in (first..).zip(writes) {
@@ -122,16 +128,16 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
     Ok(list)
 }
 
-/// The writes of a task.
+/// Encodes the result of a task.
 pub(in crate::engine) fn done<S: Values, C>(
     graph: &Program<S, C>,
     first: i32,
-    done: &Done<S>,
+    done: &TaskOutcome<S>,
 ) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = writes(first, &done.writes)?;
     let nowhere = Destinations::default();
     let routing = done.destinations.as_deref().unwrap_or(&nowhere);
-    let routing = RoutingRecord::of(graph, &done.writes, routing, done.by == By::Handler)?;
+    let routing = RoutingRecord::new(graph, &done.writes, routing, done.by == By::Handler)?;
     let end = first.saturating_add(i32::try_from(done.writes.len()).unwrap_or(i32::MAX));
     list.push(entry(end, ROUTING, &routing)?);
     Ok(list)

@@ -1,42 +1,36 @@
-//! What is given to a thread is checked before the thread is claimed: what is refused does not end the run of somebody else.
+//! Checks the input of a run before the thread is claimed, so that a refused input does not end another run.
 //!
-//! All of it is checked again under the lease, where it counts.
+//! Everything is checked again under the lease.
 
 use crate::checkpoint::{ListQuery, Saved};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
-use crate::engine::durable::answer;
-use crate::engine::durable::answer::Asked;
-use crate::engine::durable::load::Reader;
+use crate::engine::durable::answer::{self, AnswerRouter};
 use crate::engine::durable::pending::Pending;
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Answers, Command, Input, Program};
+use crate::engine::program::{Command, CommandAnswers, GraphContext, Input, Program};
 use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Refuses what a run cannot begin with.
-pub(crate) async fn check_input<S, C>(
+/// Refuses an input that cannot start a run.
+pub(crate) async fn check_input<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
     input: &Input<S>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     Breakpoints::configured(&graph.plan, config)?;
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.plan.graph().to_owned() })?;
-    let reader = Reader { graph, thread };
+    let reader = ThreadReader::of_config(graph, config)?;
     match input {
         Input::New(_) if config.checkpoint.is_none() => Ok(()),
-        Input::New(_) => stored(&reader, saver, config).await.map(|_| ()),
-        Input::Whole(_) if exists(&reader, saver, config).await? => {
-            Err(RunError::WholeState { graph: graph.plan.graph().to_owned(), thread: thread.to_owned() })
+        Input::New(_) => stored(reader, saver, config).await.map(|_| ()),
+        Input::Whole(_) if exists(reader, saver, config).await? => {
+            Err(RunError::WholeState { graph: reader.graph_name(), thread: reader.thread.to_owned() })
         }
         Input::Whole(_) => Ok(()),
-        Input::Continue if exists(&reader, saver, config).await? => Ok(()),
+        Input::Continue if exists(reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {
             let destinations = resolve::from_outside(&graph.plan, command.jumps.iter().cloned())?;
@@ -48,16 +42,16 @@ where
             }
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
-                None if exists(&reader, saver, config).await? => Ok(()),
-                None if !command.writes.is_empty() => goes_nowhere(graph, command),
+                None if exists(reader, saver, config).await? => Ok(()),
+                None if !command.writes.is_empty() => check_targets(graph, command),
                 None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
             }
         }
     }
 }
 
-/// Refuses a command that begins a run and goes to a node: a run enters its graph at START.
-pub(in crate::engine) fn goes_nowhere<S: Values, C>(
+/// Refuses a command with targets that starts a run: a run enters its graph at START.
+pub(in crate::engine) fn check_targets<S: Values, C>(
     graph: &Program<S, C>,
     command: &Command<S>,
 ) -> Result<(), RunError> {
@@ -73,8 +67,12 @@ pub(in crate::engine) fn goes_nowhere<S: Values, C>(
     Err(RunError::Update { graph: graph.plan.graph().to_owned(), reason })
 }
 
-/// Whether anything is stored; an error if the checkpoint that is addressed is not.
-async fn exists<S: Values, C>(reader: &Reader<'_, S, C>, saver: &Saver, config: &Config) -> Result<bool, RunError> {
+/// Returns true if anything is stored. Fails if the addressed checkpoint does not exist.
+async fn exists<S: Values, C>(
+    reader: ThreadReader<'_, S, C>,
+    saver: &Saver,
+    config: &Config,
+) -> Result<bool, RunError> {
     if config.checkpoint.is_some() {
         return Ok(stored(reader, saver, config).await?.is_some());
     }
@@ -82,9 +80,9 @@ async fn exists<S: Values, C>(reader: &Reader<'_, S, C>, saver: &Saver, config: 
     Ok(!saver.list(query).await.map_err(|error| reader.failed(error))?.is_empty())
 }
 
-/// The checkpoint that is addressed, or the latest; an error if the one that is addressed is not there.
+/// Reads the addressed checkpoint, or the latest. Fails if the addressed checkpoint does not exist.
 async fn stored<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
 ) -> Result<Option<Saved>, RunError> {
@@ -98,13 +96,13 @@ async fn stored<S: Values, C>(
 }
 
 async fn check_answers<S: Values, C>(
-    reader: Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
-    answers: &Answers,
+    answers: &CommandAnswers,
 ) -> Result<(), RunError> {
-    let Some(Saved { checkpoint, writes, .. }) = stored(&reader, saver, config).await? else {
-        return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(&reader)) };
+    let Some(Saved { checkpoint, writes, .. }) = stored(reader, saver, config).await? else {
+        return if reader.graph.lenient { Ok(()) } else { Err(answer::unknown_thread(reader)) };
     };
     let mut is_newest = true;
     if config.checkpoint.is_some() {
@@ -113,5 +111,5 @@ async fn check_answers<S: Values, C>(
         is_newest = listed.first().is_none_or(|listed| listed.checkpoint.id <= checkpoint.id);
     }
     let pending = Pending::new(writes, &reader.graph.renamed, None);
-    Asked::new(reader, &pending, &checkpoint, is_newest)?.give(answers).map(|_| ())
+    AnswerRouter::new(reader, &pending, &checkpoint, is_newest)?.route(answers).map(|_| ())
 }

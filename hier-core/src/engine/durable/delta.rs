@@ -1,8 +1,8 @@
-//! Long values are stored as what was added to them, and as a whole now and then.
+//! Stores long values as the parts that were added to them, and as a whole from time to time.
 //!
-//! What is added is stored as the writes themselves; reading merges them again. A whole value is stored when merging has
-//! become dearer than reading it would be: each part costs about as much to read as [`PART`] bytes. So a value of n bytes
-//! is read from at most n / `PART` parts and a few, and what was ever stored of it is O(n).
+//! The parts are the writes themselves, and reading merges them again. A whole value is stored when merging has become more expensive than
+//! reading the value. Each part costs about as much to read as [`PART`] bytes. So a value of n bytes is read from at most n / `PART` parts
+//! and a few, and the stored bytes are O(n).
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const PART: usize = 256;
 /// Chains of at most this many deltas are never replaced by a full value.
 const FEW: usize = 8;
 
-/// How big what is stored of a channel is.
+/// The size of a stored channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) parts: usize,
@@ -26,13 +26,13 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Whether the next thing to store should be the whole value.
+    /// Returns true if the next checkpoint should store the whole value.
     pub(crate) fn wants_whole(self) -> bool {
         self.is_foreign || self.parts >= FEW && self.parts * PART >= self.bytes
     }
 
-    /// The size of a chain that was read. `spec` is the channel as this program has it.
-    pub(crate) fn of(chain: &Chain, spec: Option<&ChannelSpec>) -> Self {
+    /// Measures a chain. `spec` is the channel in this program.
+    pub(crate) fn of_chain(chain: &Chain, spec: Option<&ChannelSpec>) -> Self {
         let deltas: usize = chain.deltas.iter().map(Vec::len).sum();
         let is_own =
             |packed: &Vec<u8>| delta::unpack(packed).is_ok_and(|(rule, _)| spec.and_then(delta::grows) == Some(rule));
@@ -44,7 +44,7 @@ impl Size {
     }
 }
 
-/// Takes a channel's value from what was stored.
+/// Loads a channel's value.
 pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain) -> Result<(), CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
@@ -71,19 +71,19 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain
     Ok(())
 }
 
-/// Why parts of another reducer cannot be read.
+/// The error for parts of another reducer.
 fn foreign(rule: &Rule<'_>, today: &str) -> String {
     let (name, back) = match rule {
         Rule::Custom(name) => (name.to_string(), format!("`#[reducer({name})]`, without `#[channel(delta)]`,")),
         rule => (rule.to_string(), format!("`#[reducer({rule})]`")),
     };
     format!(
-        "it is stored in parts that only the reducer `{name}` can put together, and the channel has `{today}` now: give it back \
-         {back} until the thread has stored it as a whole, or give the new reducer a new channel"
+        "it is stored in parts that only the reducer `{name}` can merge, and the channel has `{today}` now: restore \
+         {back} until the thread has stored it as a whole, or use a new channel for the new reducer"
     )
 }
 
-/// The value of a chain as JSON, put together by this state's own reducer.
+/// Merges a chain with this state's own reducer, and returns its value as JSON.
 pub(in crate::engine) fn put_together<S: Values>(
     mut state: S,
     channel: usize,

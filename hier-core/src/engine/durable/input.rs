@@ -1,22 +1,22 @@
-//! An input is stored once: what the step after it stores in the same words is only referred to.
+//! Stores an input once: if the step after it stores the same bytes, the input refers to that step.
 //!
-//! A message that a user sends is part of the input, and part of the conversation that the next checkpoint stores. Both are
-//! stored in one go, so the first can point to the second. Whoever reads the checkpoint of an input looks there.
+//! A user's message is part of the input, and of the conversation in the next checkpoint. One commit stores both, so the first can refer to
+//! the second. A reader of the input's checkpoint follows the reference.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::checkpoint::{Chain, CodecError, Piece, Record, Saved, SaverError, delta};
-use crate::engine::durable::journal::START;
+use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
-/// The byte in front of the id of the checkpoint that has the value.
+/// The byte in front of the id of the referenced checkpoint.
 const REFERENCE: u8 = 254;
-/// Shorter values are stored twice: a reference would save little.
+/// Values up to this size are stored twice, since a reference would save little.
 const SHORT: usize = 64;
 
-/// Replaces what the step after an input stores too.
+/// Replaces values of an input that its step stores, too.
 pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
     let (Record::Checkpoint { checkpoint, pieces, .. }, Record::Checkpoint { checkpoint: after, pieces: stored, .. }) =
         (input, step)
@@ -46,7 +46,7 @@ pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
     start.bytes = packed;
 }
 
-/// Whether a piece is this one part, added to what was there.
+/// Returns true if a piece consists of this one part, added to an earlier value.
 fn is_part(piece: &Piece, bytes: &[u8]) -> bool {
     piece.base.is_some() && delta::unpack(&piece.bytes).is_ok_and(|(_, parts)| parts == [bytes])
 }
@@ -55,7 +55,7 @@ fn is(channels: &[Arc<str>], channel: usize, name: &str) -> bool {
     channels.get(channel).is_some_and(|channel| &**channel == name)
 }
 
-/// Puts back what an input refers to.
+/// Resolves the references of an input.
 pub(in crate::engine) async fn complete(
     saver: &Saver,
     thread: &str,
@@ -69,8 +69,9 @@ pub(in crate::engine) async fn complete(
     let parts = delta::unpack_writes(bytes).map_err(damaged)?;
     let Some(id) = parts.iter().find_map(|part| referred(part)) else { return Ok(()) };
     let after = saver.get(thread, namespace, Some(id)).await?;
-    let after = after
-        .ok_or_else(|| damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which is gone"))))?;
+    let after = after.ok_or_else(|| {
+        damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which was deleted")))
+    })?;
     let mut packed = Vec::with_capacity(bytes.len());
     delta::begin_writes(&mut packed);
     for [name, rule, bytes] in parts.as_chunks::<3>().0 {
@@ -85,7 +86,7 @@ pub(in crate::engine) async fn complete(
     Ok(())
 }
 
-/// The checkpoint that has the value.
+/// The id of the referenced checkpoint.
 fn referred(part: &[u8]) -> Option<Uuid> {
     let (&REFERENCE, id) = part.split_first()? else { return None };
     Uuid::from_slice(id).ok()
@@ -93,7 +94,7 @@ fn referred(part: &[u8]) -> Option<Uuid> {
 
 /// The value that a checkpoint added to a channel.
 fn last_part(after: &Saved, name: &[u8]) -> Result<Vec<u8>, CodecError> {
-    let missing = || CodecError::new("its input is part of a later checkpoint, which has it no longer");
+    let missing = || CodecError::new("its input is part of a later checkpoint, which no longer has it");
     let named = |channel: &usize| after.checkpoint.channels.get(*channel).is_some_and(|known| known.as_bytes() == name);
     let chain: Option<&Chain> = after.values.iter().find(|(channel, _)| named(channel)).map(|(_, chain)| chain);
     let packed = chain.and_then(|chain| chain.deltas.last()).ok_or_else(missing)?;

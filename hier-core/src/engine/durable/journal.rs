@@ -12,67 +12,74 @@ use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
     Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
 };
-use crate::engine::durable::clock::Clock;
+use crate::engine::durable::clock::IdClock;
 use crate::engine::durable::delta::{Size, load_chain};
-use crate::engine::durable::load::Known;
+use crate::engine::durable::names::{RETURNED, START};
 use crate::engine::durable::packed::pack_writes;
+use crate::engine::durable::segment::last_segment;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::Program;
-use crate::engine::step::{Changes, Fresh};
+use crate::engine::step::{Changes, Returns, Unstored, UnstoredReturns};
 use crate::error::RunError;
 use crate::policy::StepPolicy;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// The channel of the engine's own that holds an input until it is applied.
-pub(in crate::engine) const START: &str = "__start__";
-/// The channel of the engine's own that holds what a subgraph hands back.
-pub(in crate::engine) const RETURNED: &str = "__returned__";
+/// The versions of a stored graph that a journal starts from.
+#[derive(Default)]
+pub(crate) struct JournalStart {
+    /// The checkpoint from which the run continues.
+    pub(crate) base: Option<Uuid>,
+    /// The checkpoint before it.
+    pub(crate) before: Option<Uuid>,
+    /// The greatest id of the thread and namespace.
+    pub(crate) newest: Option<Uuid>,
+    pub(crate) versions: Vec<(Arc<str>, Uuid, Size)>,
+}
 
 /// The durable side of a run of one graph. Ids of checkpoints rise within a thread and namespace, also across processes.
 pub(crate) struct Journal {
     pub(crate) log: Arc<TaskLog>,
     graph: String,
-    /// The state's channels, then the engine's own.
+    /// The state's channels, then [`START`] and [`RETURNED`].
     channels: Arc<[Arc<str>]>,
     /// The state's channels.
     specs: Arc<[ChannelSpec]>,
     versions: Vec<Uuid>,
     sizes: Vec<Size>,
-    /// The latest checkpoint: the one that the next step starts from.
+    /// The latest checkpoint, from which the next step starts.
     pub(crate) base: Option<Uuid>,
-    /// The one before it.
+    /// The checkpoint before it.
     pub(crate) before: Option<Uuid>,
-    newest: Option<Uuid>,
     schema: Arc<Schema>,
     metadata: Arc<Map<String, Value>>,
-    pub(crate) parents: Arc<BTreeMap<String, Uuid>>,
-    clock: Clock,
-    /// The checkpoint that is stored when the run ends, if none is stored before.
-    buffered: Option<Buffered>,
+    parents: Arc<BTreeMap<String, Uuid>>,
+    clock: IdClock,
+    /// The checkpoint that is stored when the run ends.
+    held: Option<HeldCheckpoint>,
     scratch: Scratch,
     /// See [`Program::readable`].
     readable: Arc<[AtomicBool]>,
-    /// Of a subgraph that keeps its state: the log of the graph around it, and the last part of its namespace there.
-    keeper: Option<(Arc<TaskLog>, String)>,
-    /// What was known of the thread in memory when it was taken up, if its conversations may be kept there.
-    pub(crate) recalled: Option<Since>,
+    /// The log of the outer graph, if this is a subgraph with checkpoints per thread.
+    parent_log: Option<Arc<TaskLog>>,
+    /// None if the conversations of the thread are not kept in memory.
+    pub(crate) conversations_since: Option<Since>,
 }
 
-struct Buffered {
+struct HeldCheckpoint {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<Piece>,
-    /// The parts added since to channels of which the whole value is kept.
+    /// Later parts of channels of which the whole value is held.
     tails: Vec<(usize, Vec<u8>)>,
 }
 
 impl Drop for Journal {
-    /// A call that was cut off has stored nothing, and takes no letter.
+    /// A dropped call has stored nothing, and takes no message.
     fn drop(&mut self) {
         self.log.forget();
     }
 }
 
-/// The metadata of a step, for its checkpoint.
+/// The metadata of a checkpoint.
 pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
@@ -80,18 +87,12 @@ pub(crate) struct StepMetadata {
 }
 
 impl Journal {
-    /// Takes the clock of the policy, if it has one.
-    pub(crate) fn step_policy(mut self, policy: Option<&dyn StepPolicy>) -> Self {
-        self.clock = self.clock.clone().stopped_by(policy, &self.log.namespace);
-        self
-    }
-
     pub(crate) fn new<S: Values, C>(
         graph: &Program<S, C>,
         log: Arc<TaskLog>,
-        metadata: Arc<Map<String, Value>>,
+        metadata: Map<String, Value>,
         parents: Arc<BTreeMap<String, Uuid>>,
-        known: Known,
+        start: JournalStart,
     ) -> Self {
         let own = [START, RETURNED].map(Arc::from);
         let channels: Arc<[Arc<str>]> = graph.channels.iter().map(|spec| Arc::from(&*spec.name)).chain(own).collect();
@@ -102,20 +103,19 @@ impl Journal {
             sizes: vec![Size::default(); channels.len()],
             channels,
             specs: graph.channels.clone(),
-            base: known.base,
-            before: known.before,
-            newest: known.newest,
+            base: start.base,
+            before: start.before,
             schema: Arc::new(schema(graph)),
-            metadata,
+            metadata: Arc::new(metadata),
             parents,
-            clock: Clock::after(known.newest),
-            buffered: None,
+            clock: IdClock::after(start.newest),
+            held: None,
             scratch: Scratch::default(),
             readable: graph.readable.clone(),
-            keeper: None,
-            recalled: None,
+            parent_log: None,
+            conversations_since: None,
         };
-        for (name, version, size) in known.versions {
+        for (name, version, size) in start.versions {
             if let Some(channel) = journal.channels.iter().position(|channel| *channel == name) {
                 (journal.versions[channel], journal.sizes[channel]) = (version, size);
             }
@@ -123,35 +123,60 @@ impl Journal {
         journal
     }
 
-    /// That of a subgraph that keeps its state: the graph around it is told of each checkpoint.
-    pub(crate) fn kept_by(mut self, outer: Option<Arc<TaskLog>>, level: &str) -> Self {
-        self.keeper = outer.map(|outer| (outer, level.to_owned()));
+    /// Takes the clock of the policy, if it has one.
+    pub(crate) fn step_policy(mut self, policy: Option<&dyn StepPolicy>) -> Self {
+        self.clock = self.clock.clone().stopped_by(policy, &self.log.namespace);
         self
     }
 
-    /// The graph around this one goes on from this checkpoint, which is about to be stored.
-    fn tell_keeper(&self, checkpoint: Uuid) {
-        if let Some((outer, level)) = &self.keeper {
-            outer.keep(level, checkpoint);
+    /// Keeps the conversations of the thread in memory after the run.
+    pub(crate) fn remember_conversations(mut self, since: Option<Since>) -> Self {
+        self.conversations_since = since;
+        self
+    }
+
+    /// Reports each checkpoint to the log of the outer graph, which continues from it.
+    pub(crate) fn report_heads_to(mut self, parent_log: Option<Arc<TaskLog>>) -> Self {
+        self.parent_log = parent_log;
+        self
+    }
+
+    fn report_head(&self, checkpoint: Uuid) {
+        if let Some(parent_log) = &self.parent_log {
+            parent_log.set_head(last_segment(&self.log.namespace), checkpoint);
         }
     }
 
-    /// Stores a new input, beside what the state was before it.
-    pub(crate) fn input<S: Values>(
+    /// Makes the checkpoint of a position. Returns none if it is held until the run ends.
+    pub(crate) fn checkpoint<S: Values>(
         &mut self,
-        writes: &Writes<S>,
         state: &S,
-        changes: &mut Changes,
+        unstored: Unstored<'_, S>,
         metadata: StepMetadata,
     ) -> Result<Option<Record>, RunError> {
+        let Unstored { input, changes, returned } = unstored;
         let id = self.clock.id(metadata.step);
-        let mut pieces = self.pieces(id, state, changes, 1)?;
-        pieces.push(self.start(id, writes)?);
-        Ok(self.made(id, metadata, pieces))
+        let mut fresh = returned.as_deref().map(Returns::unstored).unwrap_or_default();
+        let more = usize::from(input.is_some()) + usize::from(!fresh.writes.is_empty());
+        let mut pieces = self.pieces(id, state, changes, more)?;
+        let start = self.channels.len() - 2;
+        match input {
+            // A fork has the input for itself: the original may only refer to it.
+            Some(input) => pieces.push(self.input_piece(id, input)?),
+            None => self.versions[start] = Uuid::nil(),
+        }
+        if !fresh.writes.is_empty() {
+            let piece = self.returned_piece(id, &mut fresh);
+            pieces.push(piece.map_err(|error| self.unfit("what a subgraph returns", &error))?);
+        }
+        if let Some(returned) = returned {
+            returned.mark_stored(&fresh);
+        }
+        Ok(self.record(id, metadata, pieces))
     }
 
-    /// An input, as a whole.
-    fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
+    /// The whole input.
+    fn input_piece<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
         let channel = self.channels.len() - 2;
         let specs = &self.specs;
         let packed = self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(drop));
@@ -160,35 +185,7 @@ impl Journal {
         Ok(Piece { channel, base: None, bytes })
     }
 
-    /// The checkpoint of a step that has been applied.
-    pub(crate) fn step<S: Values>(
-        &mut self,
-        state: &S,
-        changes: &mut Changes,
-        (input, returned): (Option<&Writes<S>>, &mut Fresh<S::Write>),
-        metadata: StepMetadata,
-    ) -> Result<Option<Record>, RunError> {
-        let id = self.clock.id(metadata.step);
-        let more = usize::from(input.is_some()) + usize::from(!returned.writes.is_empty());
-        let mut pieces = self.pieces(id, state, changes, more)?;
-        if let Some(input) = input {
-            // A copy has the input for itself: the one that it is a copy of may only refer to it.
-            pieces.push(self.start(id, input)?);
-        } else {
-            // An input has been applied with the step that follows it.
-            let start = self.channels.len() - 2;
-            self.versions[start] = Uuid::nil();
-        }
-        if !returned.writes.is_empty() {
-            match self.returned(id, returned) {
-                Ok(piece) => pieces.push(piece),
-                Err(error) => return Err(self.unfit("what a subgraph returns", &error)),
-            }
-        }
-        Ok(self.made(id, metadata, pieces))
-    }
-
-    /// The stored forms of the channels that changed, with room for so many more: what a saver in memory keeps should be no larger than it is.
+    /// The changed channels, with capacity for exactly `more` further pieces: a saver in memory keeps the list as it is.
     fn pieces<S: Values>(
         &mut self,
         id: Uuid,
@@ -213,7 +210,7 @@ impl Journal {
         Ok(pieces)
     }
 
-    /// What a channel is stored as: as a whole, or what was added; nothing if it has no value.
+    /// The stored form of a channel: its value, or the parts added to it. None if it has no value.
     fn piece<S: Values>(
         &mut self,
         id: Uuid,
@@ -244,8 +241,12 @@ impl Journal {
         Ok(Some(Piece { channel, base: None, bytes }))
     }
 
-    /// What a subgraph has written, which it hands back when it ends: what was added, or all of it.
-    fn returned<W: ChannelWrite>(&mut self, id: Uuid, fresh: &mut Fresh<W>) -> Result<Piece, CodecError> {
+    /// The writes that a subgraph returns: the latest, or all of them.
+    fn returned_piece<W: ChannelWrite>(
+        &mut self,
+        id: Uuid,
+        fresh: &mut UnstoredReturns<W>,
+    ) -> Result<Piece, CodecError> {
         let channel = self.channels.len() - 1;
         let (specs, writes, sizes) = (&self.specs, &fresh.writes, &mut fresh.sizes);
         let bytes =
@@ -255,15 +256,14 @@ impl Journal {
         Ok(Piece { channel, base, bytes })
     }
 
-    /// The record of a checkpoint. None if it is kept until the run ends.
     #[inline]
-    fn made(
+    fn record(
         &mut self,
         id: Uuid,
         StepMetadata { step, source, mut agenda }: StepMetadata,
         pieces: Vec<Piece>,
     ) -> Option<Record> {
-        agenda.kept = self.log.kept();
+        agenda.kept = self.log.heads();
         let checkpoint = Box::new(Checkpoint {
             id,
             parent: self.base,
@@ -281,17 +281,16 @@ impl Journal {
             self.hold(checkpoint, pieces);
             return None;
         }
-        self.tell_keeper(id);
+        self.report_head(id);
         let namespace = self.log.namespace.clone();
         Some(Record::Checkpoint { namespace, checkpoint, pieces })
     }
 
-    /// Keeps a checkpoint until the run ends; it takes the place of the one that was kept before.
+    /// Holds a checkpoint until the run ends, in place of the one that was held before.
     fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
-        // What tasks had done of the step before is part of it now.
-        self.log.settle();
-        let Some(mut held) = self.buffered.take() else {
-            self.buffered = Some(Buffered { checkpoint, pieces, tails: Vec::new() });
+        self.log.drop_applied();
+        let Some(mut held) = self.held.take() else {
+            self.held = Some(HeldCheckpoint { checkpoint, pieces, tails: Vec::new() });
             return;
         };
         checkpoint.parent = held.checkpoint.parent;
@@ -303,20 +302,20 @@ impl Journal {
             self.versions[piece.channel] = checkpoint.id;
         }
         checkpoint.versions = self.versions.as_slice().into();
-        self.buffered = Some(Buffered { checkpoint, ..held });
+        self.held = Some(HeldCheckpoint { checkpoint, ..held });
     }
 
-    /// Takes the checkpoint that was kept for the end of the run.
+    /// Takes the records that were held until the end of the run.
     pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
         let mut records = Vec::new();
-        if let Some(Buffered { checkpoint, mut pieces, tails }) = self.buffered.take() {
+        if let Some(HeldCheckpoint { checkpoint, mut pieces, tails }) = self.held.take() {
             for (channel, tail) in tails {
                 let piece = pieces.iter_mut().find(|piece| piece.channel == channel);
                 let whole = piece.map(|piece| lengthen(&mut initial(), piece, tail));
                 let name = &self.channels[channel];
                 whole.transpose().map_err(|error| self.unfit(&format!("channel `{name}`"), &error))?;
             }
-            self.tell_keeper(checkpoint.id);
+            self.report_head(checkpoint.id);
             let namespace = self.log.namespace.clone();
             records.push(Record::Checkpoint { namespace, checkpoint, pieces });
         }
@@ -324,16 +323,11 @@ impl Journal {
         Ok(records)
     }
 
-    /// The channels of the state in their order, as the last checkpoint has them.
+    /// The versions of the state's channels in the last checkpoint, in order.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, Size)> {
         let own = self.channels.len() - 2;
         let versions = self.versions.iter().zip(&self.sizes);
         self.channels[..own].iter().zip(versions).map(|(name, (version, size))| (name, *version, *size))
-    }
-
-    /// Whether the thread has no newer checkpoint than this one.
-    pub(crate) fn is_newest(&self, id: Uuid) -> bool {
-        self.newest.is_none_or(|newest| newest <= id)
     }
 
     pub(crate) fn saver(&self, error: SaverError) -> RunError {
@@ -345,9 +339,8 @@ impl Journal {
     }
 }
 
-impl Buffered {
-    /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
-    /// writes, of which the whole is no value either but only the writes before.
+impl HeldCheckpoint {
+    /// Adds the piece of a later step. The pieces of [`RETURNED`], whose index is `returned`, are always parts of a list.
     fn put(&mut self, piece: Piece, returned: usize) {
         // The rule is stored only once.
         let added = || {
@@ -371,7 +364,7 @@ impl Buffered {
     }
 }
 
-/// Makes a whole value of one and what was added to it.
+/// Merges the parts that were added to a whole value into it.
 fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Result<(), CodecError> {
     let chain = Chain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
@@ -381,7 +374,7 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Resul
     Ok(())
 }
 
-/// Which program writes the checkpoints of a graph.
+/// The schema of the checkpoints that this program writes.
 pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
     Schema::new(graph.plan.graph(), S::VERSION, S::FINGERPRINT)
 }

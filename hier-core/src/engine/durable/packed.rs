@@ -1,12 +1,12 @@
-//! Writes in one piece of bytes: an input, and what a subgraph hands back.
+//! Packs writes into bytes: an input, or the writes that a subgraph returns.
 
 use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, codec, delta};
-use crate::engine::durable::upgrade::Scribe;
+use crate::engine::attempt::stored::WriteRule;
+use crate::engine::durable::upgrade::RecordRewriter;
 use crate::state::{ChannelWrite, Values};
 
-/// Writes in one piece of bytes: each with the name and the rule of its channel and the mark of an overwrite. Returns how many
-/// each takes.
+/// Packs writes, each with the name and the reducer of its channel. Returns the size of each.
 pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     specs: &[ChannelSpec],
     writes: impl Iterator<Item = &'a W>,
@@ -33,9 +33,9 @@ pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     Ok(sizes)
 }
 
-/// The writes again.
+/// Unpacks writes.
 pub(in crate::engine) fn unpack_writes<S: Values, C>(
-    scribe: &Scribe<'_, S, C>,
+    rewriter: &RecordRewriter<'_, S, C>,
     packed: &[u8],
 ) -> Result<Vec<S::Write>, CodecError> {
     let parts = delta::unpack_writes(packed)?;
@@ -46,8 +46,8 @@ pub(in crate::engine) fn unpack_writes<S: Values, C>(
     let text = |bytes| std::str::from_utf8(bytes).map_err(|error| CodecError::new(error.to_string()));
     let mut writes = Vec::with_capacity(entries.len());
     for [name, rule, bytes] in entries {
-        let (name, rule) = (text(name)?, text(rule)?);
-        let written = scribe.write((None, rule), name, bytes);
+        let (name, reducer) = (text(name)?, text(rule)?);
+        let written = rewriter.write(WriteRule { version: None, reducer }, name, bytes);
         writes.append(&mut written.map_err(|error| CodecError::new(format!("channel `{name}`: {error}")))?);
     }
     Ok(writes)

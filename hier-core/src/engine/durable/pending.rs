@@ -1,4 +1,4 @@
-//! Stored writes of the tasks of an incomplete step.
+//! Stored records of the tasks of an open step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,39 +6,37 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, TaskWrites, codec, slot};
-use crate::engine::attempt::stored::{ERROR, Failed, INTERRUPT, RESUME, ROUTING, RoutingRecord, VOID, entry};
-use crate::engine::durable::load::Reader;
-use crate::engine::durable::upgrade::{Scribe, Upgrade};
-use crate::engine::program::{By, Done, Inbox, PULLED, STEP, StepLog, TaskAnswer};
+use crate::engine::attempt::stored::{ERROR, FailureRecord, INTERRUPT, RESUME, ROUTING, RoutingRecord, VOID, entry};
+use crate::engine::durable::thread_reader::ThreadReader;
+use crate::engine::durable::upgrade::{RecordRewriter, SchemaUpgrade};
+use crate::engine::program::{By, PULLED, STEP, StepLog, TaskAnswer, TaskOutcome, TaskResume};
 use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// The stored progress of the tasks of a step.
-///
-/// They are found by their places in the step, and not by their ids: an id also depends on the edges that lead to the node,
-/// which may be others in the program that goes on.
+/// The stored records of the tasks of an open step, by the places of the tasks. An id also depends on the edges to the node, which may
+/// differ in another version of the program.
 #[derive(Default)]
 pub(crate) struct Pending {
     tasks: BTreeMap<Arc<str>, TaskWrites>,
-    /// What nodes were called, and are called now.
+    /// Earlier and current names of nodes.
     renamed: Vec<(String, String)>,
-    /// What commands of callers have written, and an answer for whoever asks first.
-    pub(in crate::engine) null: Option<TaskWrites>,
-    /// What brings writes of older versions of the state up to date.
-    upgrade: Option<Upgrade>,
+    /// The commands of callers, and an answer for the first task that asks.
+    pub(in crate::engine) caller: Option<TaskWrites>,
+    /// Converts writes of older versions of the state.
+    upgrade: Option<SchemaUpgrade>,
 }
 
 impl Pending {
     pub(in crate::engine) fn new(
         writes: Vec<TaskWrites>,
         renamed: &[(String, String)],
-        upgrade: Option<Upgrade>,
+        upgrade: Option<SchemaUpgrade>,
     ) -> Self {
         let mut pending = Self { renamed: renamed.to_vec(), upgrade, ..Self::default() };
         for writes in writes {
             if writes.task.is_nil() {
-                pending.null = Some(writes);
+                pending.caller = Some(writes);
             } else {
                 pending.absorb(writes);
             }
@@ -46,24 +44,23 @@ impl Pending {
         pending
     }
 
-    /// Whether nothing is stored.
     pub(in crate::engine) fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.null.is_none()
+        self.tasks.is_empty() && self.caller.is_none()
     }
 
-    /// The place of a task as this program names it.
+    /// The place of a task with the current name of its node.
     fn place(&self, path: &Arc<str>) -> Arc<str> {
         let Some(node) = path.strip_prefix(PULLED) else { return path.clone() };
         let renamed = self.renamed.iter().find(|(old, _)| old == node);
         renamed.map_or_else(|| path.clone(), |(_, new)| format!("{PULLED}{new}").into())
     }
 
-    /// The id under which a task has stored something.
+    /// The id under which a task has stored records.
     pub(crate) fn id(&self, place: &str) -> Option<Uuid> {
         self.tasks.get(place).map(|record| record.task)
     }
 
-    /// Takes in what was stored meanwhile, in slots that are overwritten.
+    /// Adds newer writes of a task. They replace those in the same slots.
     pub(in crate::engine) fn absorb(&mut self, writes: TaskWrites) {
         let place = self.place(&writes.path);
         let record = self.tasks.entry(place).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
@@ -71,22 +68,22 @@ impl Pending {
         record.writes.extend(writes.writes);
     }
 
-    /// Reads what is pending.
-    pub(in crate::engine) fn scribe<'a, S: Values, C>(
+    /// A reader of the step's records.
+    pub(in crate::engine) fn rewriter<'a, S: Values, C>(
         &'a self,
-        reader: &'a Reader<'a, S, C>,
+        reader: ThreadReader<'a, S, C>,
         state: &'a S,
-    ) -> Scribe<'a, S, C> {
-        Scribe { reader, state, upgrade: self.upgrade.as_ref() }
+    ) -> RecordRewriter<'a, S, C> {
+        RecordRewriter { reader, state, upgrade: self.upgrade.as_ref() }
     }
 
-    /// The result of a task, if it is done.
+    /// The outcome of a finished task.
     pub(in crate::engine) fn done<S: Values, C>(
         &self,
         place: &str,
-        reader: &Reader<'_, S, C>,
+        reader: ThreadReader<'_, S, C>,
         state: &S,
-    ) -> Result<Option<Done<S>>, CodecError> {
+    ) -> Result<Option<TaskOutcome<S>>, CodecError> {
         let Some(record) = self.tasks.get(place) else { return Ok(None) };
         let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
         let valid = || record.writes.iter().filter(|write| write.slot >= void);
@@ -94,20 +91,24 @@ impl Pending {
         let routing: RoutingRecord = codec::decode(&routing.value)?;
         let mut stored: Vec<&PendingWrite> = valid().filter(|write| &*write.channel != ROUTING).collect();
         stored.sort_by_key(|write| write.slot);
-        let scribe = self.scribe(reader, state);
+        let rewriter = self.rewriter(reader, state);
         let mut writes = Writes::new();
         for write in stored {
-            let read = scribe.write(routing.rules_of(&write.channel), &write.channel, &write.value)?;
+            let read = rewriter.write(routing.rule_of(&write.channel), &write.channel, &write.value)?;
             for write in read {
                 writes.push(write);
             }
         }
         let by = if routing.handler { By::Handler } else { By::Node };
-        Ok(Some(Done { writes, destinations: Some(Box::new(scribe.destinations(&routing)?)), by }))
+        Ok(Some(TaskOutcome { writes, destinations: Some(Box::new(rewriter.destinations(&routing)?)), by }))
     }
 
     /// Checks that this program can read the writes of the finished tasks.
-    pub(in crate::engine) fn check<S: Values, C>(&self, reader: &Reader<'_, S, C>, state: &S) -> Result<(), RunError> {
+    pub(in crate::engine) fn check<S: Values, C>(
+        &self,
+        reader: ThreadReader<'_, S, C>,
+        state: &S,
+    ) -> Result<(), RunError> {
         for place in self.tasks.keys() {
             self.done(place, reader, state).map_err(|error| reader.unfit(error))?;
         }
@@ -115,28 +116,28 @@ impl Pending {
     }
 
     /// The earlier progress of a task that runs again.
-    pub(crate) fn inbox(&self, place: &str) -> Result<Inbox, CodecError> {
-        let Some(record) = self.tasks.get(place) else { return Ok(Inbox::default()) };
+    pub(crate) fn resume(&self, place: &str) -> Result<TaskResume, CodecError> {
+        let Some(record) = self.tasks.get(place) else { return Ok(TaskResume::default()) };
         let failed = record.failed()?;
         let void = failed.as_ref().and_then(|failed| failed.void);
         let failure = failed.filter(|failed| failed.handled).map(|failed| failed.message);
         let (answers, questions) = (record.answers()?, self.questions(place)?);
         let known = Some((record.task, record.path.clone()));
         let (free_slot, steps) = (record.free_slot(), Arc::new(StepLog::read(&record.writes)?));
-        Ok(Inbox { known, answers, free_slot, failure, void, questions, steps, ..Inbox::default() })
+        Ok(TaskResume { known, answers, free_slot, failure, void, questions, steps, ..TaskResume::default() })
     }
 
-    /// Takes back everything that tasks have stored, their steps, and the answers that they were given.
+    /// Returns the records that void all results, steps and answers of the tasks.
     pub(in crate::engine) fn void(&self) -> Result<Vec<TaskWrites>, NodeError> {
         let back = |write: &PendingWrite| PendingWrite { channel: VOID.into(), value: Vec::new(), ..write.clone() };
         let goes = |write: &&PendingWrite| {
             write.slot <= slot::RESUME && (&*write.channel == RESUME || &*write.channel == STEP)
         };
         let mut records = Vec::new();
-        for record in self.tasks.values().chain(&self.null) {
+        for record in self.tasks.values().chain(&self.caller) {
             let mut writes: Vec<PendingWrite> = record.writes.iter().filter(goes).map(back).collect();
             if !record.task.is_nil() {
-                let void = Failed { void: Some(record.free_slot()), ..Failed::default() };
+                let void = FailureRecord { void: Some(record.free_slot()), ..FailureRecord::default() };
                 writes.push(entry(slot::ERROR, ERROR, &void)?);
                 let none: &[Question] = &[];
                 writes.push(entry(slot::INTERRUPT, INTERRUPT, none)?);
@@ -148,28 +149,27 @@ impl Pending {
         Ok(records)
     }
 
-    /// The first slot that a task has not written.
+    /// The first free slot of a task.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
 
-    /// The stored records of each task.
     pub(in crate::engine) fn records(&self) -> impl Iterator<Item = &TaskWrites> {
         self.tasks.values()
     }
 
-    /// The task's last questions, if there are any.
+    /// The last questions of a task.
     pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
-        self.tasks.get(place).map_or(Ok(Vec::new()), asked)
+        self.tasks.get(place).map_or(Ok(Vec::new()), questions_of)
     }
 
-    /// Why a task failed, if it did.
+    /// The error of a failed task.
     pub(crate) fn error(&self, place: &str) -> Result<Option<String>, CodecError> {
         let failed = self.tasks.get(place).map(TaskWrites::failed).transpose()?;
         Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
     }
 
-    /// The tasks that are not done, by their places.
+    /// The unfinished tasks, by their places.
     pub(in crate::engine) fn undone(&self) -> Result<Vec<(&str, &TaskWrites)>, CodecError> {
         let mut undone = Vec::new();
         for (place, record) in &self.tasks {
@@ -186,11 +186,11 @@ impl Pending {
         record.map_or(Ok(false), TaskWrites::is_done)
     }
 
-    /// The open questions of all tasks, with the id of the task of this graph whose record has them.
+    /// The open questions of all tasks, with the records that have them.
     pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
         for record in self.tasks.values() {
-            let questions = asked(record)?;
+            let questions = questions_of(record)?;
             if !record.is_done()? && questions.iter().any(|question| !question.answered) {
                 open.push((record, questions));
             }
@@ -200,24 +200,24 @@ impl Pending {
     }
 }
 
-/// The task's last questions, if there are any.
-pub(in crate::engine) fn asked(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
+/// The last questions of a task.
+pub(in crate::engine) fn questions_of(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }
 
-/// The engine's reading of a task's record.
+/// Reads a task's record.
 pub(in crate::engine) trait TaskRecord {
     fn free_slot(&self) -> i32;
 
     fn is_done(&self) -> Result<bool, CodecError>;
 
-    /// What takes back why the task failed at an earlier time, if it did.
+    /// Returns the entry that removes an earlier error.
     fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError>;
 
-    fn failed(&self) -> Result<Option<Failed>, CodecError>;
+    fn failed(&self) -> Result<Option<FailureRecord>, CodecError>;
 
-    /// The answers that the task was given, by their numbers.
+    /// The answers of the task, by their numbers.
     fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError>;
 }
 
@@ -233,10 +233,10 @@ impl TaskRecord for TaskWrites {
 
     fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError> {
         let failed = self.failed()?.filter(|failed| !failed.handled && !failed.message.is_empty());
-        failed.map(|failed| entry(slot::ERROR, ERROR, &Failed { message: String::new(), ..failed })).transpose()
+        failed.map(|failed| entry(slot::ERROR, ERROR, &FailureRecord { message: String::new(), ..failed })).transpose()
     }
 
-    fn failed(&self) -> Result<Option<Failed>, CodecError> {
+    fn failed(&self) -> Result<Option<FailureRecord>, CodecError> {
         let failed = self.writes.iter().find(|write| write.slot == slot::ERROR);
         failed.map(|failed| codec::decode(&failed.value)).transpose()
     }

@@ -1,32 +1,31 @@
-//! Threads that an older version of the state has stored: brought up to date, values and what is pending alike, or refused.
+//! Converts threads of older versions of the state: values and records of the open step.
 
 use serde_json::{Map, Value};
 
 use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
-use crate::engine::attempt::stored::RoutingRecord;
+use crate::engine::attempt::stored::{RoutingRecord, WriteRule};
 use crate::engine::durable::delta::{load_chain, put_together};
-use crate::engine::durable::journal::{RETURNED, START};
-use crate::engine::durable::load::Reader;
+use crate::engine::durable::names::{RETURNED, START};
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
-/// What a pending write is brought up to date with. A task may have done its part of the open step in one version, and its
-/// sibling in another: each write says of which it is.
-pub(in crate::engine) struct Upgrade {
+/// Converts records to the current version. The tasks of one step may have run in different versions, so each record has its own.
+pub(in crate::engine) struct SchemaUpgrade {
     /// The version of the checkpoint.
     stored: u32,
     present: u32,
-    /// The channels as the checkpoint has them.
+    /// The channels of the checkpoint.
     channels: Map<String, Value>,
     /// The migrations from its version on.
     migrations: &'static [Migration],
 }
 
-impl Upgrade {
-    /// The upgrade that a checkpoint needs; none if it is of the present version.
-    pub(in crate::engine) fn of<S: Values, C>(
-        reader: &Reader<'_, S, C>,
+impl SchemaUpgrade {
+    /// Returns the upgrade of a checkpoint. Returns none for the current version.
+    pub(in crate::engine) fn needed_by<S: Values, C>(
+        reader: ThreadReader<'_, S, C>,
         checkpoint: &Checkpoint,
         values: &[(usize, Chain)],
     ) -> Result<Option<Self>, RunError> {
@@ -57,10 +56,10 @@ impl Upgrade {
         Ok(Some(Self { stored, present, channels, migrations: &S::MIGRATIONS[stored as usize - first..] }))
     }
 
-    /// The channels by name as the present version has them.
+    /// The channels in the current version, by name.
     pub(in crate::engine) fn values<S: Values, C>(
         &self,
-        reader: &Reader<'_, S, C>,
+        reader: ThreadReader<'_, S, C>,
     ) -> Result<Map<String, Value>, RunError> {
         let mut channels = self.channels.clone();
         self.migrate(&mut channels, self.stored, self.present).map_err(|error| reader.unfit(error))?;
@@ -72,18 +71,18 @@ impl Upgrade {
         for (version, migration) in steps.filter(|(version, _)| (from..to).contains(version)) {
             migration(channels).map_err(|error| {
                 format!(
-                    "the migration from version {version} failed: {error}; it also gets parts of a state, so let it leave a missing \
-                     channel alone"
+                    "the migration from version {version} failed: {error}; it also receives parts of a state, so it must accept missing \
+                     channels"
                 )
             })?;
         }
         Ok(())
     }
 
-    /// What a write of this version has become: writes of the channels that the present version makes of it.
+    /// Converts a write of this version to writes of the current one.
     ///
-    /// It is migrated as part of the whole state, since migrations look at other channels too. What follows from it is what
-    /// comes out otherwise than without it, or than with what the channel had held.
+    /// Migrations look at other channels, so the write is migrated with the whole state. The result has the channels that differ from those
+    /// without the write, or with the channel's earlier value.
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
@@ -107,35 +106,36 @@ impl Upgrade {
     }
 }
 
-const FINISH: &str = "let the thread finish its step with the program that began it";
+const FINISH: &str = "finish the thread's step with the program that began it";
 
 fn newer(stored: u32, present: u32) -> String {
     format!("its state is of version {stored}, and this program knows versions up to {present}: run a newer program")
 }
 
-/// A channel's value as JSON. Parts of a reducer of the program's own are put together by it, if the channel still has it.
-fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
+/// A channel's value as JSON. A custom reducer merges its own parts, if the channel still has it.
+fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
     chain_json(chain).or_else(|error| {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
         let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
         put_together((reader.graph.initial)(), channel, chain).map_err(|error| {
-            CodecError::new(format!("its parts are of another type ({error}): let the new type have a new channel"))
+            CodecError::new(format!("its parts have another type ({error}): use a new channel for the new type"))
         })
     })
 }
 
-/// Puts migrated channels into the state: all of them, or none. A channel that the migrations did not change keeps its stored value.
+/// Loads all migrated channels into the state. A channel that the migrations did not change keeps its stored value.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     state: &mut S,
-    upgrade: &Upgrade,
+    upgrade: &SchemaUpgrade,
     channels: Map<String, Value>,
     stored: &[(&str, &Chain)],
 ) -> Result<(), RunError> {
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
-        let channel = channel
-            .ok_or_else(|| reader.unfit(format!("its migration leaves a channel `{name}`, which the state has not")))?;
+        let channel = channel.ok_or_else(|| {
+            reader.unfit(format!("its migration leaves a channel `{name}`, but the state does not have it"))
+        })?;
         let untouched =
             stored.iter().find(|(stored, _)| *stored == name && upgrade.channels.get(&name) == Some(&value));
         if let Some((_, chain)) = untouched
@@ -149,38 +149,38 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     Ok(())
 }
 
-/// Reads what is pending: writes and Sends, which may be of an older version of the state.
-pub(in crate::engine) struct Scribe<'a, S: Values, C> {
-    pub(in crate::engine) reader: &'a Reader<'a, S, C>,
+/// Reads writes and Sends of an open step, which may be of an older version of the state.
+pub(in crate::engine) struct RecordRewriter<'a, S: Values, C> {
+    pub(in crate::engine) reader: ThreadReader<'a, S, C>,
     pub(in crate::engine) state: &'a S,
-    pub(in crate::engine) upgrade: Option<&'a Upgrade>,
+    pub(in crate::engine) upgrade: Option<&'a SchemaUpgrade>,
 }
 
-impl<S: Values, C> Scribe<'_, S, C> {
-    /// The version of what is stored without one: the checkpoint's.
-    fn version(&self, said: Option<u32>) -> u32 {
-        said.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
+impl<S: Values, C> RecordRewriter<'_, S, C> {
+    /// The version of a record, which defaults to that of the checkpoint.
+    fn version(&self, recorded: Option<u32>) -> u32 {
+        recorded.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
     /// Converts a write that was stored under this rule. The result is usually one write, but a migration may split a channel.
     pub(in crate::engine) fn write(
         &self,
-        (said, rule): (Option<u32>, &str),
+        rule: WriteRule<'_>,
         name: &str,
         bytes: &[u8],
     ) -> Result<Vec<S::Write>, CodecError> {
-        let (version, overwrite) = (self.version(said), codec::is_overwrite(bytes));
+        let (version, overwrite) = (self.version(rule.version), codec::is_overwrite(bytes));
         if version > S::VERSION {
             return Err(CodecError::new(newer(version, S::VERSION)));
         }
         let Some(upgrade) = self.upgrade.filter(|_| version < S::VERSION) else {
-            let (channel, overwrite) = self.ruled(rule, name, overwrite)?;
+            let (channel, overwrite) = self.ruled(rule.reducer, name, overwrite)?;
             return Ok(vec![self.state.write_from(channel, overwrite, bytes)?]);
         };
         let stored = codec::decode_json(bytes)?;
         let written = upgrade.write(version, name, stored.clone())?;
         let read = |(channel, value): (String, Value)| {
-            let (index, overwrite) = self.ruled(rule, &channel, overwrite)?;
+            let (index, overwrite) = self.ruled(rule.reducer, &channel, overwrite)?;
             let migrated = || self.state.write_from(index, overwrite, &codec::encode(&value)?);
             if channel == name && value == stored {
                 return self.state.write_from(index, overwrite, bytes).or_else(|_| migrated());
@@ -190,8 +190,8 @@ impl<S: Values, C> Scribe<'_, S, C> {
         written.into_iter().map(read).collect()
     }
 
-    /// Returns the channel of a write that was stored under this rule, and true if it replaces the channel's value. A write that replaced
-    /// the value still does. A write that was to be merged is merged by its original reducer, or rejected.
+    /// Returns the channel of a stored write, and true if the write replaces the channel's value. Fails if the channel has another reducer
+    /// now.
     fn ruled(&self, rule: &str, name: &str, overwrite: bool) -> Result<(usize, bool), CodecError> {
         let channel = self.reader.channel(name)?;
         let spec = &self.reader.graph.channels[channel];
@@ -205,7 +205,7 @@ impl<S: Values, C> Scribe<'_, S, C> {
         Ok((channel, overwrite))
     }
 
-    /// Where a task leads in this program.
+    /// The destinations of a task in this program.
     pub(in crate::engine) fn destinations(&self, routing: &RoutingRecord) -> Result<Destinations, CodecError> {
         let mut destinations = Destinations::default();
         for node in &routing.go {
@@ -218,10 +218,14 @@ impl<S: Values, C> Scribe<'_, S, C> {
         Ok(destinations)
     }
 
-    /// What was sent to which node. A graph is sent a state, and nothing says of which version that is but what sent it.
-    pub(in crate::engine) fn send(&self, said: Option<u32>, send: &SendRecord) -> Result<(usize, SendArg), CodecError> {
+    /// Reads a Send. The payload for a subgraph is a state without a version of its own, so it has the version of the record.
+    pub(in crate::engine) fn send(
+        &self,
+        version: Option<u32>,
+        send: &SendRecord,
+    ) -> Result<(usize, SendArg), CodecError> {
         let node = self.reader.graph.node(&send.node)?;
-        let version = self.version(said);
+        let version = self.version(version);
         if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
             return Err(CodecError::new(format!(
                 "a state of version {version} was sent to the graph `{}`, and this program has version {}: {FINISH}",

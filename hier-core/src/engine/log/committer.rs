@@ -10,67 +10,64 @@ use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::deferred::Deferred;
-use super::mailbox::Mailbox;
 use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
+use super::signal_inbox::SignalInbox;
 use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
 use crate::config::Durability;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
-/// How many bytes may wait in the background before the run waits for them. One commit has at most as many, unless one
-/// record alone has more.
+/// Bytes of records that may wait in the background before the run waits for them. A commit holds at most as many, unless a single record
+/// is larger.
 const ROOM: u32 = 32 << 20;
 /// The size of a record without its values, in bytes.
 const OVERHEAD: usize = 256;
-/// How many jobs are stored as one commit at most.
+/// Maximum number of jobs in one commit.
 const GROUP: usize = 4096;
-/// How many commits of a run are tried in place before they go to the background: waking a task and being woken by it takes longer
-/// than a saver in this process needs for a short commit. A run of many steps stores them as a few commits there.
+/// Number of commits that a run tries in place. Waking the background task takes longer than a short commit of a saver in this process. A
+/// run of many steps stores them in a few commits in the background.
 const IN_PLACE: usize = 2;
 
-/// The saver of a run, and the lease under which it writes. All graphs of the run's tree share it.
+/// The saver of a run and the lease under which it writes. All graphs of the run share it.
 pub(crate) struct Committer {
     pub(crate) saver: Saver,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
-    /// The graph of the run.
     pub(crate) graph: Arc<str>,
-    /// Held while signals are looked at and taken.
-    pub(crate) mailbox: tokio::sync::Mutex<Mailbox>,
-    /// What is changed beside the records at the end of the run, if nothing is stored before.
+    /// Locked while a task looks for a signal and takes it.
+    pub(crate) signals: tokio::sync::Mutex<SignalInbox>,
+    /// Changes for the last commit of the run.
     held: Mutex<Also>,
-    /// What graphs inside keep for then.
+    /// Records that subgraphs hold until the end of the run.
     pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
-    /// Stores in the background, once something has been stored so.
-    writer: Mutex<Option<Writer>>,
-    /// How many commits were tried in place.
+    /// Exists once a commit has been queued.
+    writer: Mutex<Option<BackgroundWriter>>,
     tried: AtomicUsize,
     /// The bytes that may still wait in the background.
     room: Arc<Semaphore>,
     /// The first error of the background writer.
     failure: Arc<OnceLock<SaverError>>,
-    /// Ends what renews the lease meanwhile; false if that is just calling the saver.
+    /// Stops renewing the lease. Returns false if the saver is being called.
     pub(super) stop_renewal: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     released: AtomicBool,
 }
 
-/// The task that stores in the background. It ends when nobody can give it jobs any more.
-struct Writer {
-    /// None once it is to end.
-    jobs: Option<mpsc::UnboundedSender<Job>>,
+/// The background task. It ends when its queue is closed.
+struct BackgroundWriter {
+    /// None once the task is to end.
+    jobs: Option<mpsc::UnboundedSender<CommitJob>>,
     task: JoinHandle<()>,
 }
 
-/// A commit that was begun.
-type Begun = BoxFuture<'static, Result<(), SaverError>>;
+type StartedCommit = BoxFuture<'static, Result<(), SaverError>>;
 
-enum Job {
-    /// Goes on with this commit.
-    Finish(Begun, OwnedSemaphorePermit),
-    /// Stores these records. What they take of the room is given back when they are stored, or dropped.
+enum CommitJob {
+    /// Finishes a commit that was tried in place.
+    Finish(StartedCommit, OwnedSemaphorePermit),
+    /// Stores records. The permit returns their bytes when they are stored or dropped.
     Store(Vec<Record>, OwnedSemaphorePermit),
-    /// Acknowledges that everything queued before has been stored.
+    /// Reports that everything queued before is stored.
     Flush(oneshot::Sender<()>),
 }
 
@@ -82,7 +79,7 @@ impl Committer {
             lease,
             durability,
             graph: graph.into(),
-            mailbox: tokio::sync::Mutex::default(),
+            signals: tokio::sync::Mutex::default(),
             held: Mutex::default(),
             deferred,
             waits: AtomicBool::new(false),
@@ -95,9 +92,9 @@ impl Committer {
         }
     }
 
-    /// Stores these records, now or soon. An error of earlier ones that were stored in the background is found here too.
+    /// Stores records, now or soon. Returns an error of earlier records that were stored in the background.
     pub(crate) async fn commit(&self, records: Vec<Record>) -> Result<(), SaverError> {
-        // A saver in this process is done at once.
+        // A saver in this process is fast enough.
         if self.durability == Durability::Async
             && self.saver.leases_expire()
             && let Ok(runtime) = Handle::try_current()
@@ -107,47 +104,46 @@ impl Committer {
         self.saver.commit(&self.lease, records).await
     }
 
-    /// Stores these records and changes what stands beside them, whatever the run's durability.
+    /// Stores records together with other changes of the thread, whatever the durability of the run.
     pub(crate) async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit_also(&self.lease, records, also).await
     }
 
-    /// The letters that wait for the thread, but for those that this run takes when it ends.
+    /// The messages that wait for the thread, without those that this run takes at its end.
     pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
         let mut waiting = self.saver.mail(&self.lease.thread).await?;
         waiting.retain(|posted| !self.deferred.is_reserved(posted.letter.id));
         Ok(waiting)
     }
 
-    /// Keeps something that is to be changed with what is stored at the end of the run.
+    /// Adds a change to the last commit of the run.
     pub(crate) fn hold(&self, change: impl FnOnce(&mut Also)) {
         change(&mut lock(&self.held));
     }
 
-    /// What was kept for the end of the run.
     pub(crate) fn take_held(&self) -> Also {
         std::mem::take(&mut lock(&self.held))
     }
 
-    /// Notes that something of the thread waits, or has waited, for a time or a signal.
-    pub(crate) fn waits(&self) {
+    /// Records that a task of the thread waits, or has waited, for a time or a signal.
+    pub(crate) fn note_waiting(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something of the thread waits, or has waited, for a time or a signal.
+    /// Returns true if a task of the thread waits, or has waited, for a time or a signal.
     pub(crate) fn has_waited(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Stores these records, and comes back when they are stored, whatever the run's durability.
+    /// Stores records, and returns when they are stored, whatever the durability of the run.
     pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit(&self.lease, records).await
     }
 
-    /// Stores the last records of the run, whose tasks are all gone, and releases the lease in the same instant, if the saver can and
-    /// nothing else is to be said of the thread. A lease that is released must not be renewed.
+    /// Stores the last records of the run and releases the lease in one commit, if the saver supports that and the thread has no due time.
+    /// A released lease must not be renewed.
     pub(crate) async fn commit_last(&self, records: Vec<Record>) -> Result<(), SaverError> {
         if self.has_waited() || !self.stop_renewal.get().is_none_or(|stop| stop()) {
             return self.commit(records).await;
@@ -168,43 +164,43 @@ impl Committer {
         let room = self.room.clone().acquire_many_owned(bytes).await.map_err(|_| self.failed())?;
         let job = if self.is_in_place() {
             let (saver, lease) = (self.saver.clone(), self.lease.clone());
-            let mut begun: Begun = Box::pin(async move { saver.commit(&lease, records).await });
+            let mut begun: StartedCommit = Box::pin(async move { saver.commit(&lease, records).await });
             if let Poll::Ready(stored) = poll_fn(|cx| Poll::Ready(begun.as_mut().poll(cx))).await {
                 return stored;
             }
-            Job::Finish(begun, room)
+            CommitJob::Finish(begun, room)
         } else {
-            Job::Store(records, room)
+            CommitJob::Store(records, room)
         };
         self.jobs(runtime).and_then(|jobs| jobs.send(job).ok()).ok_or_else(|| self.failed())
     }
 
-    /// Whether the next commit is tried in place: nothing goes on in the background, and few were tried before.
+    /// Returns true if the next commit is tried in place: nothing is queued, and few commits were tried before.
     fn is_in_place(&self) -> bool {
         lock(&self.writer).is_none() && self.tried.fetch_add(1, Ordering::Relaxed) < IN_PLACE
     }
 
-    /// The queue of the writer, which is started if there is none yet.
-    fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<Job>> {
+    /// The queue of the writer. Starts the writer if there is none.
+    fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<CommitJob>> {
         let mut writer = lock(&self.writer);
         let writer = writer.get_or_insert_with(|| {
             let (jobs, queue) = mpsc::unbounded_channel();
             let task = write(queue, self.saver.clone(), self.lease.clone(), self.failure.clone());
-            Writer { jobs: Some(jobs), task: runtime.spawn(task) }
+            BackgroundWriter { jobs: Some(jobs), task: runtime.spawn(task) }
         });
         writer.jobs.clone()
     }
 
-    /// Waits until everything is stored.
+    /// Waits until all queued records are stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
         let Some(jobs) = lock(&self.writer).as_ref().and_then(|writer| writer.jobs.clone()) else { return Ok(()) };
         let (stored, told) = oneshot::channel();
-        // Whatever ends the writer drops what waits in its queue.
-        jobs.send(Job::Flush(stored)).map_err(|_| self.failed())?;
+        // A writer that ends drops its queue.
+        jobs.send(CommitJob::Flush(stored)).map_err(|_| self.failed())?;
         told.await.map_err(|_| self.failed())
     }
 
-    /// Why the writer has ended.
+    /// The reason why the writer has ended.
     fn failed(&self) -> SaverError {
         self.failure.get().cloned().unwrap_or_else(|| {
             let reason = std::io::Error::other("the tokio runtime of the run was shut down");
@@ -212,9 +208,9 @@ impl Committer {
         })
     }
 
-    /// Releases the thread's lease, once nothing is being written any more.
+    /// Releases the lease after the last write.
     pub(crate) async fn release(&self) {
-        // Its task stays in its place until it has ended: if this is dropped meanwhile, dropping the committer waits for it.
+        // The task stays here until it has ended, so that dropping the committer waits for it.
         if let Some(writer) = &mut *lock(&self.writer) {
             writer.jobs = None;
         }
@@ -232,7 +228,7 @@ impl Committer {
 }
 
 impl Drop for Committer {
-    /// A run that was dropped, also while it released its lease, releases it too.
+    /// Releases the lease of a dropped run, even if it was already releasing.
     fn drop(&mut self) {
         if self.released.load(Ordering::Acquire) {
             return;
@@ -247,10 +243,9 @@ impl Drop for Committer {
     }
 }
 
-/// Stores what waits, and what comes meanwhile, as few commits. The saver is let go before anybody is told of the end: who
-/// waits may want to close it.
+/// Stores queued records in as few commits as possible. Drops the saver before it reports the end: the caller may want to close the saver.
 async fn write(
-    mut queue: mpsc::UnboundedReceiver<Job>,
+    mut queue: mpsc::UnboundedReceiver<CommitJob>,
     saver: Saver,
     lease: Lease,
     failure: Arc<OnceLock<SaverError>>,
@@ -261,19 +256,19 @@ async fn write(
         let (mut rooms, mut waiting) = (Vec::new(), Vec::new());
         for job in jobs.drain(..) {
             match job {
-                Job::Finish(commit, room) => {
+                CommitJob::Finish(commit, room) => {
                     begun.push(commit);
                     rooms.push(room);
                 }
-                Job::Store(mut more, room) => {
+                CommitJob::Store(mut more, room) => {
                     records.append(&mut more);
                     rooms.push(room);
                 }
-                Job::Flush(told) => waiting.push(told),
+                CommitJob::Flush(told) => waiting.push(told),
             }
         }
         if let Err(error) = store(begun, records, &saver, &lease).await {
-            // Nobody else sets it.
+            // Only this task sets it.
             let _ = failure.set(error);
             return;
         }
@@ -284,19 +279,23 @@ async fn write(
     }
 }
 
-/// Ends these commits, then stores these records: what was begun in place was given before what is queued, or beside it.
-async fn store(begun: Vec<Begun>, records: Vec<Record>, saver: &Saver, lease: &Lease) -> Result<(), SaverError> {
+/// Finishes the started commits, then stores the records, which are newer.
+async fn store(
+    begun: Vec<StartedCommit>,
+    records: Vec<Record>,
+    saver: &Saver,
+    lease: &Lease,
+) -> Result<(), SaverError> {
     for commit in begun {
         commit.await?;
     }
     if records.is_empty() { Ok(()) } else { saver.commit(lease, records).await }
 }
 
-/// Releases a lease once its writer has ended.
-async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
-    if let Some(Writer { jobs, task }) = writer {
+async fn release(writer: Option<BackgroundWriter>, saver: &Saver, lease: &Lease) {
+    if let Some(BackgroundWriter { jobs, task }) = writer {
         drop(jobs);
-        // It fails only if the runtime is shut down: then nothing is written any more either.
+        // It fails only if the runtime shuts down, and then nothing is written any more.
         let _ = task.await;
     }
     if let Err(error) = saver.release(lease).await {

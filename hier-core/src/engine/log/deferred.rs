@@ -1,5 +1,5 @@
-//! With durability `exit`: what graphs inside have taken out of the mailbox, with their records, until the run ends. A letter is taken in
-//! the commit that stores its effect, and that is the one of the graph around all.
+//! Records that subgraphs hold until the end of a run with durability `exit`, because they take messages. A message is taken in the commit
+//! that stores its effect, which is that of the root graph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,81 +8,81 @@ use uuid::Uuid;
 use crate::checkpoint::Record;
 use crate::sync::{Mutex, lock};
 
-/// Which log something is stored with.
+/// Identifies a log.
 pub(crate) type LogId = u64;
 
-/// What waits for the end of the run. What is some log's is dropped with the log, unless it was handed to the one around it.
+/// Records and messages that wait for the end of the run. Those of a log are dropped with the log, unless they were passed to the outer
+/// log.
 #[derive(Default)]
 pub(crate) struct Deferred {
     last: AtomicU64,
-    held: Mutex<Held>,
+    held: Mutex<DeferredRecords>,
 }
 
 #[derive(Default)]
-struct Held {
+struct DeferredRecords {
     records: Vec<(LogId, Record)>,
-    letters: Vec<(LogId, Uuid)>,
+    messages: Vec<(LogId, Uuid)>,
 }
 
 impl Deferred {
-    /// The id of a new log.
     pub(crate) fn new_log(&self) -> LogId {
         self.last.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What this log stores takes a letter.
-    pub(crate) fn reserve(&self, log: LogId, letter: Uuid) {
-        lock(&self.held).letters.push((log, letter));
+    /// Records that this log takes a message.
+    pub(crate) fn reserve(&self, log: LogId, message: Uuid) {
+        lock(&self.held).messages.push((log, message));
     }
 
-    /// Whether a letter is taken at the end of the run.
-    pub(crate) fn is_reserved(&self, letter: Uuid) -> bool {
-        lock(&self.held).letters.iter().any(|(_, reserved)| *reserved == letter)
+    /// Returns true if a message is taken at the end of the run.
+    pub(crate) fn is_reserved(&self, message: Uuid) -> bool {
+        lock(&self.held).messages.iter().any(|(_, reserved)| *reserved == message)
     }
 
-    /// Whether what this log stores waits for the end of the run: it takes letters, or follows what does.
+    /// Returns true if the records of this log wait for the end of the run.
     pub(crate) fn waits(&self, log: LogId) -> bool {
         let held = lock(&self.held);
-        !held.records.is_empty() || held.letters.iter().any(|(of, _)| *of == log)
+        !held.records.is_empty() || held.messages.iter().any(|(of, _)| *of == log)
     }
 
-    /// Hands what is this log's to the one around it, with these records.
+    /// Passes everything of this log, and these records, to the outer log.
     pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
         let mut held = lock(&self.held);
-        let Held { records: all, letters } = &mut *held;
-        let own = all.iter_mut().map(|(of, _)| of).chain(letters.iter_mut().map(|(of, _)| of));
+        let DeferredRecords { records: all, messages } = &mut *held;
+        let own = all.iter_mut().map(|(of, _)| of).chain(messages.iter_mut().map(|(of, _)| of));
         own.filter(|of| **of == log).for_each(|of| *of = outer);
         all.extend(records.into_iter().map(|record| (outer, record)));
     }
 
-    /// Forgets what is this log's: its letters stay where they are.
+    /// Drops everything of this log. Its messages stay in the inbox.
     pub(crate) fn forget(&self, log: LogId) {
         let mut held = lock(&self.held);
         held.records.retain(|(of, _)| *of != log);
-        held.letters.retain(|(of, _)| *of != log);
+        held.messages.retain(|(of, _)| *of != log);
     }
 
-    /// A step has been applied in the graph of this log, which has this namespace: what the calls of the step have left to it is needed
-    /// no more, but for their letters, and for what graphs keep that go on with their state. So no more waits than one step has left.
-    pub(crate) fn settle(&self, log: LogId, namespace: &str) {
+    /// Drops the records of calls whose step has been applied in the graph of this log, which has this namespace. Messages and the
+    /// checkpoints of subgraphs with checkpoints per thread stay. So the records of at most one step wait.
+    pub(crate) fn drop_applied(&self, log: LogId, namespace: &str) {
         let mut held = lock(&self.held);
         if held.records.is_empty() {
             return;
         }
-        // In the namespace of a call of its own stands the id of its task.
+        // The namespace of a call contains the id of its task.
         let is_of_call =
             |record: &Record| namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'));
         held.records.retain(|(of, record)| *of != log || !is_of_call(record));
     }
 
-    /// Takes what is this log's.
-    pub(crate) fn take(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
+    /// Takes everything of this log.
+    pub(crate) fn take_of(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
         let mut held = lock(&self.held);
         let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();
-        (records, held.letters.extract_if(.., |(of, _)| *of == log).map(|(_, letter)| letter).collect())
+        (records, held.messages.extract_if(.., |(of, _)| *of == log).map(|(_, message)| message).collect())
     }
 
-    /// The records that wait, of this namespace or of all.
+    /// The waiting records of a namespace, or all of them.
     pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<Record> {
         let is_wanted = |record: &&Record| namespace.is_none_or(|namespace| namespace == namespace_of(record));
         lock(&self.held).records.iter().map(|(_, record)| record).filter(is_wanted).cloned().collect()

@@ -1,14 +1,14 @@
-//! The log of a run: records in order, committed at once or in the background, under the lease of the thread.
+//! The log of a run: commits records in order, at once or in the background, under the lease of the thread.
 //!
 //! Each queue has one lock, which is never held over an `await`. The next commit or flush returns an error of the background writer.
 //!
-//! [`committer`] names what it takes of a runtime and of locks by `super::runtime` and `crate::sync`, so that
-//! `tests/interleavings` can run it under a scheduler that tries many interleavings.
+//! [`committer`] uses a runtime and locks only through `super::runtime` and `crate::sync`, so that `tests/interleavings` can run it under a
+//! scheduler that explores interleavings.
 
 pub(in crate::engine) mod committer;
 pub(in crate::engine) mod deferred;
-pub(in crate::engine) mod mailbox;
 pub(in crate::engine) mod renewal;
 mod runtime;
 pub(in crate::engine) mod saver;
+pub(in crate::engine) mod signal_inbox;
 pub(in crate::engine) mod task_log;

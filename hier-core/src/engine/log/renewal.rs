@@ -1,4 +1,4 @@
-//! Keeps the lease of a run while it runs.
+//! Renews the lease of a run.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -13,27 +13,26 @@ use super::saver::Saver;
 use crate::checkpoint::{Lease, SaverError};
 use crate::sync::lock;
 
-/// A task of its own that renews a lease: also while a node keeps its thread. Dropping it ends that.
+/// A separate task that renews a lease even while a node blocks its thread. Dropping this aborts the task.
 pub(crate) struct Renewal {
     task: AbortOnDropHandle<SaverError>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RenewalState>>,
 }
 
-/// What the task needs to renew the lease.
-struct Kept {
+struct RenewalState {
     /// None once the run is over.
     saver: Option<Saver>,
-    /// Whether the saver is being called.
+    /// True while the saver is being called.
     renews: bool,
 }
 
 impl Renewal {
-    /// Starts it; none if there is no runtime, or leases of this saver do not run out.
+    /// Starts the renewal. Returns none without a runtime, or if leases of this saver do not expire.
     pub(crate) async fn start(committer: &Committer) -> Option<Self> {
         let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
-        let kept = Arc::new(Mutex::new(Kept { saver: Some(committer.saver.clone()), renews: false }));
+        let kept = Arc::new(Mutex::new(RenewalState { saver: Some(committer.saver.clone()), renews: false }));
         let own = kept.clone();
-        // Nobody else has set it: a run has one.
+        // A run has one renewal.
         let _ = committer.stop_renewal.set(Box::new(move || {
             let mut kept = lock(&own);
             if !kept.renews {
@@ -42,17 +41,17 @@ impl Renewal {
             !kept.renews
         }));
         let task = AbortOnDropHandle::new(runtime.spawn(keep_alive(kept.clone(), committer.lease.clone())));
-        // What a worker of the runtime has spawned last waits for this worker, which a node may keep from now on.
+        // The task that a worker thread has spawned last waits for this worker, which a node may block from now on.
         tokio::task::yield_now().await;
         Some(Self { task, kept })
     }
 
-    /// Why the lease is lost, once it is. Cancel safe.
+    /// Resolves when the lease is lost, with the reason. Cancel safe.
     pub(crate) async fn lost(&mut self) -> Result<SaverError, JoinError> {
         (&mut self.task).await
     }
 
-    /// Ends it; afterwards it holds the saver no longer. The task is waited for only while it calls the saver.
+    /// Stops the renewal and drops its saver. Waits for the task only while it calls the saver.
     pub(crate) async fn end(self) {
         let renews = {
             let mut kept = lock(&self.kept);
@@ -67,8 +66,8 @@ impl Renewal {
     }
 }
 
-/// Renews the lease for ever; returns what went wrong.
-async fn keep_alive(kept: Arc<Mutex<Kept>>, lease: Lease) -> SaverError {
+/// Renews the lease until that fails, and returns the error.
+async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError {
     let pause = (lease.lasts / 3).max(Duration::from_millis(10));
     loop {
         tokio::time::sleep(pause).await;
@@ -77,7 +76,7 @@ async fn keep_alive(kept: Arc<Mutex<Kept>>, lease: Lease) -> SaverError {
             kept.renews = kept.saver.is_some();
             kept.saver.clone()
         };
-        // The run is over, and ends this task soon.
+        // The run is over and will abort this task.
         let Some(saver) = saver else { pending().await };
         let renewed = saver.renew(&lease).await;
         drop(saver);
@@ -85,7 +84,7 @@ async fn keep_alive(kept: Arc<Mutex<Kept>>, lease: Lease) -> SaverError {
         match renewed {
             Ok(()) => {}
             Err(error @ SaverError::Superseded { .. }) => return error,
-            // The lease runs for another while; the next commit tells.
+            // The lease is still valid for a while. If it is lost, the next commit fails.
             Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease"),
         }
     }

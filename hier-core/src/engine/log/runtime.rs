@@ -1,4 +1,4 @@
-//! What the [committer](super::committer) takes of a runtime.
+//! The parts of a runtime that the [committer](super::committer) uses.
 
 pub(super) use tokio::runtime::Handle;
 pub(super) use tokio::task::JoinHandle;

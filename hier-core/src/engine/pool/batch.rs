@@ -1,12 +1,11 @@
-//! The tasks of one superstep: polled in place first, and spread over the cores as soon as one keeps its thread.
+//! Runs the tasks of one superstep: polls them in place first, and spreads them over the cores as soon as one blocks its thread.
 //!
-//! Whoever drives a batch takes one task after the other and polls it once. A task that is done then cost no more than a
-//! call: a place is taken without the lock, and the results of a thread are handed in together. A task that waits is handed
-//! to the runtime, so that it goes on by itself on any core. If a poll takes long, the [watch](super::watch) notices and lets
-//! other threads of the runtime drive the rest of the queue meanwhile.
+//! A thread that drives a batch takes one task after the other and polls each once. A finished task costs no more than a call: threads take
+//! places without the lock, and add their results together. A task that waits is spawned on the runtime. If a poll takes long, the
+//! [watch](super::watch) lets other threads of the runtime drive the rest of the queue.
 //!
-//! Tasks are handed over a few at a time, because the last task that a thread of tokio spawns stays with that thread
-//! until it is free, which it is not while it polls the next task in place.
+//! Waiting tasks are spawned a few at a time. The task that a tokio thread has spawned last stays with that thread until it is free, and it
+//! is not free while it polls the next task in place.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -22,13 +21,12 @@ use super::runtime::{AbortHandle, Handle, current, spawn, workers};
 use super::watch;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
-/// What a batch is to do: tasks, each made when its turn comes, on the thread that polls it first.
-pub(crate) trait Work: Send + Sync + 'static {
-    /// A task: it resolves to its result, and to what the next one on its thread can use again.
+/// The tasks of a batch. Each is made by the thread that polls it first.
+pub(crate) trait BatchWork: Send + Sync + 'static {
+    /// A task. It resolves to its result, and to data that the next task on its thread can reuse.
     type Task: Future<Output = (Option<Self::Spare>, Self::Result)> + Unpin + Send + 'static;
-    /// What a task that has ended leaves for the next one.
+    /// Data that a finished task leaves for the next one.
     type Spare: Send + 'static;
-    /// What comes of a task.
     type Result: Send + 'static;
 
     /// Makes the task at this place.
@@ -36,78 +34,76 @@ pub(crate) trait Work: Send + Sync + 'static {
 }
 
 /// The tasks of one superstep.
-pub(crate) struct Batch<W: Work> {
+pub(crate) struct TaskBatch<W: BatchWork> {
     count: usize,
-    /// The place of the next task; beyond the last one, if none is left or the batch was cancelled.
+    /// The place of the next task. It is past the end if none is left or the batch was cancelled.
     next: AtomicUsize,
-    state: Mutex<State<W>>,
+    state: Mutex<BatchState<W>>,
     waker: AtomicWaker,
     handle: Option<Handle>,
     tracker: TaskTracker,
     limit: usize,
 }
 
-/// How many tasks are handed to the runtime at a time.
+/// Number of tasks that are spawned at a time.
 const HANDFUL: usize = 16;
 
-/// A result and its place.
-type Placed<W> = (usize, <W as Work>::Result);
+/// A result with its place.
+type Placed<W> = (usize, <W as BatchWork>::Result);
 
-struct State<W: Work> {
-    /// Makes the tasks. Taken away at the end, so that nothing it holds is held longer than the tasks.
+struct BatchState<W: BatchWork> {
+    /// Makes the tasks. Taken at the end, so that it is dropped with the tasks.
     work: Option<Arc<W>>,
-    /// Tasks that wait and are still to be handed to the runtime.
+    /// Waiting tasks that are not spawned yet.
     waiting: Vec<(usize, W::Task)>,
     done: Vec<Placed<W>>,
-    /// Tasks that wait, and threads that drive: each polls one task.
+    /// Number of waiting tasks and driving threads. Each thread polls one task.
     running: usize,
-    failed: Option<Failed>,
-    /// Nobody waits for the results any more: what is still polled somewhere must not go on by itself.
+    failed: Option<BatchFailure>,
+    /// True if the results are no longer wanted. Tasks that are still polled must not continue.
     cancelled: bool,
-    /// Threads that drive beside the first, because it is kept.
+    /// Number of driving threads in addition to the first.
     helpers: usize,
     aborts: Vec<AbortHandle>,
 }
 
-/// A batch needs a runtime and there is none, or it has been shut down.
-pub(crate) struct Stranded;
+/// The error of a batch without a runtime, or whose runtime was shut down.
+pub(crate) struct NoRuntime;
 
-/// Why results will be missing.
-enum Failed {
-    Stranded,
-    /// Something that was dropped with a task panicked. The panics of nodes are results.
+/// The reason why results are missing.
+enum BatchFailure {
+    NoRuntime,
+    /// A value that was dropped with a task panicked. Panics of nodes are results.
     Panicked(Box<dyn std::any::Any + Send>),
 }
 
-/// A task that the runtime drives.
-struct Turn<W: Work> {
-    batch: Arc<Batch<W>>,
+struct SpawnedTask<W: BatchWork> {
+    batch: Arc<TaskBatch<W>>,
     ended: bool,
 }
 
-impl<W: Work> Drop for Turn<W> {
-    /// A task that was dropped before it has ended, by a runtime that shuts down, hands in nothing any more: who waits for
-    /// the batch is told.
+impl<W: BatchWork> Drop for SpawnedTask<W> {
+    /// Fails the batch if a runtime that shuts down drops the task before its end.
     fn drop(&mut self) {
         if !self.ended {
-            self.batch.fail(Failed::Stranded);
+            self.batch.fail(BatchFailure::NoRuntime);
         }
     }
 }
 
-impl<W: Work> Batch<W> {
-    /// Runs `count` tasks, at most `limit` at once, and returns their results with their places, in order: none is missing.
-    /// Dropping the future cancels those that have not ended.
+impl<W: BatchWork> TaskBatch<W> {
+    /// Runs `count` tasks, at most `limit` at once, and returns all results with their places, in order. Dropping the future cancels the
+    /// unfinished tasks.
     pub(crate) async fn run(
         count: usize,
         work: W,
         limit: usize,
         tracker: &TaskTracker,
-    ) -> Result<Vec<Placed<W>>, Stranded> {
+    ) -> Result<Vec<Placed<W>>, NoRuntime> {
         let batch = Arc::new(Self {
             count,
             next: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(BatchState {
                 work: Some(Arc::new(work)),
                 waiting: Vec::new(),
                 done: Vec::new(),
@@ -126,13 +122,13 @@ impl<W: Work> Batch<W> {
         if batch.handle.as_ref().is_some_and(|handle| workers(handle) > 1) {
             watch::add(Arc::downgrade(&batch) as Weak<dyn watch::Watched>);
         }
-        // Most often this thread ends all tasks, and its list is the one that is returned.
+        // Usually this thread finishes all tasks, and its list becomes the result.
         batch.drive(Vec::with_capacity(count));
         match poll_fn(|context| batch.poll_done(context)).await {
             Ok(()) => {}
-            Err(Failed::Stranded) => return Err(Stranded),
-            // It reaches the caller as that of a task does that is driven in place.
-            Err(Failed::Panicked(panic)) => resume_unwind(panic),
+            Err(BatchFailure::NoRuntime) => return Err(NoRuntime),
+            // It reaches the caller like the panic of a task that is driven in place.
+            Err(BatchFailure::Panicked(panic)) => resume_unwind(panic),
         }
         let (mut done, work) = {
             let mut state = lock(&batch.state);
@@ -145,19 +141,19 @@ impl<W: Work> Batch<W> {
         Ok(done)
     }
 
-    /// Takes tasks and polls each once, until none are left or as many run as may. `done` is an empty list.
+    /// Takes tasks and polls each once, until none is left or the limit is reached. `done` is an empty list.
     fn drive(self: &Arc<Self>, mut done: Vec<Placed<W>>) {
         let Some(work) = self.enter() else { return };
         let (mut spare, mut may_go_on) = (None, true);
-        while may_go_on && let Some(place) = self.take() {
+        while may_go_on && let Some(place) = self.take_place() {
             let mut task = work.start(place, spare.take());
-            // Ready at once or handed to the runtime, which polls again with a waker of its own.
+            // A task is ready at once or is spawned, and then it is polled again with another waker.
             match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready((left, result)) => {
                     spare = left;
                     done.push((place, result));
                 }
-                Poll::Pending => may_go_on = self.waits(place, task),
+                Poll::Pending => may_go_on = self.queue_waiting(place, task),
             }
         }
         drop((spare, work));
@@ -165,7 +161,7 @@ impl<W: Work> Batch<W> {
         self.hand_over();
     }
 
-    /// Begins to drive, if one more task may run.
+    /// Starts driving, if one more task may run.
     fn enter(&self) -> Option<Arc<W>> {
         let mut state = lock(&self.state);
         if state.running >= self.limit {
@@ -176,18 +172,18 @@ impl<W: Work> Batch<W> {
         Some(work)
     }
 
-    /// The place of the next task, if one is left.
-    fn take(&self) -> Option<usize> {
+    /// Takes the place of the next task.
+    fn take_place(&self) -> Option<usize> {
         let place = self.next.fetch_add(1, Ordering::Relaxed);
         (place < self.count).then_some(place)
     }
 
-    /// How many tasks have not been taken.
+    /// Number of tasks that have not been taken.
     fn queued(&self) -> usize {
         self.count.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Hands in the results of a thread that does not drive any more. `runs`: it counts as running.
+    /// Adds the results of a thread that stops driving. `runs` is true if it still counts as running.
     fn leave(&self, mut done: Vec<Placed<W>>, runs: bool) {
         let mut state = lock(&self.state);
         state.running -= usize::from(runs);
@@ -203,15 +199,15 @@ impl<W: Work> Batch<W> {
         }
     }
 
-    /// Lets the runtime go on with a task that waits. Whether one more may run beside it.
-    fn waits(self: &Arc<Self>, place: usize, task: W::Task) -> bool {
+    /// Queues a waiting task for the runtime. Returns true if one more task may run.
+    fn queue_waiting(self: &Arc<Self>, place: usize, task: W::Task) -> bool {
         let mut state = lock(&self.state);
         let Some(handle) = &self.handle else {
             drop(state);
-            self.fail(Failed::Stranded);
+            self.fail(BatchFailure::NoRuntime);
             return true;
         };
-        // A cancellation comes before, and the task is dropped here, or after, and finds it.
+        // The cancellation comes before, and the task is dropped here, or after, and finds the task.
         if state.cancelled {
             return true;
         }
@@ -222,14 +218,13 @@ impl<W: Work> Batch<W> {
         drop(state);
         if is_full {
             self.hand_over();
-            // Takes the place of the last task, so that other threads can have that too.
+            // Takes the place of the last spawned task, so that other threads can run that one too.
             spawn(handle, std::future::ready(()));
         }
         may_go_on
     }
 
-    /// Hands the tasks that wait to the runtime. The lock is not held meanwhile: a runtime that has ended drops a task as
-    /// soon as it is given one, and a task that is dropped takes the lock.
+    /// Spawns the waiting tasks, without the lock: a runtime that has ended drops a task at once, and dropping takes the lock.
     fn hand_over(self: &Arc<Self>) {
         let Some(handle) = &self.handle else { return };
         let waiting = std::mem::take(&mut lock(&self.state).waiting);
@@ -238,8 +233,8 @@ impl<W: Work> Batch<W> {
         }
         let mut aborts = Vec::with_capacity(waiting.len());
         for (place, task) in waiting {
-            let turn = Turn { batch: self.clone(), ended: false };
-            // Tracked as a whole: it goes on with other tasks when its own has ended.
+            let turn = SpawnedTask { batch: self.clone(), ended: false };
+            // Tracked as a whole: it drives other tasks after its own.
             let work = async move {
                 let mut turn = turn;
                 let result = AssertUnwindSafe(task).catch_unwind().await;
@@ -249,14 +244,14 @@ impl<W: Work> Batch<W> {
                         drop(spare);
                         turn.batch.hand_in(place, result);
                     }
-                    Err(panic) => turn.batch.fail(Failed::Panicked(panic)),
+                    Err(panic) => turn.batch.fail(BatchFailure::Panicked(panic)),
                 }
             };
             aborts.push(spawn(handle, self.tracker.track_future(work)));
         }
         let mut state = lock(&self.state);
         if state.cancelled {
-            // The cancellation came before these could be found.
+            // The cancellation could not find these tasks yet.
             drop(state);
             aborts.iter().for_each(AbortHandle::abort);
         } else {
@@ -264,18 +259,18 @@ impl<W: Work> Batch<W> {
         }
     }
 
-    /// Hands in the result of a task that had to wait, and goes on with those for which there was no room.
+    /// Adds the result of a task that had to wait, and continues with the queue.
     fn hand_in(self: &Arc<Self>, place: usize, result: W::Result) {
         self.leave(vec![(place, result)], true);
         if self.queued() > 0 {
             let driven = std::panic::catch_unwind(AssertUnwindSafe(|| self.drive(Vec::new())));
             if let Err(panic) = driven {
-                self.fail(Failed::Panicked(panic));
+                self.fail(BatchFailure::Panicked(panic));
             }
         }
     }
 
-    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll_done(&self, context: &mut Context<'_>) -> Poll<Result<(), BatchFailure>> {
         self.waker.register(context.waker());
         let mut state = lock(&self.state);
         match state.failed.take() {
@@ -285,17 +280,16 @@ impl<W: Work> Batch<W> {
         }
     }
 
-    /// Not all results will come.
-    fn fail(&self, failed: Failed) {
+    fn fail(&self, failed: BatchFailure) {
         lock(&self.state).failed.get_or_insert(failed);
         self.waker.wake();
     }
 }
 
 /// Drops the tasks that have not begun and aborts those that have.
-struct CancelOnDrop<'a, W: Work>(&'a Batch<W>);
+struct CancelOnDrop<'a, W: BatchWork>(&'a TaskBatch<W>);
 
-impl<W: Work> Drop for CancelOnDrop<'_, W> {
+impl<W: BatchWork> Drop for CancelOnDrop<'_, W> {
     fn drop(&mut self) {
         self.0.next.store(self.0.count, Ordering::Relaxed);
         let mut state = lock(&self.0.state);
@@ -309,7 +303,7 @@ impl<W: Work> Drop for CancelOnDrop<'_, W> {
     }
 }
 
-impl<W: Work> watch::Watched for Batch<W> {
+impl<W: BatchWork> watch::Watched for TaskBatch<W> {
     fn taken(&self) -> usize {
         self.next.load(Ordering::Relaxed)
     }
@@ -327,7 +321,7 @@ impl<W: Work> watch::Watched for Batch<W> {
                 let helped = AssertUnwindSafe(async { batch.drive(Vec::new()) }).catch_unwind().await;
                 lock(&batch.state).helpers -= 1;
                 if let Err(panic) = helped {
-                    batch.fail(Failed::Panicked(panic));
+                    batch.fail(BatchFailure::Panicked(panic));
                 }
             };
             state.aborts.push(spawn(handle, self.tracker.track_future(work)));

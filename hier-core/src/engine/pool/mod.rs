@@ -1,14 +1,14 @@
-//! The tasks of one superstep, on as many cores as there are.
+//! Runs the tasks of one superstep on all cores.
 //!
-//! A batch has one lock, `state`, and a counter, `next`, from which threads take tasks without it. The lock is held while a thread starts or
-//! stops driving, while a task starts to wait, and while results are added. It is never held while a task is created, polled, dropped or
+//! A batch has one lock, `state`, and a counter, `next`, from which threads take tasks without it. The lock is held while a thread starts
+//! or stops driving, while a task starts to wait, and while results are added. It is never held while a task is created, polled, dropped or
 //! passed to the runtime, which may drop it at once, nor while a waker is woken. The watch unlocks its own list before it locks a batch.
 //!
-//! [`batch`] names what it takes of a runtime and of locks by `super::runtime` and `crate::sync`, so that
-//! `tests/interleavings` can run it under a scheduler that tries many interleavings.
+//! [`batch`] uses a runtime and locks only through `super::runtime` and `crate::sync`, so that `tests/interleavings` can run it under a
+//! scheduler that explores interleavings.
 
 mod batch;
 mod runtime;
 mod watch;
 
-pub(crate) use batch::{Batch, Work};
+pub(crate) use batch::{BatchWork, TaskBatch};

@@ -3,17 +3,16 @@
 pub(super) use tokio::runtime::Handle;
 pub(super) use tokio::task::AbortHandle;
 
-/// The runtime that polls the caller, if there is one.
+/// The runtime that polls the caller.
 pub(super) fn current() -> Option<Handle> {
     Handle::try_current().ok()
 }
 
-/// How many threads it has.
+/// The number of its threads.
 pub(super) fn workers(runtime: &Handle) -> usize {
     runtime.metrics().num_workers()
 }
 
-/// Has the runtime drive this future.
 pub(super) fn spawn(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     runtime.spawn(work).abort_handle()
 }

@@ -1,8 +1,7 @@
-//! Notices that a task keeps its thread while its siblings wait.
+//! Finds tasks that block their thread while others wait.
 //!
-//! One thread for the whole process looks at the batches that are running, twice a millisecond. A batch from whose queue
-//! nothing was taken between two looks, although something is left, gets help from the other threads of its runtime.
-//! When nothing has run for a while the thread sleeps until the next batch comes.
+//! One thread of the process looks at the running batches twice a millisecond. If no task of a batch was taken between two looks, and some
+//! are left, other threads of its runtime help. If nothing has run for a while, the thread sleeps until the next batch starts.
 
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
@@ -12,31 +11,31 @@ use crate::sync::lock;
 
 /// The time between two looks.
 const TICK: Duration = Duration::from_micros(500);
-/// How many looks at nothing it takes to go to sleep.
+/// Number of idle ticks before the thread sleeps.
 const IDLE_TICKS: u32 = 200;
 
 /// A batch, as the watch sees it.
 pub(crate) trait Watched: Send + Sync {
-    /// How many tasks have been taken so far.
+    /// Number of tasks that have been taken.
     fn taken(&self) -> usize;
     /// Lets other threads drive the rest of the queue.
     fn help(self: Arc<Self>);
 }
 
-struct Entry {
+struct WatchEntry {
     batch: Weak<dyn Watched>,
     taken: Option<usize>,
 }
 
 #[derive(Default)]
 struct Watch {
-    entries: Mutex<Entries>,
+    entries: Mutex<WatchList>,
     woken: Condvar,
 }
 
 #[derive(Default)]
-struct Entries {
-    list: Vec<Entry>,
+struct WatchList {
+    list: Vec<WatchEntry>,
     asleep: bool,
 }
 
@@ -47,12 +46,12 @@ pub(crate) fn add(batch: Weak<dyn Watched>) {
         let watch = Arc::new(Watch::default());
         let for_thread = watch.clone();
         // Without the thread everything still runs, on fewer cores.
-        let thread = thread::Builder::new().name("hier-watch".to_owned()).spawn(move || for_thread.run());
+        let thread = thread::Builder::new().name("hier-watch".to_owned()).spawn(move || for_thread.watch_batches());
         thread.is_ok().then_some(watch)
     });
     let Some(watch) = watch else { return };
     let mut entries = lock(&watch.entries);
-    entries.list.push(Entry { batch, taken: None });
+    entries.list.push(WatchEntry { batch, taken: None });
     if entries.asleep {
         entries.asleep = false;
         watch.woken.notify_one();
@@ -60,7 +59,7 @@ pub(crate) fn add(batch: Weak<dyn Watched>) {
 }
 
 impl Watch {
-    fn run(&self) {
+    fn watch_batches(&self) {
         let mut idle = 0;
         let mut stuck = Vec::new();
         loop {
@@ -80,8 +79,8 @@ impl Watch {
     }
 }
 
-/// Looks at a batch; false if it is gone.
-fn look(entry: &mut Entry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
+/// Looks at a batch. Returns false if it is gone.
+fn look(entry: &mut WatchEntry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
     let Some(batch) = entry.batch.upgrade() else { return false };
     let taken = batch.taken();
     if entry.taken.replace(taken) == Some(taken) {

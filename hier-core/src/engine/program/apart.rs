@@ -1,5 +1,4 @@
-//! Work that goes on by itself, on a stack of its own: graphs within graphs are polled within each other, and a thread's
-//! stack ends somewhere.
+//! Runs deeply nested subgraphs as separate tasks. Nested graphs are polled within each other, and the stack of a thread is limited.
 
 use futures_core::future::BoxFuture;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -7,10 +6,10 @@ use tracing::Instrument;
 
 use crate::error::NodeError;
 
-/// Every so many levels a graph within a graph goes on apart.
+/// Number of levels after which a nested subgraph runs as a separate task.
 pub(crate) const LEVELS: usize = 16;
 
-/// Does the work as a task of the runtime; dropping the future cancels it. Without a runtime it is done in place.
+/// Runs the work as a separate task, or in place without a runtime. Dropping the future cancels the task.
 pub(crate) async fn apart<T: Send + 'static>(
     tracker: &TaskTracker,
     work: BoxFuture<'static, Result<T, NodeError>>,

@@ -16,14 +16,14 @@ use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question};
 
-/// Says what is wrong with an answer.
+/// Checks an answer. The error says what is wrong with it.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
-/// A question that is being asked: [`Run::interrupt`]. Await it.
+/// A question, returned by [`Run::interrupt`]. Await it.
 #[must_use = "nothing is asked before this is awaited"]
 pub struct Interrupt<'a, A, C = ()> {
     run: &'a Run<C>,
-    /// What is asked, until it has been.
+    /// The question. None once it has been asked.
     value: Option<Result<Value, CodecError>>,
     key: Option<String>,
     due: Option<SystemTime>,
@@ -40,8 +40,8 @@ impl<A, C> std::fmt::Debug for Interrupt<'_, A, C> {
 }
 
 impl<'a, A, C> Interrupt<'a, A, C> {
-    /// Identifies the question by this key instead of its value. An answer then stays valid if the value changes before the
-    /// task runs again, for example because the question contains the time.
+    /// Identifies the question by this key instead of its value. An answer then stays valid if the value changes before the task runs
+    /// again, for example because the question contains the time.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -55,9 +55,9 @@ impl<'a, A, C> Interrupt<'a, A, C> {
         self
     }
 
-    /// Who has no answer at this time gets this one: whoever drives the thread gives it
-    /// ([`CompiledGraph::sweeper`](crate::graph::CompiledGraph::sweeper), or a run that goes on with `()`). An answer that comes
-    /// later is refused, as a second one is. The time is that of the first time the question was asked.
+    /// Sets a deadline and a default answer. If there is no answer at that time, the driver of the thread gives the default: a
+    /// [sweeper](crate::graph::CompiledGraph::sweeper), or a run with `()`. Later answers are refused. The deadline is recorded when the
+    /// question is first asked, and does not move.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -77,7 +77,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
         self
     }
 
-    /// Gives the question the JSON schema of its answer ([`Question::schema`]), for whoever shows it.
+    /// Adds the JSON schema of the answer to the question ([`Question::schema`]), for user interfaces.
     pub fn schema(mut self) -> Self
     where
         A: JsonSchema,
@@ -86,13 +86,13 @@ impl<'a, A, C> Interrupt<'a, A, C> {
         self
     }
 
-    /// The same with a schema that is known at run time only.
+    /// Like [`Self::schema`], with a schema that is known only at run time.
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Says what is wrong with an answer, beyond its type. Such an answer is not taken, as one of another type.
+    /// Checks answers beyond their type. The error of the check refuses the answer, like one of the wrong type.
     pub fn check(mut self, check: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self
@@ -108,7 +108,6 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
 }
 
 impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
-    /// Checks that the default is a valid answer.
     fn check_default(&self, question: &Question) -> Result<(), NodeError> {
         let Some(default) = &question.default else { return Ok(()) };
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
@@ -125,19 +124,19 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let home = self.run.home().ok().flatten();
-        let inbox = home.as_ref().and_then(StepHome::inbox);
+        let resume = home.as_ref().and_then(StepHome::resume);
         let identity = match &self.key {
             Some(key) => hash(&("key", key))?,
             None => hash(&value)?,
         };
         let number = home.as_ref().map_or(0, |home| home.place_question(&identity));
-        let answer = home.as_ref().and_then(|home| inbox?.answer(number, &home.scoped(&identity)));
+        let answer = home.as_ref().and_then(|home| resume?.answer(number, &home.scoped(&identity)));
         let mut question = self.run.question(home.as_ref(), number, &identity, value);
         question.schema = self.schema.take();
         if let (Some(due), Some(default)) = (self.due, self.default.take()) {
             (question.due, question.default) = (Some(due), Some(default?));
-            // Asked again, it has no more time than before.
-            let before = inbox.into_iter().flat_map(|inbox| &inbox.questions);
+            // A question that is asked again keeps its deadline.
+            let before = resume.into_iter().flat_map(|resume| &resume.questions);
             let before = before.filter(|before| before.asker == question.asker).find_map(|before| before.due);
             question.due = before.or(question.due);
             self.check_default(&question)?;
@@ -148,26 +147,25 @@ impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
         self.run.note_answer();
         let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
         checked.and_then(|()| codec::from_json(&answer).map_err(|error| error.to_string())).map_err(|error| {
-            let reason = format!("{answer} is no answer to `{}`: {error}", question.value);
+            let reason = format!("{answer} is not an answer to `{}`: {error}", question.value);
             NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
         })
     }
 }
 
 impl<C> Run<C> {
-    /// Asks something that only somebody outside can answer.
+    /// Asks a question that is answered from outside the run.
     ///
-    /// The run stops, once the other tasks of the step have ended, with
-    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question. The error must be returned from the
-    /// node (`?`). When the thread goes on with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs
-    /// again from its beginning, and this call returns the answer.
+    /// The run stops after the other tasks of the step, with [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question.
+    /// The node must return the error (`?`). When the thread continues with an answer
+    /// ([`Command::resume`](crate::graph::Command::resume)), the node runs again from its start, and this call returns the answer.
     ///
-    /// An answer belongs to the question that it was given to. A question is identified by its value, or by its
-    /// [key](Interrupt::key). Equal questions of a task are numbered in the order in which they are asked. If the node asks
-    /// another question when it runs again, that question is open until it has an answer of its own.
+    /// An answer belongs to its question. A question is identified by its value, or by its [key](Interrupt::key). Equal questions of a task
+    /// are numbered in the order in which they are asked. If the node asks another question when it runs again, that question stays open
+    /// until it has its own answer.
     ///
-    /// An answer that is no `A` fails the run and is not taken: the question stays and can be answered again. Without a
-    /// checkpointer there is nothing to go on with. See [`Interrupt::until`] for a question that does not wait for ever.
+    /// An answer of the wrong type fails the run, and the question can be answered again. Without a checkpointer the run cannot continue.
+    /// To limit the wait, use [`Interrupt::until`].
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
         let value = Some(codec::to_json(question));
         Interrupt {
@@ -182,21 +180,20 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns true if this question has an answer, were it asked now.
+    /// Returns true if this question has an answer already.
     #[doc(hidden)]
     pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
         let identity = hash(&codec::to_json(question)?)?;
         Ok(self.home()?.is_some_and(|home| home.has_answer(&identity)))
     }
 
-    /// A question of this task. Its answer is stored with the task, or with the nearest task around it whose graph has
-    /// checkpoints.
+    /// Makes a question of this task. Its answer is stored with the task, or with the nearest outer task whose graph has checkpoints.
     fn question(&self, home: Option<&StepHome>, number: usize, identity: &str, value: Value) -> Question {
         let name = if number > 0 { format!("|{number}") } else { String::new() };
         let asker = home.and_then(|home| home.asker(number, identity));
         let mut question = self.named_question(&name, value);
         if let Some(asker) = asker.as_ref().filter(|_| self.shared.home.is_some()) {
-            // The tasks of a graph without checkpoints have new ids each time.
+            // Tasks of a graph without checkpoints have new ids each time.
             let Asker { namespace, task, path, .. } = asker;
             question.id = question_id(&format!("{namespace}|{path}:{task}|{number}"));
         }
@@ -204,7 +201,7 @@ impl<C> Run<C> {
         question
     }
 
-    /// Something that this task waits for and nobody answers.
+    /// Makes the question of a task that waits for a time or a signal.
     pub(super) fn waiting(&self, call: &StepKey, value: Value) -> Question {
         self.named_question(&format!("|{}", call.digest()), value)
     }
@@ -219,7 +216,6 @@ impl<C> Run<C> {
     }
 }
 
-/// The id of the question of this place.
 fn question_id(place: &str) -> String {
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(place.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! A graph as a node of another: what is attached. How it is run is said in `engine::child`.
+//! Graphs as nodes of other graphs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,34 +8,34 @@ use super::{ErasedGraph, LEVELS, NodeResult, Prepare, Program, SendArg, Task, ap
 use crate::checkpoint::CodecError;
 use crate::state::Values;
 
-/// A graph that can be run as a node of a graph over `S`.
+/// A graph that runs as a node of a graph over `S`.
 pub trait Subgraph<S: Values, C>: Send + Sync {
-    /// Runs it as a task of the graph around it.
+    /// Runs the graph as a task of the outer graph.
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-    /// Whether it asks a model, itself or in a graph within it.
+    /// Returns true if the graph, or a graph in it, calls a model.
     fn asks_model(&self) -> bool;
 
-    /// The graph, for those who read and change its threads from outside.
+    /// Returns the graph without its types, to read and update its threads.
     fn erased(&self) -> &dyn ErasedGraph;
 
-    /// The writes before a new input, if it is a part of the graph around it and has the same state.
+    /// Returns the writes before a new input, if the graph is a part of the outer graph and has the same state.
     fn prepare(&self) -> Option<Prepare<S>> {
         None
     }
 
-    /// Whether what is sent to it is the state that it starts with.
+    /// Returns true if the payload of a Send is the initial state of the graph.
     fn takes_state(&self) -> bool {
         false
     }
 
-    /// A state that is sent to it, as it is stored: by the names of its channels. None if it is not of its type.
+    /// Encodes a state for a Send by the names of its channels. Returns none if the payload has another type.
     fn pack(&self, _arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         None
     }
 }
 
-/// A graph that is attached to a node of another graph over `S`.
+/// A graph at a node of another graph over `S`.
 pub struct Child<S: Values, C>(Arc<dyn Subgraph<S, C>>);
 
 impl<S: Values, C> Clone for Child<S, C> {
@@ -76,7 +76,7 @@ impl<S: Values, C> Child<S, C> {
         self.0.pack(arg)
     }
 
-    /// Runs it as this task.
+    /// Runs the graph as this task.
     #[doc(hidden)]
     pub fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where
@@ -91,14 +91,14 @@ impl<S: Values, C> Child<S, C> {
     }
 }
 
-/// How the context of an inner graph is had from that of the outer one.
+/// Returns the context of an inner graph from that of the outer graph.
 pub type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
 
-/// An inner graph and how to give it its context.
+/// An inner graph, with its context and the channels that it shares.
 pub struct Attached<T: Values, C, D> {
     /// The graph.
     pub graph: Arc<Program<T, D>>,
-    /// Makes its context of that of the graph around it.
+    /// Returns the context of the graph from that of the outer graph.
     pub context: ContextFn<C, D>,
     /// The channels that both states have.
     pub shares: Shares,

@@ -1,4 +1,4 @@
-//! Commands: an update together with where to go on.
+//! Commands: an update with targets.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -12,21 +12,21 @@ use super::{Payload, SendArg};
 use crate::checkpoint::codec;
 use crate::state::{Contains, Update, Values, Writes};
 
-/// The beginning of a graph, as the builder names it.
+/// The type of [`START`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start;
 
-/// The end of a graph: a target for the builder and for commands.
+/// The type of [`END`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End;
 
-/// The beginning of a graph.
+/// The start of a graph, for a builder.
 pub const START: Start = Start;
 
-/// The end of a graph.
+/// The end of a graph, for a builder or as the target of a command.
 pub const END: End = End;
 
-/// A node as the target of a command. `graph!` makes a constant of it for each node: `Review::notify`.
+/// A node as the target of a command. `graph!` makes a constant for each node, such as `Review::notify`.
 pub struct Target<S> {
     pub(crate) graph: &'static str,
     pub(crate) node: &'static str,
@@ -48,31 +48,30 @@ impl<S> fmt::Debug for Target<S> {
 }
 
 impl<S> Target<S> {
-    /// Used by the macro.
     #[doc(hidden)]
     pub const fn new(graph: &'static str, node: &'static str) -> Self {
         Self { graph, node, state: PhantomData }
     }
 
-    /// The name of the node.
+    /// Returns the name of the node.
     pub const fn name(self) -> &'static str {
         self.node
     }
 }
 
-/// Where a command goes: a node or the end.
+/// The target of a command.
 #[derive(Clone)]
 pub(crate) struct Jump {
-    /// The graph that the target belongs to, where known.
+    /// The graph of the target, if it is known.
     pub(crate) graph: Option<&'static str>,
-    /// The node; none is END.
+    /// The node. None for END.
     pub(crate) node: Option<Cow<'static, str>>,
     pub(crate) arg: Option<SendArg>,
 }
 
-/// A target of [`Command::goto`]: a constant of the graph, [`END`], or (for graphs built at run time) a name.
+/// A target of [`Command::goto`]: a constant of the graph, [`END`], or a name for graphs that are built at run time.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no target in a graph over `{S}`",
+    message = "`{Self}` is not a target in a graph over `{S}`",
     note = "targets are the constants that `graph!` makes (`Review::notify`), and `END`"
 )]
 pub trait IntoTarget<S> {
@@ -80,7 +79,7 @@ pub trait IntoTarget<S> {
     fn into_jump(self) -> JumpTo;
 }
 
-/// A target, resolved when the command is applied.
+/// A target that is resolved when the command is applied.
 #[doc(hidden)]
 pub struct JumpTo(pub(crate) Jump);
 
@@ -109,8 +108,7 @@ impl<S> IntoTarget<S> for String {
     }
 }
 
-/// An update, and where to go on. The targets add to the node's own edges, they do not replace them (as in the
-/// reference).
+/// An update with targets. As in LangGraph, the targets are added to the node's own edges and do not replace them.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -130,15 +128,15 @@ pub struct Command<S: Values> {
     pub writes: Writes<S>,
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
-    pub(crate) answers: Option<Answers>,
+    pub(crate) answers: Option<CommandAnswers>,
 }
 
-/// The answers of a caller.
+/// CommandAnswers from a caller.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answers {
-    /// To the only question, or (where nobody has asked) to the first.
+pub(crate) enum CommandAnswers {
+    /// An answer to the only question, or to the first one if no task has asked yet.
     One(Value),
-    /// To these questions, by their ids.
+    /// CommandAnswers by the ids of their questions.
     ById(Vec<(String, Value)>),
 }
 
@@ -156,25 +154,25 @@ impl<S: Values> fmt::Debug for Command<S> {
 }
 
 impl<S: Values> Command<S> {
-    /// The same with these writes in place of its own.
+    /// Replaces the writes of the command.
     #[doc(hidden)]
     pub fn with_writes(self, writes: Writes<S>) -> Self {
         Self { writes, ..self }
     }
 
-    /// Returns true if it names targets.
+    /// Returns true if the command has targets.
     #[doc(hidden)]
     pub fn has_targets(&self) -> bool {
         !self.jumps.is_empty()
     }
 
-    /// Returns true if it is for the graph around.
+    /// Returns true if the command is for the parent graph.
     #[doc(hidden)]
     pub fn is_for_parent(&self) -> bool {
         self.parent.is_some()
     }
 
-    /// The same as a command over a state that contains this one.
+    /// Converts the command to one over a state that contains this one.
     #[doc(hidden)]
     pub fn lift<T: Contains<S>>(self) -> Command<T> {
         let mut command = Command::new();
@@ -185,26 +183,26 @@ impl<S: Values> Command<S> {
 }
 
 impl<S: Values> Command<S> {
-    /// A command that does nothing yet.
+    /// Creates a command without effect.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A command that goes somewhere: `Command::to(Review::notify)`, short for `Command::new().goto(Review::notify)`.
+    /// Creates a command with a target. `Command::to(Review::notify)` is short for `Command::new().goto(Review::notify)`.
     pub fn to(target: impl IntoTarget<S>) -> Self {
         Self::new().goto(target)
     }
 
-    /// A command with an update.
+    /// Creates a command with an update.
     pub fn update<U: Update<State = S>>(update: U) -> Self {
         Self { writes: update.into_writes(), ..Self::default() }
     }
 
-    /// Answers the question that the thread waits with: for [`invoke`](crate::graph::CompiledGraph::invoke), not for nodes.
+    /// CommandAnswers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
     ///
-    /// If several questions are open, or if the same answer may be given twice (a person clicks again), answer by id
-    /// ([`Self::answers`]). If nobody has asked in the step, as at a breakpoint, the first question of the nodes that run next
-    /// gets the answer. An answer that no question waits for is refused.
+    /// If several questions are open, or if a person may give the same answer twice, answer by id with [`Self::answers`]. If no task has
+    /// asked in the step, as at a breakpoint, the first question of the next nodes gets the answer. An answer without a question is
+    /// refused.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -214,38 +212,38 @@ impl<S: Values> Command<S> {
     /// # let _ = input;
     /// ```
     pub fn resume(answer: impl Serialize) -> Self {
-        Self { answers: Some(Answers::One(answer_json(&answer))), ..Self::default() }
+        Self { answers: Some(CommandAnswers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// Answers questions by their ids ([`Question::id`](crate::Question::id)): for [`invoke`](crate::graph::CompiledGraph::invoke),
-    /// not for nodes. Those that are not answered stay open, and who asked them waits.
+    /// CommandAnswers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
+    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Other questions stay open, and their tasks wait.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
-        Self { answers: Some(Answers::ById(answers)), ..Self::default() }
+        Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
     }
 
-    /// The same with an update. It is applied before any node runs, if the command is given to
-    /// [`invoke`](crate::graph::CompiledGraph::invoke).
+    /// Adds an update. If the command is passed to [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node
+    /// runs.
     pub fn with_update<U: Update<State = S>>(mut self, update: U) -> Self {
         update.into_writes().into_iter().for_each(|write| self.writes.set(write));
         self
     }
 
-    /// Goes to a node, or to [`END`] (which goes nowhere).
+    /// Goes to a node, or to [`END`], which leads nowhere.
     pub fn goto(mut self, target: impl IntoTarget<S>) -> Self {
         self.jumps.push(target.into_jump().0);
         self
     }
 
-    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`. A node that takes no `Sent` and reads the state sees
-    /// the payload as the state: it must be an object of channels, and channels that it does not name have their initial values.
+    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`. A node that reads the state and has no `Sent` argument
+    /// sees the payload as its state. The payload must then be an object of channels. Missing channels have their initial values.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
         self.jumps.push(Jump { arg: Some(SendArg::new(payload)), ..target.into_jump().0 });
         self
     }
 
-    /// Addresses the command to the parent graph: this graph ends, what it wrote is dropped, and the parent takes the
-    /// command as if the node that runs this graph had returned it. `Child` is the state of this graph.
+    /// Addresses the command to the parent graph. This graph ends, its writes are dropped, and the parent applies the command as if its
+    /// node had returned it. `Child` is the state of this graph.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }
@@ -256,14 +254,14 @@ fn answer_json(answer: &impl Serialize) -> Value {
     codec::to_json(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }
 
-/// The return value of a node, as the engine takes it.
+/// The output of a node.
 pub struct Output<S: Values> {
     pub(crate) writes: Writes<S>,
-    /// Where to go, if the node says so itself. Boxed, since most nodes do not and outputs are moved often.
+    /// The targets, if the node has chosen any. Boxed, since most nodes do not and outputs are moved often.
     pub(crate) gotos: Option<Box<Gotos>>,
 }
 
-/// Where a command goes.
+/// The targets of a command.
 #[derive(Default)]
 pub(crate) struct Gotos {
     pub(crate) jumps: Vec<Jump>,
@@ -284,14 +282,14 @@ impl<S: Values> From<Command<S>> for Output<S> {
 }
 
 impl<S: Values> Output<S> {
-    /// The output of a node that returns an update. Used by the derive.
+    /// The output of a node that returns an update. The derive uses it.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {
         Self { writes: update.into_writes(), gotos: None }
     }
 }
 
-/// A command for a parent, whose state this graph does not know.
+/// A command for a parent whose state this graph does not know.
 pub(crate) trait ParentCommand: Any + Send + Sync {
     fn state_name(&self) -> &'static str;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;

@@ -1,76 +1,17 @@
-//! JSON from outside, as writes and commands.
+//! Decodes JSON from outside into writes and commands.
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::erased::DynInput;
-use super::{Answers, Command, Input, Jump, Program, SendArg};
+use super::dyn_command::kind;
+use super::{Command, CommandAnswers, DynCommand, DynInput, Input, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-/// A command as JSON: `{"resume": …, "update": …, "goto": …}`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct DynCommand {
-    /// The answer, or answers by the ids of their questions.
-    pub resume: Option<Value>,
-    /// What is written: an object of channel names, or a list of pairs.
-    pub update: Value,
-    /// Where to go: nodes, each perhaps with what it is sent.
-    pub goto: Vec<(String, Option<Value>)>,
-}
-
-impl DynCommand {
-    /// Reads a command: `resume` is an answer, or an object whose keys are all ids of questions; `goto` is a name,
-    /// `{"node": …, "input": …}`, or a list of them. The error says which field is wrong.
-    pub fn from_json(command: &Value) -> Result<Self, String> {
-        let Value::Object(fields) = command else {
-            return Err(format!(
-                "`command` must be an object with `resume`, `update` or `goto`, and is {}",
-                kind(command)
-            ));
-        };
-        let goto = match fields.get("goto") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(targets)) => targets.iter().map(target).collect::<Result<_, _>>()?,
-            Some(one) => vec![target(one)?],
-        };
-        let resume = fields.get("resume").filter(|answer| !answer.is_null()).cloned();
-        Ok(Self { resume, update: fields.get("update").cloned().unwrap_or_default(), goto })
-    }
-}
-
-fn target(target: &Value) -> Result<(String, Option<Value>), String> {
-    let wrong = || {
-        format!("`command.goto` must be a node, `{{\"node\", \"input\"}}` or a list of them, and has {}", kind(target))
-    };
-    match target {
-        Value::String(node) => Ok((node.clone(), None)),
-        Value::Object(fields) => {
-            let node = fields.get("node").and_then(Value::as_str).ok_or_else(wrong)?;
-            Ok((node.to_owned(), fields.get("input").cloned()))
-        }
-        _ => Err(wrong()),
-    }
-}
-
-/// What a JSON value is, in words.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// Reads what comes from outside, for one graph.
+/// Decodes JSON for one graph.
 pub(crate) struct Decoder<'a, S: Values, C> {
     pub(crate) graph: &'a Program<S, C>,
 }
@@ -96,7 +37,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
         let found = plan.find(node);
         if node != hier_spec::END && found.is_none() {
             let tail = hier_spec::did_you_mean(node, plan.names());
-            return Err(self.wrong(format!("`goto`: `{node}` is no node{tail}")));
+            return Err(self.wrong(format!("`goto`: `{node}` is not a node{tail}")));
         }
         let sent = sent.filter(|sent| !sent.is_null() || found.is_some_and(|node| self.graph.takes_sent(node)));
         let encoded = sent.map(codec::encode).transpose();
@@ -110,7 +51,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
         Ok(Jump { graph: None, node, arg })
     }
 
-    /// Writes of channels, from an object or a list of pairs. What is wrong names the field.
+    /// Decodes writes from an object of channels or a list of pairs. Errors name the field.
     pub(crate) fn writes(&self, field: &str, values: &Value) -> Result<Writes<S>, RunError> {
         let mut writes = Writes::new();
         match values {
@@ -155,7 +96,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
     }
 }
 
-/// What replaces a channel's value instead of being merged into it.
+/// The value that replaces that of a channel instead of being merged into it.
 fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
     if fields.len() != 1 {
         return None;
@@ -163,11 +104,11 @@ fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
     fields.get("$overwrite").or_else(|| fields.get("__overwrite__"))
 }
 
-/// An object whose keys are all ids of questions answers by id; anything else is one answer.
-fn answers(resume: &Value) -> Answers {
+/// CommandAnswers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
+fn answers(resume: &Value) -> CommandAnswers {
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     match resume.as_object().filter(|object| !object.is_empty() && object.keys().all(is_id)) {
-        Some(object) => Answers::ById(object.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect()),
-        None => Answers::One(resume.clone()),
+        Some(object) => CommandAnswers::ById(object.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect()),
+        None => CommandAnswers::One(resume.clone()),
     }
 }

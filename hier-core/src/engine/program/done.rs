@@ -1,18 +1,17 @@
-//! Results of tasks.
+//! Outcomes of tasks.
 
 use super::{ParentCommand, Sends};
 use crate::state::{Values, Writes};
 
-/// The result of a task: its writes, and its destinations beside the plain edges.
-pub(crate) struct Done<S: Values> {
+/// The outcome of a task: its writes, and its destinations in addition to plain edges.
+pub(crate) struct TaskOutcome<S: Values> {
     pub(crate) writes: Writes<S>,
-    /// Boxed, since most tasks have none and results are moved often.
+    /// Boxed, since most tasks have none and outcomes are moved often.
     pub(crate) destinations: Option<Box<Destinations>>,
-    /// The producer of the result.
     pub(crate) by: By,
 }
 
-/// Where commands and routes lead. Nodes are ranks.
+/// The destinations of commands and routes. Nodes are ranks.
 #[derive(Default)]
 pub(crate) struct Destinations {
     pub(crate) go: Vec<usize>,
@@ -20,24 +19,24 @@ pub(crate) struct Destinations {
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
 }
 
-/// The producer of a result.
+/// The producer of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The node: its own edges are followed.
+    /// The node. Its own edges are followed.
     Node,
-    /// The node, at an earlier time: its own edges are followed.
+    /// The cache. The node's own edges are followed.
     Cache,
-    /// The node's error handler: its own edges are not followed.
+    /// The node's error handler. The node's own edges are not followed.
     Handler,
 }
 
-impl<S: Values> Done<S> {
-    /// The result of applying an input.
+impl<S: Values> TaskOutcome<S> {
+    /// The outcome of an input.
     pub(crate) fn input(writes: Writes<S>) -> Self {
         Self { writes, destinations: None, by: By::Node }
     }
 
-    /// Whether it is a command for the parent graph.
+    /// Returns true for a command for the parent graph.
     pub(crate) fn is_for_parent(&self) -> bool {
         self.destinations.as_ref().is_some_and(|destinations| destinations.parent.is_some())
     }

@@ -16,15 +16,15 @@ use crate::message::Message;
 use crate::state::Values;
 use crate::store::Store;
 
-/// A function that routes: reads the state, says where to go.
+/// A route: reads the state and chooses destinations.
 pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
 
-/// The spec of a graph that was declared in a macro or built at run time.
+/// The spec of a graph.
 #[derive(Clone)]
 pub enum SpecRef {
-    /// From the macro.
+    /// Declared in a macro.
     Static(&'static GraphSpec),
-    /// Made at run time.
+    /// Built at run time.
     Owned(Arc<GraphSpec>),
 }
 
@@ -39,7 +39,7 @@ impl Deref for SpecRef {
     }
 }
 
-/// The saver, store and cache of a compiled graph.
+/// The saver and the store of a compiled graph.
 #[derive(Clone, Default)]
 pub(crate) struct Attachments {
     pub(crate) saver: Option<Saver>,
@@ -48,7 +48,7 @@ pub(crate) struct Attachments {
 
 /// The parts of a compiled graph. Nodes and routes are in the order of the plan.
 pub struct Program<S: Values, C> {
-    /// The shape.
+    /// The shape of the graph.
     pub spec: SpecRef,
     pub(crate) plan: Arc<Plan>,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
@@ -59,27 +59,27 @@ pub struct Program<S: Values, C> {
     /// Makes the state of a new thread.
     pub initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
-    /// What nodes and the graph were called when older threads were stored, and what they are called now.
+    /// Earlier names of nodes and of the graph, with the current ones.
     pub(crate) renamed: Vec<(String, String)>,
-    /// Whether it asks a model what to do.
+    /// True if the graph calls a model to decide.
     pub(crate) is_agent: bool,
-    /// Whether it is a part of the graph around it, so that what its nodes emit is that graph's.
+    /// True if the graph is a part of its outer graph, which then emits the events of its nodes.
     pub(crate) is_part: bool,
-    /// Whether it does as the reference where that accepts more.
+    /// True if the graph follows LangGraph where LangGraph accepts more.
     pub(crate) lenient: bool,
-    /// The channel to which messages from outside are written.
+    /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
-    /// True for each channel whose type is known to be storable, because one of its values was read back after encoding.
+    /// True for each channel of which one value was encoded and read back, so that its type is known to be storable.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
 
-/// Channels of which no value was encoded yet.
+/// Flags for channels of which no value was read back yet.
 pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
     channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
 
 impl<S: Values, C> Program<S, C> {
-    /// The same graph with an empty cache.
+    /// Copies the graph, with an empty cache.
     pub(crate) fn copy(&self) -> Self {
         Self {
             spec: self.spec.clone(),
@@ -99,25 +99,25 @@ impl<S: Values, C> Program<S, C> {
         }
     }
 
-    /// The code that runs before each input: its own, or that of the first part that has some.
+    /// The code before each input, of this graph or of its first part that has some.
     pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
         let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
         self.hooks.prepare.clone().or_else(parts)
     }
 
-    /// Whether it asks a model, itself or in a graph within it.
+    /// Returns true if the graph, or a graph in it, calls a model.
     #[doc(hidden)]
     pub fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
     }
 
-    /// Its state cannot be shown.
+    /// The error of a state that cannot be shown as JSON.
     pub(crate) fn no_json(&self, error: &serde_json::Error) -> RunError {
-        let reason = format!("it has no JSON: {error}");
+        let reason = format!("it cannot be serialized to JSON: {error}");
         RunError::Encode { graph: self.plan.graph().to_owned(), what: "the state".to_owned(), reason }
     }
 
-    /// A message as the inbox takes it: as it is, or as one item of a list.
+    /// Encodes a message for the inbox channel, as its value or as one item of a list.
     pub(crate) fn fit(&self, value: Vec<u8>) -> Result<Vec<u8>, String> {
         let inbox = self.inbox.ok_or("it has no inbox: declare one with `inbox: channel`")?;
         let takes = |value: &[u8]| {
@@ -126,21 +126,21 @@ impl<S: Values, C> Program<S, C> {
             state.reduce(write).map_err(|error| error.to_string())
         };
         let Err(error) = takes(&value) else { return Ok(value) };
-        // A list of one item: the byte of the codec, that of the list, the item.
+        // A list with one item: the byte of the codec, the byte of the list, the item.
         let list = value.iter().take(1).chain(&[0x91]).chain(value.iter().skip(1)).copied().collect::<Vec<u8>>();
         let name = &self.channels[inbox].name;
         let Err(item) = takes(&list) else { return Ok(list) };
-        // A conversation takes a text as what its user says.
+        // A conversation takes a text as a message from its user.
         if let Ok(text) = codec::decode::<String>(&value)
             && let Ok(said) = codec::encode(&[Message::user(text)])
             && takes(&said).is_ok()
         {
             return Ok(said);
         }
-        Err(format!("the inbox `{name}` does not take it, as its value ({error}) or as one item of it ({item})"))
+        Err(format!("the inbox `{name}` accepts it neither as its value ({error}) nor as one item ({item})"))
     }
 
-    /// A Send as it is stored: a state by the names of its channels, as the graph that takes it reads it.
+    /// Encodes a Send. A state for a subgraph is encoded by the names of its channels.
     pub(crate) fn send_record(&self, node: usize, arg: &SendArg) -> Result<SendRecord, CodecError> {
         let state = self.child(node).and_then(|child| child.pack(arg));
         let name = self.plan.shared_name(node);
@@ -150,28 +150,28 @@ impl<S: Values, C> Program<S, C> {
         Ok(SendRecord::new(name.clone(), payload))
     }
 
-    /// The rank of a node that was stored by its name.
+    /// Finds the rank of a node that was stored by its name.
     pub(crate) fn node(&self, name: &str) -> Result<usize, CodecError> {
         let renamed = self.renamed.iter().find(|(old, _)| old == name).map(|(_, new)| new.as_str());
         self.plan.find(renamed.unwrap_or(name)).ok_or_else(|| {
             CodecError::new(format!(
-                "the node `{name}` is to run next, which the graph has no longer: bring it back (`graph!` has \
-                 `{name} = function`), or say what it is called now with `.renamed(\"{name}\", …)` on the compiled graph"
+                "the node `{name}` runs next, but the graph no longer has it: restore it (`graph!` has \
+                 `{name} = function`), or add `.renamed(\"{name}\", …)` to the compiled graph"
             ))
         })
     }
 
-    /// Returns true if a node reads what it is sent.
+    /// Returns true if a node reads the payloads of Sends.
     pub(crate) fn takes_sent(&self, node: usize) -> bool {
         self.nodes.get(node).is_some_and(|node| {
-            // A graph at a node reads it in its own way: as a state, or as the call of a subagent.
+            // A subgraph reads the payload as its state, or as the call of a subagent.
             let reads_state = node.reads.iter().any(|reads| matches!(reads, Reads::State | Reads::Channels(_)));
             let reads_sent = node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
             node.child.is_some() || reads_sent || !reads_state
         })
     }
 
-    /// The channels as a JSON Schema: of those whose types implement `JsonSchema`, what they are.
+    /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
     pub(crate) fn state_schema(&self) -> Value {
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
         let channels = self.channels.iter().enumerate();
@@ -189,8 +189,8 @@ impl<S: Values, C> Program<S, C> {
         state
     }
 
-    /// The state that a node sees which was sent one and reads the state: what was sent, and the initial values of other channels. What
-    /// was sent is read as it would be stored, so that the node sees the same before and after that.
+    /// Returns the state that a Send makes of its payload, for a node that reads the state. Missing channels have their initial values. The
+    /// payload is encoded and decoded, so that the node sees the same after the Send was stored.
     pub(crate) fn sent_state(&self, node: usize, arg: Option<&SendArg>) -> Result<Option<S>, CodecError> {
         let Some(arg) = arg.filter(|_| !self.takes_sent(node)) else { return Ok(None) };
         let name = self.plan.name(node);

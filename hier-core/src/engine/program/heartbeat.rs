@@ -8,21 +8,21 @@ use tokio::time::Instant;
 
 use crate::sync::lock;
 
-/// When a node last gave a sign of life.
-pub(crate) struct Heartbeat {
+/// The time of a node's last sign of life.
+pub(crate) struct NodeHeartbeat {
     last: Mutex<Instant>,
     /// Longest time between two signs of life of the node.
     limit: Duration,
-    /// That of the node around the graph that the node is in: a sign of life of the inner one is one of the outer too.
-    outer: Option<Arc<Heartbeat>>,
+    /// The heartbeat of the outer node. A sign of life of an inner node counts for it, too.
+    outer: Option<Arc<NodeHeartbeat>>,
 }
 
-impl Heartbeat {
-    pub(crate) fn new(limit: Duration, outer: Option<Arc<Heartbeat>>) -> Self {
+impl NodeHeartbeat {
+    pub(crate) fn new(limit: Duration, outer: Option<Arc<NodeHeartbeat>>) -> Self {
         Self { last: Mutex::new(Instant::now()), limit, outer }
     }
 
-    /// Returns how often a waiting node must give a sign of life so that neither it nor an outer node times out.
+    /// Returns the interval at which a waiting node must give a sign of life, so that neither it nor an outer node times out.
     pub(crate) fn interval(&self) -> Duration {
         let outer = self.outer.as_ref().map_or(Duration::MAX, |outer| outer.interval());
         outer.min(self.limit / 3).max(Duration::from_millis(1))
@@ -38,11 +38,11 @@ impl Heartbeat {
     }
 }
 
-/// Runs the work until it ends, or until there has been no sign of life for too long: then none.
-pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &Heartbeat) -> Option<T> {
+/// Runs the work until it ends. Returns none if there was no sign of life for too long.
+pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &NodeHeartbeat) -> Option<T> {
     tokio::pin!(work);
     loop {
-        // A limit beyond what the clock can tell is none.
+        // A limit beyond the range of the clock never expires.
         let Some(deadline) = lock(&heartbeat.last).checked_add(heartbeat.limit) else { return Some(work.await) };
         if deadline <= Instant::now() {
             return None;

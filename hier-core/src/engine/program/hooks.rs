@@ -1,35 +1,32 @@
-//! Code that runs when a graph is entered and left, beside its nodes.
+//! Code that runs when a graph is entered and left.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Body, NodeResult, Task, body};
+use super::{Body, NodeResult, Scope, Task, body};
 use crate::state::{Values, Writes};
 
-/// Code that runs when a graph is entered or left, as the macro gives it.
+/// Code that runs when a graph is entered or left, from the macro.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
 /// Returns the writes of a graph before a new input. The arguments are the state before the input and, for the state of a thread, the
 /// open questions that the input withdraws.
 pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
 
-/// What the code around passes down to the graphs inside. The engine does not look into it.
-pub type Scope = Arc<dyn Any + Send + Sync>;
-
-/// What a graph passes down: made as a run of it begins, of what was passed to it and of its context.
+/// Makes the value that a graph passes to its subgraphs, when a run begins. The arguments are the value that was passed to the graph, and
+/// its context.
 pub type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
 
-/// The code that runs when a graph is entered and when it is left. Made by the macro.
+/// Code that runs when a graph is entered and when it is left. The macro makes it.
 pub struct Hooks<S: Values, C> {
-    /// What stands around the calls of models and tools, the outermost first, by its names.
+    /// The names of the layers around calls of models and tools, the outermost first.
     pub(crate) layers: Vec<String>,
-    /// What the graph passes down; none: what was passed to it.
+    /// Makes the value for subgraphs. Without it they receive the value that was passed to the graph.
     pub(crate) scope: Option<Enter<C>>,
-    /// What stands in front of each input: an agent puts away what is left of its last turn.
+    /// Makes the writes before each input. An agent ends its unfinished turn with them.
     pub(crate) prepare: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
@@ -66,18 +63,17 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
 }
 
 impl<S: Values, C> Hooks<S, C> {
-    /// The hooks of a graph whose nodes are made at run time: the names of the layers, the value that it passes down, the writes before
-    /// each input.
+    /// Creates the hooks of a graph that is built at run time.
     pub fn made(layers: Vec<String>, scope: Option<Enter<C>>, prepare: Prepare<S>) -> Self {
         Self { layers, scope, prepare: Some(prepare), ..Self::default() }
     }
 
-    /// These, completed by the layers of others, what they pass down, and what stands before each input of theirs.
+    /// Adds the layers, the scope and the preparation of other hooks.
     pub(crate) fn prepared_by(self, others: Self) -> Self {
         Self { layers: others.layers, scope: others.scope, prepare: others.prepare, ..self }
     }
 
-    /// What the graph passes down, of what was passed to it.
+    /// Returns the value for subgraphs.
     pub(crate) fn enter(&self, outer: Option<&Scope>, context: &Arc<C>) -> Option<Scope> {
         self.scope.as_ref().map(|scope| scope(outer, context)).or_else(|| outer.cloned())
     }

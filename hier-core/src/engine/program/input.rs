@@ -7,13 +7,13 @@ use crate::state::{Values, Writes};
 
 /// The input of a run.
 pub enum Input<S: Values> {
-    /// A new input: what it writes.
+    /// The writes of a new input.
     New(Writes<S>),
-    /// A whole state, as the input of a thread that has none yet: what it writes.
+    /// The writes of a whole state, for a thread without checkpoints.
     Whole(Writes<S>),
-    /// Nothing: the thread goes on where it was.
+    /// No input: the thread continues where it stopped.
     Continue,
-    /// Answers, an update, where to go: the thread goes on with these.
+    /// Answers, an update, or targets for a thread.
     Command(Box<Command<S>>),
 }
 
@@ -35,10 +35,10 @@ impl<S: Values> fmt::Debug for Input<S> {
     note = "an output is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
 )]
 pub trait GraphOutput<S: Values>: Send + Sync + 'static {
-    /// The output of a run that ended in this state.
+    /// Makes the output from the final state.
     fn from_state(state: &S) -> Self;
 
-    /// The same from a state that nobody else holds.
+    /// Makes the output from an owned final state.
     fn from_owned(state: S) -> Self
     where
         Self: Sized,

@@ -1,20 +1,20 @@
-//! The same run with a part of its context, for tools that are used under several contexts.
+//! Runs with another context, for tools that are used under several contexts.
 
 use std::sync::Arc;
 
-use super::{Run, Shared};
+use super::{Run, RunShared};
 
 impl<C> Run<C> {
-    /// The same run with another context, which is a part of its own.
+    /// Returns the run with a part of its context.
     #[doc(hidden)]
     pub fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
         self.in_context(Arc::new(part(&self.shared.context)))
     }
 
-    /// The same run with another context.
+    /// Returns the run with another context.
     #[doc(hidden)]
     pub fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
-        let Shared {
+        let RunShared {
             config,
             plan,
             namespace,
@@ -26,14 +26,14 @@ impl<C> Run<C> {
             store,
             steps,
             home,
-            anyone,
-            personal,
+            unaddressed,
+            taint,
             scope,
             ..
         } = &*self.shared;
-        // Both have the same ids: the one that tells runs without a saver apart is made before it is copied.
+        // Both runs must share the id that distinguishes runs without a saver, so it is made before the copy.
         self.shared.checkpoint_id(self.key.step);
-        let shared = Shared {
+        let shared = RunShared {
             context,
             config: config.clone(),
             plan: plan.clone(),
@@ -47,8 +47,8 @@ impl<C> Run<C> {
             store: store.clone(),
             steps: steps.clone(),
             home: home.clone(),
-            anyone: anyone.clone(),
-            personal: personal.clone(),
+            unaddressed: unaddressed.clone(),
+            taint: taint.clone(),
             scope: scope.clone(),
         };
         Run {
@@ -58,8 +58,8 @@ impl<C> Run<C> {
             remaining: self.remaining,
             heartbeat: self.heartbeat.clone(),
             base: self.base,
-            inbox: self.inbox.clone(),
-            personal: self.personal.clone(),
+            resume: self.resume.clone(),
+            taint: self.taint.clone(),
             hook: self.hook.clone(),
             is_handler: self.is_handler,
         }

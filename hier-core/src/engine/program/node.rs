@@ -1,4 +1,4 @@
-//! A node and its options.
+//! Nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,112 +6,20 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 
-use super::cache::{InputKey, TellsApart};
-use super::{Child, Output, Reads, Task};
+use super::{Cache, Checkpoints, Child, InputKey, Output, Reads, Retry, Task, TellsApart};
 use crate::error::NodeError;
 use crate::state::Values;
 
 /// The output of a node's future.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
 
-/// Which checkpoints a graph has that a node runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Checkpoints {
-    /// Each call has its own: it starts afresh, and goes on where it stopped if the step is run again.
-    #[default]
-    PerCall,
-    /// One series for the whole thread: the graph keeps its state from call to call.
-    PerThread,
-    /// None: a call that stopped begins again.
-    None,
-}
-
-/// A node's code.
+/// The code of a node.
 pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;
 
-/// Says what tells the inputs of a node apart.
+/// Returns what distinguishes the inputs of a node.
 pub(crate) type CacheKeyOf<S, C> = Arc<dyn Fn(&Task<S, C>) -> Result<InputKey, NodeError> + Send + Sync>;
 
-/// How often a failing node is run, and how long is waited between two attempts.
-///
-/// Before attempt n + 1 the wait is `interval × factor^(n−1)`, at most `cap`, plus a random part of up to `jitter` times
-/// that. Only errors that are transient are retried (see [`NodeError`](crate::NodeError)).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Retry {
-    /// The number of attempts, the first included; 0 and 1 both mean no retry.
-    pub attempts: u32,
-    /// The first wait.
-    pub interval: Duration,
-    /// By how much each wait is longer than the one before.
-    pub factor: f64,
-    /// The longest wait, before jitter.
-    pub cap: Duration,
-    /// The greatest random addition, as a fraction of the wait.
-    pub jitter: f64,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            attempts: 3,
-            interval: Duration::from_millis(500),
-            factor: 2.0,
-            cap: Duration::from_secs(128),
-            jitter: 0.25,
-        }
-    }
-}
-
-impl Retry {
-    /// This many attempts, with the default waits.
-    pub fn attempts(attempts: u32) -> Self {
-        Self { attempts, ..Self::default() }
-    }
-
-    /// How long to wait after this many failures: [`Self::wait`], and a random part of up to [`Self::jitter`] times that.
-    pub fn pause(&self, failures: u32) -> Duration {
-        let factor = 1.0 + self.jitter.max(0.0) * fastrand::f64();
-        Duration::try_from_secs_f64(self.wait(failures).as_secs_f64() * factor).unwrap_or(Duration::MAX)
-    }
-
-    /// The wait after this many failures, without jitter.
-    pub fn wait(&self, failures: u32) -> Duration {
-        let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
-        let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent);
-        // A factor below zero or a product that is no number waits for the cap: never less than asked for by mistake.
-        Duration::try_from_secs_f64(seconds).map_or(self.cap, |wait| wait.min(self.cap))
-    }
-}
-
-impl From<u32> for Retry {
-    fn from(attempts: u32) -> Self {
-        Self::attempts(attempts)
-    }
-}
-
-/// How long a node's result is used again for an equal input.
-///
-/// The key is the node and what it reads, as its arguments say: what it was sent, the channels of its views, every channel with a
-/// value if it takes the state. What is managed or untracked is not part of it. Of a node that takes its [`Task`] or is a graph
-/// it is what it was sent, or else the state. Or it is what a function says: [`NodeDef::cache_key`].
-///
-/// The results live in the memory of the compiled graph, 10,000 at most.
-///
-/// What may be one person's is not kept: a result for which the node, or a graph that it runs, used an answer; nor, unless a
-/// function that says the key used them too, the context or the configuration. Nor are failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// For how long, from when the result was stored.
-    pub ttl: Duration,
-}
-
-impl From<Duration> for Cache {
-    fn from(ttl: Duration) -> Self {
-        Self { ttl }
-    }
-}
-
-/// A node's code, of a closure.
+/// Makes the code of a node from a closure.
 pub fn body<S: Values, C>(
     code: impl for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync + 'static,
 ) -> Body<S, C> {
@@ -126,12 +34,12 @@ pub struct NodeDef<S: Values, C = ()> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<Cache>,
-    /// What tells the node's inputs apart; none: what it reads.
+    /// Distinguishes the node's inputs. Defaults to what the node reads.
     pub(crate) cache_key: Option<CacheKeyOf<S, C>>,
     pub(crate) reads: &'static [Reads],
     pub(crate) on_error: Option<Body<S, C>>,
     pub(crate) checkpoints: Checkpoints,
-    /// Whether running the node is just calling its code.
+    /// True if running the node is just calling its code.
     pub(crate) bare: bool,
 }
 
@@ -168,21 +76,31 @@ impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
 }
 
 impl<S: Values, C: 'static> NodeDef<S, C> {
-    /// A node with this code, and the graph that it runs if it is one. Used by the macro.
+    /// Creates a node with this code, and with the graph that it runs. The macro uses it.
     #[doc(hidden)]
     pub fn new(body: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>, child: Option<Child<S, C>>) -> Self {
         Self::from_body(Arc::new(body), child)
     }
 
-    /// A node with this code, kept as it is.
+    /// Creates a node with this code.
     #[doc(hidden)]
     pub fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
-        let (retry, timeout, idle_timeout, cache, on_error) = (None, None, None, None, None);
-        let (cache_key, reads, checkpoints) = (None, &[Reads::Input] as &[_], Checkpoints::default());
-        Self { body, child, retry, timeout, idle_timeout, cache, cache_key, reads, on_error, checkpoints, bare: true }
+        Self {
+            body,
+            child,
+            retry: None,
+            timeout: None,
+            idle_timeout: None,
+            cache: None,
+            cache_key: None,
+            reads: &[Reads::Input],
+            on_error: None,
+            checkpoints: Checkpoints::default(),
+            bare: true,
+        }
     }
 
-    /// Runs the node again if it fails.
+    /// Retries the node if it fails.
     #[must_use]
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         self.retry = Some(retry.into());
@@ -190,7 +108,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Bounds each attempt.
+    /// Limits the duration of each attempt.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
@@ -198,7 +116,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Bounds the time of each attempt without a sign of life: `run.heartbeat()` or `run.emit(…)`.
+    /// Limits the time between signs of life of each attempt: `run.heartbeat()` or `run.emit(…)`.
     #[must_use]
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
@@ -206,14 +124,14 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Which checkpoints the graph has that the node runs. Of no effect on other nodes.
+    /// Sets the kind of checkpoints of the graph that the node runs. Has no effect on other nodes.
     #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
     }
 
-    /// Uses a result again for an equal input.
+    /// Caches results for equal inputs.
     #[must_use]
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
@@ -221,9 +139,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Says what tells two inputs of the node apart, for its [`cache`](Self::cache): two tasks for which the function says equal
-    /// things share a result. It may use the context; then results that used it are kept, too, for those of whom it says the
-    /// same. An error of the function is the node's.
+    /// Sets the function that distinguishes the inputs of the node for its [`cache`](Self::cache). Tasks with equal keys share a result. If
+    /// the function uses the context, results that used the context are cached, too. An error of the function fails the node.
     ///
     /// ```
     /// use std::time::Duration;
@@ -252,7 +169,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// The same, of a node of the macro.
+    /// Like [`Self::cache_key`], for the macro.
     #[doc(hidden)]
     #[must_use]
     pub fn keyed(mut self, key: for<'a> fn(&'a Task<S, C>) -> Result<InputKey, NodeError>) -> Self {
@@ -260,7 +177,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// What the node's arguments read. Used by the macro.
+    /// Sets what the node's arguments read. The macro uses it.
     #[doc(hidden)]
     #[must_use]
     pub fn reads(mut self, reads: &'static [Reads]) -> Self {
@@ -268,8 +185,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Lets this code take over when the node has failed for good. Its output is the node's; the node's own edges are
-    /// not followed. Used by the macro.
+    /// Sets the code that takes over when the node has failed for good. Its output replaces that of the node, whose own edges are not
+    /// followed. The macro uses it.
     #[doc(hidden)]
     #[must_use]
     pub fn on_error(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {

@@ -1,4 +1,4 @@
-//! A graph's topology, laid out for the scheduler: nodes in the order in which their writes are applied.
+//! The topology of a graph for the scheduler: nodes in the order in which their writes are applied.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -8,57 +8,57 @@ use fixedbitset::FixedBitSet;
 use hier_spec::{EdgeSpec, Goto, GraphSpec, List, Source, Target, Text};
 use uuid::Uuid;
 
-/// How the places of tasks begin that edges have set off; the node's name follows.
+/// The prefix of the places of tasks that edges have triggered. The node's name follows.
 pub(crate) const PULLED: &str = "~__pregel_pull, ";
 
-/// One task of a run: what makes it this one and no other.
+/// Identifies a task of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskKey {
     /// The node, by its rank.
     pub(crate) node: usize,
     /// The superstep.
     pub(crate) step: i64,
-    /// The number of the Send that started it; none if an edge did.
+    /// The number of the Send that started the task. None if an edge started it.
     pub(crate) send: Option<usize>,
 }
 
-/// The triggers that a finished node (or START) sets off.
+/// The triggers of a finished node, or of START.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exit {
     /// Nodes that plain edges lead to.
     pub(crate) signals: Vec<usize>,
-    /// Joins that wait for it, and its place in them.
+    /// Joins that wait for the node, and its place in them.
     pub(crate) joins: Vec<(usize, usize)>,
-    /// Routes to ask, by their number in the spec.
+    /// Routes to run, by their number in the spec.
     pub(crate) routes: Vec<usize>,
-    /// Whether the node has only plain edges, in and out, and no node of the graph is deferred: most nodes.
+    /// True if the node has only plain edges, in and out, and the graph has no deferred node. Most nodes are plain.
     pub(crate) plain: bool,
 }
 
-/// A join: runs its target once all its sources have run.
+/// A join. It runs its target once all its sources have run.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
-    /// The name that the reference gives its channel.
+    /// LangGraph's name of the join's channel.
     pub(crate) name: Arc<str>,
     pub(crate) from: Vec<usize>,
     pub(crate) target: usize,
 }
 
-/// Where a node's commands may go.
+/// The targets of a node's commands.
 #[derive(Clone, Debug)]
-pub(crate) enum Allowed {
+pub(crate) enum AllowedTargets {
     Any,
-    /// These nodes, and END if the flag says so.
+    /// These nodes, and END if the flag is true.
     Only(FixedBitSet, bool),
 }
 
-/// The topology of a graph. Nodes are named by their *rank*: their place among all names in code-point order, which is
-/// the order in which the reference applies the writes of a step.
+/// The topology of a graph. Nodes are identified by their *rank*: their place among all names in code-point order. As in LangGraph, the
+/// writes of a step are applied in this order.
 #[derive(Debug)]
 pub(crate) struct Plan {
     graph: String,
     names: Vec<Text>,
-    /// The names once more, as checkpoints have them.
+    /// The names in the form that checkpoints share.
     shared: Vec<Arc<str>>,
     rank_of: Vec<usize>,
     triggers: Vec<Vec<String>>,
@@ -67,19 +67,19 @@ pub(crate) struct Plan {
     pub(crate) joins: Vec<Join>,
     pub(crate) joins_into: Vec<Vec<usize>>,
     deferred: FixedBitSet,
-    /// Whether any node is deferred.
+    /// True if any node is deferred.
     pub(crate) defers: bool,
-    pub(crate) allowed: Vec<Allowed>,
-    /// Nodes before and after which runs stop.
+    pub(crate) allowed: Vec<AllowedTargets>,
+    /// Nodes with a breakpoint before or after them.
     pub(crate) before: FixedBitSet,
     pub(crate) after: FixedBitSet,
-    /// Whether of several tasks that Sends started in one step, the last that writes a channel without a reducer counts. So
-    /// in agents, whose models call tools without knowing what they write.
+    /// True if, among several tasks that Sends started, the last write to a channel without a reducer counts. This is so in agents, whose
+    /// models call tools without knowing their writes.
     pub(crate) last_sent_counts: bool,
 }
 
 impl Plan {
-    /// The same plan, of an agent or not.
+    /// Sets whether the plan is that of an agent.
     pub(crate) fn of_agent(self, is_agent: bool) -> Self {
         Self { last_sent_counts: is_agent, ..self }
     }
@@ -148,7 +148,7 @@ impl Plan {
             exit.signals.sort_unstable();
             exit.signals.dedup();
         }
-        // Where a node is deferred, any step may be the one that leaves nothing else to run, and release it.
+        // With a deferred node, any step may be the one that releases it.
         let none_waits = self.deferred.is_clear();
         let plain = |exit: &Exit| exit.joins.is_empty() && none_waits;
         let plains: Vec<bool> =
@@ -165,7 +165,7 @@ impl Plan {
         }
         let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
         let mut name = format!("join:{}:{}", names.join("+"), self.names[target]);
-        // Two joins of the same nodes, or of nodes with `+` in their names, would be one in what is stored.
+        // Two joins of the same nodes, or of nodes with `+` in their names, must have different names in checkpoints.
         let is_taken = |name: &str| self.joins.iter().any(|join| *join.name == *name);
         if is_taken(&name) {
             let numbered = (2..usize::MAX).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));
@@ -183,9 +183,9 @@ impl Plan {
         }
     }
 
-    fn allowed(&self, goto: &Goto) -> Allowed {
+    fn allowed(&self, goto: &Goto) -> AllowedTargets {
         match goto {
-            Goto::Any => Allowed::Any,
+            Goto::Any => AllowedTargets::Any,
             Goto::Only(targets) => {
                 let mut nodes = FixedBitSet::with_capacity(self.names.len());
                 for target in targets.iter() {
@@ -193,29 +193,27 @@ impl Plan {
                         nodes.insert(self.rank_of[*node]);
                     }
                 }
-                Allowed::Only(nodes, targets.contains(&Target::End))
+                AllowedTargets::Only(nodes, targets.contains(&Target::End))
             }
         }
     }
 
-    /// The name of the graph.
     pub(crate) fn graph(&self) -> &str {
         &self.graph
     }
 
-    /// The triggers that a node, or START, sets off.
+    /// The triggers of a node or of START.
     #[inline]
     pub(crate) fn exit(&self, rank: Option<usize>) -> &Exit {
         rank.map_or(&self.start, |rank| &self.exits[rank])
     }
 
-    /// Whether a node waits until nothing else is left to run.
+    /// Returns true if a node waits until nothing else is left to run.
     #[inline]
     pub(crate) fn is_deferred(&self, rank: usize) -> bool {
         self.defers && self.deferred.contains(rank)
     }
 
-    /// The number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
@@ -225,7 +223,7 @@ impl Plan {
         self.names.get(rank).map_or(hier_spec::START, |name| name)
     }
 
-    /// The names, in order.
+    /// The names in order of rank.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.names.iter().map(|name| &**name)
     }
@@ -235,17 +233,16 @@ impl Plan {
         self.rank_of[index]
     }
 
-    /// The name of a node, as checkpoints have it.
+    /// The name of a node in the form that checkpoints share.
     pub(crate) fn shared_name(&self, rank: usize) -> &Arc<str> {
         &self.shared[rank]
     }
 
-    /// The rank of the node with this name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.names.binary_search_by(|known| (**known).cmp(name)).ok()
     }
 
-    /// Reorders items from the indices of the spec to ranks.
+    /// Reorders items from spec indices to ranks.
     pub(crate) fn in_order<T>(&self, listed: Vec<T>) -> Vec<T> {
         let mut ranked: Vec<(usize, T)> =
             listed.into_iter().enumerate().map(|(index, item)| (self.rank_of[index], item)).collect();
@@ -253,12 +250,12 @@ impl Plan {
         ranked.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// The channels that trigger a node, sorted: the names that the reference gives them.
+    /// LangGraph's names of the channels that trigger a node, sorted.
     pub(crate) fn triggers(&self, rank: usize) -> &[String] {
         &self.triggers[rank]
     }
 
-    /// The place of a task in the order in which writes are applied, as the reference writes it.
+    /// LangGraph's notation of a task's place in the order in which writes are applied.
     pub(crate) fn path(&self, key: TaskKey) -> String {
         match key.send {
             Some(index) => format!("~__pregel_push, {index:010}, False"),
@@ -266,9 +263,9 @@ impl Plan {
         }
     }
 
-    /// The id of a task, as the reference derives it: XXH3-128 of the checkpoint's id and the task's coordinates.
+    /// Derives the id of a task like LangGraph: XXH3-128 of the checkpoint's id and the task's coordinates.
     pub(crate) fn task_id(&self, checkpoint: Uuid, namespace: &[String], key: TaskKey) -> Uuid {
-        // Most fit, and a text that grows is copied each time.
+        // Fits most texts. Growing one copies it.
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(checkpoint.as_bytes());
         let name = self.name(key.node);
@@ -290,7 +287,6 @@ impl Plan {
     }
 }
 
-/// A number in decimal digits.
 fn push_number(text: &mut Vec<u8>, number: impl Display) {
     // Writing to memory does not fail.
     let _ = write!(text, "{number}");

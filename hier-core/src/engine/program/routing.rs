@@ -1,8 +1,8 @@
-//! Where a route leads.
+//! The destinations of a route.
 
 use super::{Outbox, Payload};
 
-/// Where a route leads: filled by the generated `match`, `if` and `for`, and by the closures of a builder.
+/// The destinations of a route. Generated code and the closures of a builder fill it.
 #[derive(Default)]
 pub struct Routing {
     pub(crate) go: smallvec::SmallVec<[usize; 4]>,

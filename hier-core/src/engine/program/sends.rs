@@ -1,4 +1,4 @@
-//! Sends and their payloads. The payloads of one route share one row: thousands of Sends cost no allocation each.
+//! Sends and their payloads. The payloads of one route share a row, so that thousands of Sends need no allocation each.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 
-/// Something that a Send can carry.
+/// A type that a Send can carry.
 #[diagnostic::on_unimplemented(
     message = "a Send cannot carry a `{Self}`",
     label = "cannot be sent",
@@ -21,7 +21,7 @@ pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
 
 impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload for T {}
 
-/// Payloads whose type only sender and receiver know.
+/// A row of payloads of one type.
 trait ErasedRow: Any + Send + Sync {
     fn to_json(&self, place: usize) -> Result<Value, serde_json::Error>;
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError>;
@@ -30,10 +30,9 @@ trait ErasedRow: Any + Send + Sync {
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-/// Payloads of one type.
-struct Row<T>(SmallVec<[T; 1]>);
+struct PayloadRow<T>(SmallVec<[T; 1]>);
 
-impl<T: Payload> ErasedRow for Row<T> {
+impl<T: Payload> ErasedRow for PayloadRow<T> {
     fn to_json(&self, place: usize) -> Result<Value, serde_json::Error> {
         codec::to_json(&self.0.get(place)).map_err(serde::ser::Error::custom)
     }
@@ -41,7 +40,7 @@ impl<T: Payload> ErasedRow for Row<T> {
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError> {
         let payload = self.0.get(place).ok_or_else(|| CodecError::new("nothing was sent"))?;
         let bytes = codec::encode(payload)?;
-        // One payload of a list represents its type.
+        // One payload is a sample of its type.
         if cfg!(debug_assertions) || place == 0 {
             codec::check_readable::<T>(&bytes)?;
         }
@@ -61,10 +60,10 @@ impl<T: Payload> ErasedRow for Row<T> {
     }
 }
 
-/// A payload that was stored: who takes it knows its type.
-struct Stored(Vec<u8>);
+/// A stored payload, which only its receiver can decode.
+struct StoredRow(Vec<u8>);
 
-impl ErasedRow for Stored {
+impl ErasedRow for StoredRow {
     fn to_json(&self, _: usize) -> Result<Value, serde_json::Error> {
         codec::decode_json(&self.0).map_err(serde::ser::Error::custom)
     }
@@ -86,7 +85,7 @@ impl ErasedRow for Stored {
     }
 }
 
-/// The payload of a Send: one of a row. Clones share it.
+/// The payload of a Send, in a shared row.
 #[derive(Clone)]
 pub struct SendArg {
     row: Arc<dyn ErasedRow>,
@@ -95,35 +94,34 @@ pub struct SendArg {
 
 impl SendArg {
     pub(crate) fn new(payload: impl Payload) -> Self {
-        Self { row: Arc::new(Row(SmallVec::from_iter([payload]))), place: 0 }
+        Self { row: Arc::new(PayloadRow(SmallVec::from_iter([payload]))), place: 0 }
     }
 
-    /// A payload as it was stored.
     pub(crate) fn stored(bytes: Vec<u8>) -> Self {
-        Self { row: Arc::new(Stored(bytes)), place: 0 }
+        Self { row: Arc::new(StoredRow(bytes)), place: 0 }
     }
 
-    /// Whether it is what was stored of a payload.
+    /// Returns true for a stored payload.
     pub(crate) fn is_stored(&self) -> bool {
-        self.row.as_any().is::<Stored>()
+        self.row.as_any().is::<StoredRow>()
     }
 
-    /// The payload, if it is of this type and was not stored meanwhile.
+    /// Returns the payload, if it has this type and was not stored.
     pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
-        self.row.as_any().downcast_ref::<Row<T>>()?.0.get(self.place)
+        self.row.as_any().downcast_ref::<PayloadRow<T>>()?.0.get(self.place)
     }
 
-    /// A copy of the payload.
-    pub(crate) fn take<T: Payload>(&self) -> Result<T, NodeError> {
+    /// Copies or decodes the payload.
+    pub(crate) fn to_payload<T: Payload>(&self) -> Result<T, NodeError> {
         if let Some(payload) = self.get::<T>() {
             return Ok(payload.clone());
         }
         let (wanted, sent) = (type_name::<T>(), self.type_name());
-        let Some(Stored(bytes)) = self.row.as_any().downcast_ref() else {
-            return Err(NodeError::permanent(format!("takes a `{wanted}` and was sent a `{sent}`")));
+        let Some(StoredRow(bytes)) = self.row.as_any().downcast_ref() else {
+            return Err(NodeError::permanent(format!("takes a `{wanted}` but was sent a `{sent}`")));
         };
         codec::decode(bytes).map_err(|error| {
-            NodeError::permanent(format!("takes a `{wanted}` and what was stored for it is none: {error}"))
+            NodeError::permanent(format!("takes a `{wanted}`, but the stored payload is not one: {error}"))
         })
     }
 
@@ -140,35 +138,34 @@ impl SendArg {
     }
 }
 
-/// What routes send.
+/// Collects the Sends of routes.
 #[derive(Default)]
 pub(crate) struct Outbox {
     sends: Sends,
-    /// The row that grows, and the number of its first Send.
+    /// The growing row, and the number of its first Send.
     open: Option<(usize, Box<dyn ErasedRow>)>,
 }
 
 impl Outbox {
     pub(crate) fn push<T: Payload>(&mut self, node: usize, payload: T) {
-        let row = self.open.as_mut().and_then(|(_, row)| row.as_any_mut().downcast_mut::<Row<T>>());
+        let row = self.open.as_mut().and_then(|(_, row)| row.as_any_mut().downcast_mut::<PayloadRow<T>>());
         if let Some(row) = row {
             row.0.push(payload);
         } else {
             self.close();
-            self.open = Some((self.sends.len(), Box::new(Row(SmallVec::from_iter([payload])))));
+            self.open = Some((self.sends.len(), Box::new(PayloadRow(SmallVec::from_iter([payload])))));
         }
         self.sends.nodes.push(node);
     }
 
-    /// Closes the row that grows: what was sent shares it.
+    /// Closes the growing row, so that its Sends share it.
     fn close(&mut self) {
         if let Some((first, row)) = self.open.take() {
             self.sends.rows.push((first, SendArg { row: row.into(), place: 0 }));
         }
     }
 
-    /// Takes everything out.
-    pub(crate) fn take(&mut self) -> Sends {
+    pub(crate) fn take_sends(&mut self) -> Sends {
         self.close();
         std::mem::take(&mut self.sends)
     }
@@ -183,12 +180,11 @@ impl Outbox {
     }
 }
 
-/// What is sent, in order: to which nodes, and what.
+/// Sends in order: their nodes and payloads.
 #[derive(Clone, Default)]
 pub(crate) struct Sends {
     nodes: Vec<usize>,
-    /// The rows in which the payloads stand, with the number of the first Send of each: those that follow it stand in the
-    /// row one after the other.
+    /// The rows of payloads, each with the number of its first Send. The payloads of the following Sends are next to each other in the row.
     rows: Vec<(usize, SendArg)>,
 }
 
@@ -204,7 +200,6 @@ impl Sends {
         self.nodes.push(node);
     }
 
-    /// Adds others.
     pub(crate) fn append(&mut self, mut others: Self) {
         let offset = self.nodes.len();
         if offset == 0 {
@@ -215,7 +210,7 @@ impl Sends {
         self.rows.extend(others.rows.into_iter().map(|(first, arg)| (offset + first, arg)));
     }
 
-    /// The same with other numbers for the nodes.
+    /// Replaces the numbers of the nodes.
     #[must_use]
     pub(crate) fn renumbered(mut self, rank: impl Fn(usize) -> usize) -> Self {
         self.nodes.iter_mut().for_each(|node| *node = rank(*node));
@@ -227,14 +222,14 @@ impl Sends {
         self.nodes.iter().enumerate().filter_map(arg)
     }
 
-    /// What was sent under this number, if there is such a Send.
+    /// The payload of the Send with this number.
     pub(crate) fn arg(&self, number: usize) -> Option<SendArg> {
         let mut arg = None;
         self.set_arg(number, &mut arg);
         arg
     }
 
-    /// The same, in place of what another task was sent. Most often both stand in one row.
+    /// Like [`Self::arg`], in place of the payload of another task. Usually both are in one row.
     pub(crate) fn set_arg(&self, number: usize, arg: &mut Option<SendArg>) {
         let row = match &*self.rows {
             [row] => Some(row),
@@ -265,7 +260,7 @@ impl Sends {
         self.rows.clear();
     }
 
-    /// The node to which this one goes.
+    /// The target of the Send with this number.
     pub(crate) fn node(&self, number: usize) -> Option<usize> {
         self.nodes.get(number).copied()
     }

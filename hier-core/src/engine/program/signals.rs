@@ -1,4 +1,4 @@
-//! Signals: messages that a task waits for and that a client or another graph sends.
+//! Signals: messages that a task waits for, from a client or another graph.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::step_home::unsaved;
 use super::step_log::StepRecord;
-use super::steps::{StepHome, unsaved};
-use super::{Run, StepKey};
+use super::{Run, StepHome, StepKey};
 use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
@@ -36,7 +36,7 @@ impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
 impl<T, C> SignalWait<'_, T, C> {
     /// If no signal has arrived by this time, the task receives this value instead. The task then continues when the thread is next
     /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
-    /// driven counts. A later signal stays in the mailbox for the next call. The deadline is recorded with the task at the first attempt
+    /// driven counts. A later signal stays in the inbox for the next call. The deadline is recorded with the task at the first attempt
     /// and does not move.
     ///
     /// ```
@@ -83,9 +83,9 @@ where
         };
         let (key, until_key) = (home.begin_own(&name, StepKey::SIGNAL), home.begin_own(&name, "until"));
         if let Some(found) = home.find(&key) {
-            // A cache must not keep what came of a signal.
+            // The result of a signal must not be cached.
             run.note_answer();
-            return run.again(&home, &found).await;
+            return run.recorded_result(&home, &found).await;
         }
         if let Some(value) = run.take_signal(&home, &key, &name).await? {
             return Ok(value);
@@ -106,13 +106,13 @@ where
 impl<C> Run<C> {
     /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the mailbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
+    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
     /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If there
     /// is no signal, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
     /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). The node must return the error (`?`). The thread continues when the signal
     /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
     ///
-    /// A signal that is not a `T` is an error and stays in the mailbox. Needs a checkpointer with mailboxes.
+    /// A signal that is not a `T` is an error and stays in the inbox. Needs a checkpointer with inboxes.
     pub fn signal<T>(&self, name: &str) -> SignalWait<'_, T, C>
     where
         T: Serialize + DeserializeOwned,
@@ -120,30 +120,30 @@ impl<C> Run<C> {
         SignalWait { run: self, name: name.to_owned(), until: None }
     }
 
-    /// Takes the first signal of this name out of the thread's mailbox.
+    /// Takes the first signal with this name from the thread's inbox.
     async fn take_signal<T>(&self, home: &StepHome, key: &StepKey, name: &str) -> Result<Option<T>, NodeError>
     where
         T: Serialize + DeserializeOwned,
     {
         let Some(log) = home.log() else { return Ok(None) };
         let committer = &log.committer;
-        let mut mailbox = committer.mailbox.lock().await;
-        if mailbox.first(name).is_none() {
-            mailbox.read(committer.mail().await.map_err(unsaved)?);
+        let mut inbox = committer.signals.lock().await;
+        if inbox.first(name).is_none() {
+            inbox.read(committer.mail().await.map_err(unsaved)?);
         }
-        let Some(letter) = mailbox.first(name) else { return Ok(None) };
+        let Some(letter) = inbox.first(name) else { return Ok(None) };
         let value = codec::decode(&letter.value).map_err(|error| {
             let (node, of) = (self.node(), type_name::<T>());
             let (thread, id) = (&committer.lease.thread, letter.id);
             NodeError::permanent(format!(
-                "the signal `{name}` that node `{node}` waits for is no `{of}`: {error}; it stays in the mailbox of the thread: remove it \
-                 with `graph.discard(\"{thread}\", id)` or `hier inbox discard {thread} {id}`, or let the node take its type"
+                "the signal `{name}` that node `{node}` waits for is not a `{of}`: {error}; it stays in the inbox of the thread: remove it \
+                 with `graph.discard(\"{thread}\", id)` or `hier inbox discard {thread} {id}`, or change the type that the node expects"
             ))
         })?;
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), Vec::new()));
-        // From here on the signal belongs to this task: if the attempt is dropped while it is stored, the task's next attempt gets it.
+        // From here on the signal belongs to this task. If the attempt is dropped while it is stored, the next attempt gets it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
-        mailbox.take(name, task);
+        inbox.take(name, task);
         let found = home.steps.put(record, Some(id));
         home.store(&found, true, None).await?;
         self.note_answer();

@@ -14,17 +14,17 @@ use crate::checkpoint::codec::short_name;
 use crate::checkpoint::{CodecError, PendingWrite, codec, slot};
 use crate::sync::lock;
 
-/// The name of the entries of steps among what a task has stored.
+/// The channel of steps among a task's writes.
 pub(crate) const STEP: &str = "__step__";
 
-/// What tells a step from the others of its task.
+/// Identifies a step of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct StepKey {
-    /// The task inside a graph without checkpoints that does it, or the handler; empty for the task itself.
+    /// The task in a graph without checkpoints, or the handler. Empty for the task itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) scope: String,
     pub(super) name: String,
-    /// The hash of the arguments; none without.
+    /// The hash of the arguments. None for a step without arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<String>,
     /// Number of calls with this scope, name and arguments that began before this one.
@@ -38,105 +38,103 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StepKey {
-    /// The arguments of the engine's own record of a signal. A hash of arguments has another form.
+    /// The arguments of a recorded signal. They are not a hash.
     pub(super) const SIGNAL: &str = "signal";
 
-    /// Returns the key by which questions with this identity are numbered. No step has this key: only the engine uses an
-    /// empty name with text as its arguments.
+    /// Returns the key by which questions with this identity are numbered. No step has this key: only the engine uses an empty name with
+    /// text as its arguments.
     pub(super) fn question(identity: &str) -> Self {
         let arguments = Some("question".to_owned());
         Self { scope: identity.to_owned(), name: String::new(), arguments, number: 0 }
     }
 
-    /// The identity of the questions with this key, if it is not that of a step.
-    pub(super) fn asked(&self) -> Option<&str> {
+    /// The identity of the questions with this key. None for the key of a step.
+    pub(super) fn question_identity(&self) -> Option<&str> {
         let is_question = self.name.is_empty() && self.arguments.as_deref() == Some("question");
         is_question.then_some(&*self.scope)
     }
 
-    /// A text of fixed length that no other key has.
+    /// A text of fixed length that is unique to the key.
     pub(super) fn digest(&self) -> String {
-        // A key has nothing that JSON cannot express.
+        // JSON can express every key.
         hash(self).unwrap_or_default()
     }
 }
 
-/// The result of a step, as it is stored.
+/// The stored result of a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StepRecord {
     pub(super) key: StepKey,
-    /// The type that the result had, without its modules.
+    /// The type of the result, without its modules.
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
-    /// Identities of the questions that its code asked. Their answers belong to the step, also when it is not run again.
+    /// The identities of the questions of its code. Their answers belong to the step, even if it does not run again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) questions: Vec<String>,
 }
 
 impl StepRecord {
-    /// A result of this type, encoded.
     pub(super) fn new<T>(key: StepKey, value: Vec<u8>, questions: Vec<String>) -> Self {
         Self { key, of: short_name::<T>(), value, questions }
     }
 
-    /// Whether it is nothing, which can be read as many things, and was recorded as something else than this type.
+    /// Returns true for an empty value, which many types can read, that was recorded as another type.
     pub(super) fn is_empty_of_another<T>(&self) -> bool {
         codec::is_empty(&self.value) && self.of != short_name::<T>()
     }
 }
 
-/// What is known of the steps of one task.
+/// The known steps of one task.
 #[derive(Debug, Default)]
-pub(crate) struct StepLog(Mutex<Known>);
+pub(crate) struct StepLog(Mutex<StepTable>);
 
 #[derive(Debug, Default)]
-struct Known {
-    results: Vec<Done>,
+struct StepTable {
+    results: Vec<StoredStep>,
     by_key: HashMap<StepKey, usize>,
-    /// The number of the next slot.
     next: i32,
     has_signals: bool,
-    /// The calls that have begun, by the scope of their task or graph.
-    begun: HashMap<String, Begun>,
+    /// The started calls, by the scope of their task or graph.
+    begun: HashMap<String, StartedCalls>,
 }
 
-/// The calls that one attempt has begun.
+/// The calls that one attempt has started.
 #[derive(Debug, Default)]
-struct Begun {
+struct StartedCalls {
     attempts: Vec<u32>,
     /// Number of calls for each key. The number in the key itself is 0.
     calls: HashMap<StepKey, u32>,
 }
 
 #[derive(Debug)]
-struct Done {
+struct StoredStep {
     record: Arc<StepRecord>,
     slot: i32,
-    /// Whether it is known to be stored: a task may have been dropped while it was being stored.
+    /// False if the task may have been dropped while the result was being stored.
     is_stored: bool,
-    /// The letter that it was in the thread's mailbox.
-    letter: Option<Uuid>,
+    /// The message in the thread's inbox, for a signal.
+    message: Option<Uuid>,
 }
 
-/// A result, and where it is stored.
-pub(crate) struct Found {
+/// A result and its slot.
+pub(crate) struct FoundStep {
     pub(super) record: Arc<StepRecord>,
     pub(super) index: usize,
     pub(super) slot: i32,
     pub(super) is_stored: bool,
-    pub(super) letter: Option<Uuid>,
+    pub(super) message: Option<Uuid>,
 }
 
 impl StepLog {
-    /// The steps among what a task has stored.
+    /// Reads the steps among a task's writes.
     pub(crate) fn read(writes: &[PendingWrite]) -> Result<Self, CodecError> {
-        let mut known = Known::default();
+        let mut known = StepTable::default();
         let mut stored: Vec<&PendingWrite> = writes.iter().filter(|write| &*write.channel == STEP).collect();
         stored.sort_by_key(|write| write.slot);
         for write in stored {
             let record = Arc::new(codec::decode(&write.value)?);
-            known.add(Done { record, slot: write.slot, is_stored: true, letter: None });
+            known.add(StoredStep { record, slot: write.slot, is_stored: true, message: None });
             known.next = write.slot.wrapping_sub(slot::step(0)).saturating_add(1);
         }
         Ok(Self(Mutex::new(known)))
@@ -147,50 +145,50 @@ impl StepLog {
         lock(&self.0).has_signals
     }
 
-    /// The number of a call that begins in this attempt, whose key has number 0.
+    /// Returns the number of a call that starts in this attempt. The number in `key` is 0.
     pub(super) fn begin(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let mut known = lock(&self.0);
         let begun = known.begun.entry(scope.to_owned()).or_default();
         if begun.attempts != attempts {
-            *begun = Begun { attempts: attempts.to_vec(), calls: HashMap::new() };
+            *begun = StartedCalls { attempts: attempts.to_vec(), calls: HashMap::new() };
         }
         let calls = begun.calls.entry(key.clone()).or_default();
         *calls += 1;
         *calls - 1
     }
 
-    /// The number of the call with this key that begins next.
+    /// Returns the number of the next call with this key.
     pub(super) fn peek(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let known = lock(&self.0);
         let begun = known.begun.get(scope).filter(|begun| begun.attempts == attempts);
         begun.and_then(|begun| begun.calls.get(key).copied()).unwrap_or(0)
     }
 
-    /// The result of this call, if it has one.
-    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
+    /// The result of a call.
+    pub(super) fn find(&self, key: &StepKey) -> Option<FoundStep> {
         let known = lock(&self.0);
         known.by_key.get(key).map(|index| known.found(*index))
     }
 
-    /// Takes in a result that has just come. If the call has one already, that is the one that counts.
-    pub(super) fn put(&self, record: StepRecord, letter: Option<Uuid>) -> Found {
+    /// Adds a new result. If the call has one already, that one counts.
+    pub(super) fn put(&self, record: StepRecord, message: Option<Uuid>) -> FoundStep {
         let mut known = lock(&self.0);
         if let Some(index) = known.by_key.get(&record.key) {
             return known.found(*index);
         }
         let slot = slot::step(known.next);
         known.next = known.next.saturating_add(1);
-        let index = known.add(Done { record: Arc::new(record), slot, is_stored: false, letter });
+        let index = known.add(StoredStep { record: Arc::new(record), slot, is_stored: false, message });
         known.found(index)
     }
 
-    pub(super) fn stored(&self, index: usize) {
+    pub(super) fn mark_stored(&self, index: usize) {
         lock(&self.0).results[index].is_stored = true;
     }
 }
 
-impl Known {
-    fn add(&mut self, done: Done) -> usize {
+impl StepTable {
+    fn add(&mut self, done: StoredStep) -> usize {
         let index = self.results.len();
         self.has_signals |= done.record.key.arguments.as_deref() == Some(StepKey::SIGNAL);
         self.by_key.insert(done.record.key.clone(), index);
@@ -198,33 +196,33 @@ impl Known {
         index
     }
 
-    fn found(&self, index: usize) -> Found {
-        let Done { record, slot, is_stored, letter } = &self.results[index];
-        Found { record: record.clone(), index, slot: *slot, is_stored: *is_stored, letter: *letter }
+    fn found(&self, index: usize) -> FoundStep {
+        let StoredStep { record, slot, is_stored, message } = &self.results[index];
+        FoundStep { record: record.clone(), index, slot: *slot, is_stored: *is_stored, message: *message }
     }
 }
 
-/// The step logs of the tasks of the step that is running.
+/// The step logs of the tasks of the running step.
 #[derive(Debug, Default)]
-pub(crate) struct StepLogs(Mutex<Logs>);
+pub(crate) struct StepLogs(Mutex<LogsOfStep>);
 
 #[derive(Debug, Default)]
-struct Logs {
+struct LogsOfStep {
     step: i64,
     of: HashMap<TaskKey, Arc<StepLog>>,
 }
 
 impl StepLogs {
-    pub(super) fn of(&self, key: TaskKey, known: Option<&Arc<StepLog>>) -> Arc<StepLog> {
+    pub(super) fn log_of(&self, key: TaskKey, known: Option<&Arc<StepLog>>) -> Arc<StepLog> {
         let mut logs = lock(&self.0);
         if logs.step != key.step {
-            *logs = Logs { step: key.step, of: HashMap::new() };
+            *logs = LogsOfStep { step: key.step, of: HashMap::new() };
         }
         logs.of.entry(key).or_insert_with(|| known.cloned().unwrap_or_default()).clone()
     }
 }
 
-/// A hash of a value, which does not depend on the order of an object's fields.
+/// Hashes a value. The order of an object's fields does not matter.
 pub fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, CodecError> {
     codec::hash(value).map(|hash| format!("{hash:032x}"))
 }

@@ -1,5 +1,5 @@
-//! Durable steps: parts of a task that are done once. The result of each is stored with the task before the task sees it, and is
-//! read from there whenever the task runs again.
+//! Durable steps: parts of a task that run once. The task sees a result only after it is stored with the task. When the task runs again, it
+//! reads the stored result.
 
 use std::any::type_name;
 use std::fmt::Write as _;
@@ -8,153 +8,17 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use uuid::Uuid;
 
-use super::numbers::Around;
-use super::step_log::{Found, StepRecord};
-use super::{Inbox, Run, STEP, StepKey, StepLog, TaskKey, hash};
-use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, codec};
-use crate::engine::log::task_log::TaskLog;
-use crate::error::{NodeError, NodeErrorKind};
-use crate::question::Asker;
-
-/// The known steps of a task and their storage. They are stored with the task, or with the nearest outer task whose graph has
-/// checkpoints.
-#[derive(Clone)]
-pub(crate) struct StepHome {
-    /// None in a run without a checkpointer: its steps have numbers only.
-    store: Option<Arc<StepStore>>,
-    /// The task, for what has to be done once: thread, namespace, superstep and id.
-    task_key: Arc<str>,
-    pub(super) steps: Arc<StepLog>,
-    /// The task inside a graph without checkpoints, or the handler; empty for the task itself.
-    scope: String,
-    /// Which attempt this is, of the task and of those around it up to the one with which steps are stored.
-    attempts: Vec<u32>,
-    /// The earlier progress of the task with which steps and answers are stored.
-    inbox: Option<Arc<Inbox>>,
-}
-
-/// The storage of a task's steps.
-struct StepStore {
-    log: Arc<TaskLog>,
-    checkpoint: Uuid,
-    task: Uuid,
-    path: Arc<str>,
-}
-
-impl StepHome {
-    /// A call of this name that begins now.
-    fn begin(&self, name: &str, arguments: Option<String>) -> StepKey {
-        let around = Around::current(&self.steps);
-        let scope = match around.as_ref().and_then(|around| around.step.as_ref()) {
-            // The digest is of a key that has the scope of the task.
-            Some(step) => format!("step {}|", step.digest()),
-            None => self.scope.clone(),
-        };
-        let key = StepKey { scope, name: name.to_owned(), arguments, number: 0 };
-        let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
-        let number = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
-        StepKey { number, ..key }
-    }
-
-    /// A call of this name and with these arguments that begins now.
-    fn begin_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
-        let arguments = hash(arguments).map_err(|error| {
-            NodeError::permanent(format!("the arguments of step `{name}` cannot be serialized: {error}"))
-        })?;
-        Ok(self.begin(name, Some(arguments)))
-    }
-
-    /// A call that the engine records for itself: its hash is none that arguments have.
-    pub(super) fn begin_own(&self, name: &str, what: &str) -> StepKey {
-        self.begin(name, Some(what.to_owned()))
-    }
-
-    /// As the home of a graph without checkpoints, whose tasks number their questions together.
-    pub(crate) fn of_graph(mut self) -> Self {
-        self.inbox.get_or_insert_default();
-        self
-    }
-
-    /// The earlier progress of the task with which answers are stored.
-    pub(super) fn inbox(&self) -> Option<&Inbox> {
-        self.inbox.as_deref()
-    }
-
-    /// The number of a question that is asked now.
-    pub(super) fn place_question(&self, identity: &str) -> usize {
-        let Some(inbox) = &self.inbox else { return 0 };
-        let key = StepKey::question(identity);
-        let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
-        let around = Around::current(&self.steps);
-        let nth = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
-        inbox.place(&self.scoped(identity), nth)
-    }
-
-    /// Returns true if a question with this identity has an answer, were it asked now.
-    pub(super) fn has_answer(&self, identity: &str) -> bool {
-        let Some(inbox) = &self.inbox else { return false };
-        let key = StepKey::question(identity);
-        let around = Around::current(&self.steps);
-        let known = around.and_then(|around| around.numbers.peek(&key));
-        let nth = known.unwrap_or_else(|| self.steps.peek(&self.scope, &self.attempts, &key));
-        inbox.has_answer(&self.scoped(identity), nth)
-    }
-
-    /// The identity of a question among those of the task with which its answer is stored.
-    pub(super) fn scoped(&self, identity: &str) -> String {
-        format!("{}{identity}", self.scope)
-    }
-
-    /// The place where the answer to a question is stored; none without a checkpointer.
-    pub(super) fn asker(&self, number: usize, identity: &str) -> Option<Asker> {
-        self.store.as_ref().map(|store| Asker {
-            namespace: store.log.namespace.to_string(),
-            checkpoint: store.checkpoint,
-            task: store.task,
-            path: store.path.to_string(),
-            number,
-            identity: self.scoped(identity),
-        })
-    }
-
-    /// The result of this call, if it is recorded.
-    pub(super) fn find(&self, key: &StepKey) -> Option<Found> {
-        self.steps.find(key)
-    }
-
-    /// The log with which steps are stored.
-    pub(super) fn log(&self) -> Option<&TaskLog> {
-        self.store.as_ref().map(|store| &*store.log)
-    }
-
-    /// Stores a result. `fresh` says that no earlier attempt to store it was made. With `until`, the task then waits in place until that
-    /// time.
-    pub(super) async fn store(&self, found: &Found, fresh: bool, until: Option<SystemTime>) -> Result<(), NodeError> {
-        let Some(store) = &self.store else { return Ok(()) };
-        let value = codec::encode_record(&*found.record)?;
-        let writes = vec![PendingWrite { slot: found.slot, channel: STEP.into(), value }];
-        let (checkpoint, task, path) = (store.checkpoint, store.task, store.path.clone());
-        let writes = TaskWrites { checkpoint, task, path, writes };
-        let stored = match (found.letter, until) {
-            (None, None) => store.log.write_now(writes).await,
-            (None, Some(until)) => store.log.write_until(writes, until).await,
-            (Some(letter), _) => store.log.write_taking(writes, letter, fresh).await,
-        };
-        stored.map_err(unsaved)?;
-        self.steps.stored(found.index);
-        Ok(())
-    }
-}
-
-pub(super) fn unsaved(error: SaverError) -> NodeError {
-    NodeError::from_kind(NodeErrorKind::Saver(error), false)
-}
+use super::numbers::CallScope;
+use super::step_home::StepStore;
+use super::step_log::{FoundStep, StepRecord};
+use super::{Run, StepHome, StepKey, TaskKey, hash};
+use crate::checkpoint::codec;
+use crate::error::NodeError;
 
 impl<C> Run<C> {
-    /// Does something once: the result is stored with the task before this returns. When the task runs again (after a retry, a timeout,
-    /// an interrupt, a kill), the stored result is returned and `work` does not run.
+    /// Runs work once: stores the result with the task before returning it. When the task runs again, after a retry, a timeout, an
+    /// interrupt or a crash, the stored result is returned and `work` does not run.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -178,13 +42,13 @@ impl<C> Run<C> {
     /// # }
     /// ```
     ///
-    /// * *Once* applies to recorded results. If the process is killed after `work` has had its effect and before the result is stored,
-    ///   `work` runs again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work` it is the key of this call.
-    /// * An error is not recorded: the step is done again. Retry inside `work`, because a loop around the step makes separate calls.
+    /// * Only recorded results are unique. If the process is killed after the effect of `work` and before the result is stored, `work` runs
+    ///   again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work` it is the key of this call.
+    /// * Errors are not recorded, and the step runs again. Retry inside `work`, because a loop around the step makes separate calls.
     /// * The name is the key, so the result survives changes to the program around it. Calls with the same name in the same task are
     ///   numbered in the order in which they begin. The n-th call gets the n-th result, whichever call failed or ended first. If that order
     ///   may change (`select!` without `biased`), use different names, or arguments: [`Run::step_for`].
-    /// * If a stored result is not a `T` (any more), the call returns an error that says so.
+    /// * If a stored result is not a `T`, the call returns an error.
     /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest outer task that has some. Code
     ///   outside the steps runs again with the whole call.
     /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, like everything else.
@@ -202,8 +66,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// Does a step with arguments: like [`Run::step`], but the key is the name and a hash of `arguments`, in which the order of a map's
-    /// keys does not count.
+    /// Runs a step with arguments. Like [`Run::step`], but the key is the name and a hash of `arguments`. The order of a map's keys does
+    /// not matter.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -228,7 +92,7 @@ impl<C> Run<C> {
         self.once(&home, key, async { work(arguments).await }).await
     }
 
-    /// The same of a future.
+    /// Like [`Self::step_for`], for a future.
     #[doc(hidden)]
     pub async fn step_of<A, T>(
         &self,
@@ -245,7 +109,7 @@ impl<C> Run<C> {
         self.once(&home, key, work).await
     }
 
-    /// The recorded result of a call, or else that of this work, recorded.
+    /// Returns the recorded result of a call. Otherwise runs the work and records its result.
     async fn once<T: Serialize + DeserializeOwned>(
         &self,
         home: &StepHome,
@@ -253,20 +117,24 @@ impl<C> Run<C> {
         work: impl Future<Output = Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
         if let Some(found) = home.find(&key) {
-            return self.again(home, &found).await;
+            return self.recorded_result(home, &found).await;
         }
         let key = Arc::new(key);
-        let (result, questions) = Around::step(home.steps.clone(), key.clone(), work).await?;
+        let (result, questions) = CallScope::run_step(home.steps.clone(), key.clone(), work).await?;
         self.record(home, Arc::unwrap_or_clone(key), result, questions).await
     }
 
-    /// A result that was recorded before.
-    pub(super) async fn again<T: DeserializeOwned>(&self, home: &StepHome, found: &Found) -> Result<T, NodeError> {
+    /// Decodes a recorded result.
+    pub(super) async fn recorded_result<T: DeserializeOwned>(
+        &self,
+        home: &StepHome,
+        found: &FoundStep,
+    ) -> Result<T, NodeError> {
         let StepRecord { key, of, value, questions } = &*found.record;
         let wrong = |reason: String| {
             NodeError::permanent(format!(
-                "step `{}` of node `{}` has recorded a `{of}`, which is no `{}`: {reason}; give the step another name to have it \
-                 done again, or let it return what it recorded",
+                "step `{}` of node `{}` has recorded a `{of}`, which is not a `{}`: {reason}; rename the step to run it \
+                 again, or return the recorded type",
                 key.name,
                 self.node(),
                 type_name::<T>(),
@@ -279,7 +147,7 @@ impl<C> Run<C> {
         for identity in questions {
             home.place_question(identity);
         }
-        // The work inside the step may have used an answer, or a signal, which the step's record does not say.
+        // The work may have used an answer or a signal, which the record does not show.
         if !questions.is_empty() || home.steps.has_signals() {
             self.note_answer();
         }
@@ -289,7 +157,7 @@ impl<C> Run<C> {
         Ok(result)
     }
 
-    /// Stores a result before anybody sees it.
+    /// Stores a result before returning it.
     pub(super) async fn record<T: Serialize + DeserializeOwned>(
         &self,
         home: &StepHome,
@@ -297,16 +165,17 @@ impl<C> Run<C> {
         result: T,
         questions: Vec<String>,
     ) -> Result<T, NodeError> {
-        self.record_until(home, key, result, (questions, None)).await
+        self.record_until(home, key, result, questions, None).await
     }
 
-    /// As [`Self::record`], for a task that waits in place until then.
+    /// Like [`Self::record`], for a task that then waits in place until this time.
     pub(super) async fn record_until<T: Serialize + DeserializeOwned>(
         &self,
         home: &StepHome,
         key: StepKey,
         result: T,
-        (questions, until): (Vec<String>, Option<SystemTime>),
+        questions: Vec<String>,
+        until: Option<SystemTime>,
     ) -> Result<T, NodeError> {
         if home.store.is_none() {
             return Ok(result);
@@ -316,13 +185,13 @@ impl<C> Run<C> {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
-        // From here on, if the attempt is dropped, the next one uses the result.
+        // If the attempt is dropped from here on, the next one uses the result.
         let found = home.steps.put(StepRecord::new::<T>(key, value, questions), None);
         home.store(&found, true, until).await?;
         Ok(result)
     }
 
-    /// Where the steps of this task are stored; none if the run is not durable.
+    /// The home of this task's steps. None if they are not stored.
     pub(crate) fn step_home(&self) -> Result<Option<StepHome>, NodeError> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
     }
@@ -341,7 +210,7 @@ impl<C> Run<C> {
                 return Ok(None);
             }
             return Err(NodeError::permanent(
-                "code of `on_entry` and `on_exit` cannot take durable steps: let a node do it",
+                "code of `on_entry` and `on_exit` cannot run durable steps: move them to a node",
             ));
         }
         let handler = if self.is_handler { "handler|" } else { "" };
@@ -349,29 +218,28 @@ impl<C> Run<C> {
             let TaskKey { node, step, send } = self.key;
             let mut scope = format!("{}{}:{step}", outer.scope, shared.plan.name(node));
             if let Some(send) = send {
-                // Writing to a text cannot fail.
                 let _ = write!(scope, ":{send}");
             }
             let _ = write!(scope, "|{handler}");
             let attempts = outer.attempts.iter().copied().chain([self.attempt]).collect();
             return Ok(Some(StepHome { scope, attempts, ..(**outer).clone() }));
         }
-        let known = self.inbox.as_ref().filter(|inbox| !inbox.is_afresh).map(|inbox| &inbox.steps);
+        let known = self.resume.as_ref().filter(|resume| !resume.is_afresh).map(|resume| &resume.steps);
         let store = shared.log.as_ref().zip(self.base).map(|(log, checkpoint)| {
             Arc::new(StepStore { log: log.clone(), checkpoint, task: self.task_id(), path: self.place() })
         });
         Ok(Some(StepHome {
             store,
             task_key: self.task_key().into(),
-            steps: shared.steps.of(self.key, known),
+            steps: shared.steps.log_of(self.key, known),
             scope: handler.to_owned(),
             attempts: vec![self.attempt],
-            inbox: self.inbox.clone(),
+            resume: self.resume.clone(),
         }))
     }
 
     fn task_key(&self) -> String {
-        // A key that is stored with what it names is no use of the configuration.
+        // A stored key with the thread in it is not a use of the configuration.
         let thread = self.shared.config.thread_id().unwrap_or_default();
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
@@ -395,11 +263,11 @@ impl<C> Run<C> {
     ///
     /// An error handler (`on_error`) has a different key from its node. In a run without a checkpointer a task has a new key in each run.
     pub fn idempotency_key(&self) -> String {
-        // It names the thread.
+        // The key contains the thread.
         let _ = self.config();
         let Some(home) = self.home().ok().flatten() else { return self.task_key() };
         let StepHome { task_key, scope, .. } = &home;
-        match Around::current(&home.steps).and_then(|around| around.step) {
+        match CallScope::current(&home.steps).and_then(|around| around.step) {
             Some(step) => format!("{task_key}/{}", step.digest()),
             None if scope.is_empty() => task_key.to_string(),
             None => format!("{task_key}/{}", hash(scope).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! One task: a node, the state it sees, and what it was sent.
+//! One task: a node, its state, and its payload.
 
 use std::any::type_name;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Payload, Program, Run, SendArg, TaskKey};
+use super::{Checkpoints, Payload, Program, Run, SendArg, TaskKey};
 use crate::channel::ChannelSpec;
 use crate::error::NodeError;
 use crate::state::Values;
 
-/// One execution of one node in one superstep. The node borrows what it takes from here; nodes of graphs that are built
-/// at run time get the task itself.
+/// One execution of a node in a superstep. The node borrows its arguments from it. Nodes of graphs that are built at run time receive the
+/// task itself.
 pub struct Task<S: Values, C = ()> {
     pub(crate) graph: Arc<Program<S, C>>,
     pub(crate) state: Arc<S>,
@@ -40,53 +40,46 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 }
 
 impl<S: Values, C> Task<S, C> {
-    /// Another task of the same step.
+    /// Makes another task of the same step.
     pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
-        let (shared, remaining, base) = (shared.clone(), *remaining, *base);
-        let run = Run {
-            shared,
-            key,
-            attempt: 1,
-            remaining,
-            heartbeat: None,
-            base,
-            inbox: None,
-            personal: None,
-            hook: None,
-            is_handler: false,
-        };
+        let run = Run { remaining: *remaining, base: *base, ..Run::of_task(shared.clone(), key) };
         Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 
-    /// The state as of the start of the step.
+    /// Returns the state before the step.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// The state, for a copy that outlives the task.
+    /// Returns the state, for a copy that outlives the task.
     #[doc(hidden)]
     pub fn shared_state(&self) -> &Arc<S> {
         &self.state
     }
 
-    /// The channels of the graph's state.
+    /// Returns the channels of the graph's state.
     #[doc(hidden)]
     pub fn channels(&self) -> &Arc<[ChannelSpec]> {
         &self.graph.channels
     }
 
-    /// The run that the task is part of.
+    /// Returns the run of the task.
     pub fn run(&self) -> &Run<C> {
         &self.run
     }
 
-    /// Whether a Send started the task.
+    /// The checkpoints of the subgraph that the task runs.
+    pub(crate) fn subgraph_checkpoints(&self) -> Checkpoints {
+        self.graph.nodes[self.run.key.node].checkpoints
+    }
+
+    /// Returns true if a Send started the task.
     pub fn was_sent(&self) -> bool {
         self.arg.is_some()
     }
 
-    /// The payload of the Send.
+    /// Returns the payload of the Send. Fails if no Send started the task, or if the payload has another type.
     pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
         let Some(arg) = &self.arg else {
             return Err(NodeError::permanent(format!(
@@ -94,25 +87,25 @@ impl<S: Values, C> Task<S, C> {
                 type_name::<T>()
             )));
         };
-        arg.take()
+        arg.to_payload()
     }
 
-    /// The payload of the Send as JSON; none if no Send started the task.
+    /// Returns the payload of the Send as JSON. Returns `None` if no Send started the task.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
         Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }
 
-    /// The failure that this task handles, in a handler of `on_error`.
+    /// Returns the failure that an `on_error` handler handles.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.as_deref().cloned()
     }
 }
 
-/// The failure that an `on_error` handler is called for: which node, and its last error.
+/// The failure that an `on_error` handler handles.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The node that failed, after all its attempts.
+    /// The node that failed.
     pub node: String,
-    /// The error of its last attempt.
+    /// The error of the last attempt.
     pub error: NodeError,
 }

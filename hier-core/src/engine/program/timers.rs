@@ -1,16 +1,15 @@
-//! Times that a task waits for.
+//! Waiting for a time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::steps::StepHome;
-use super::{Run, StepKey};
+use super::{Run, StepHome, StepKey};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 impl<C> Run<C> {
-    /// Waits until this time, even if the process ends meanwhile.
+    /// Waits until this time, even if the process ends before.
     ///
     /// The time is recorded with the task like a step ([`Run::step`]): when the task runs again, the wait does not start anew. A wait of
     /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s by default) happens in place: the run continues and holds
@@ -44,8 +43,8 @@ impl<C> Run<C> {
             .await
     }
 
-    /// The time that was recorded for this call, or else this one, recorded: in milliseconds, the next whole one. With `in_place` the task
-    /// then waits in place.
+    /// Returns the recorded time of this call. Otherwise records this time, rounded up to milliseconds. With `in_place` the task then waits
+    /// in place.
     pub(super) async fn recorded_time(
         &self,
         home: &StepHome,
@@ -54,10 +53,10 @@ impl<C> Run<C> {
         in_place: Option<SystemTime>,
     ) -> Result<SystemTime, NodeError> {
         let millis = if let Some(found) = home.find(&key) {
-            self.again::<u64>(home, &found).await?
+            self.recorded_result::<u64>(home, &found).await?
         } else {
             let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
-            self.record_until(home, key, u64::try_from(millis).unwrap_or(u64::MAX), (Vec::new(), in_place)).await?
+            self.record_until(home, key, u64::try_from(millis).unwrap_or(u64::MAX), Vec::new(), in_place).await?
         };
         Ok(UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(time))
     }
@@ -68,7 +67,7 @@ impl<C> Run<C> {
         Ok(())
     }
 
-    /// Waits for so long where it is: the node is alive meanwhile.
+    /// Waits in place, and reports that the node is alive.
     #[doc(hidden)]
     pub async fn pause(&self, mut left: Duration) {
         while !left.is_zero() {

@@ -1,42 +1,41 @@
-//! Runs the code that belongs to entering and leaving a graph.
+//! Runs the code of entering and leaving a graph.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::engine::attempt::exec::call;
+use crate::engine::attempt::exec::call_node;
 use crate::engine::attempt::route::with_writes;
 use crate::engine::program::{Body, By, Task};
-use crate::engine::run::runner::Runner;
+use crate::engine::run::runner::GraphRunner;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{Values, Writes};
 
 const ON_ENTRY: &str = "on_entry";
 const ON_EXIT: &str = "on_exit";
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    /// The writes of leaving the graph.
-    pub(in crate::engine) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    /// Runs `on_exit` and returns its writes.
+    pub(super) async fn leaving(&self) -> Result<Writes<S>, NodeError> {
         self.hook(ON_EXIT, self.task.graph.hooks.on_exit.as_ref(), self.task.state.clone()).await
     }
 
     async fn hook(&self, name: &'static str, hook: Option<&Body<S, C>>, state: Arc<S>) -> Result<Writes<S>, NodeError> {
         let Some(hook) = hook else { return Ok(Writes::new()) };
         let refuse =
-            |what| NodeError::permanent(format!("code of `on_entry` and `on_exit` cannot {what}: let a node do it"));
+            |what| NodeError::permanent(format!("code of `on_entry` and `on_exit` cannot {what}: move it to a node"));
         let mut task = Task { state, ..self.task.clone() };
         task.run.key.step = self.step;
         task.run.hook = Some(Box::new((name, self.hook_id(name))));
-        match call(&task, hook).await {
-            Ok(output) if output.gotos.is_some() => Err(refuse("say where to go")),
+        match call_node(&task, hook).await {
+            Ok(output) if output.gotos.is_some() => Err(refuse("choose targets")),
             Ok(output) => Ok(output.writes),
             Err(error) if matches!(error.kind(), NodeErrorKind::Interrupt(_)) => Err(refuse("ask")),
             Err(error) => Err(error),
         }
     }
 
-    /// The id under which the code runs: the same if it is run again for the same call or end. Each input of a root is an
-    /// entry of its own.
+    /// The task id of the hook. It stays the same if the hook runs again for the same call or end. Each input of a root is a new entry.
     fn hook_id(&self, name: &str) -> Uuid {
         let shared = &self.task.run.shared;
         let is_stored = self.is_child() || name == ON_EXIT || self.position.waits_to_be_entered();
@@ -54,25 +53,18 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
     }
 
-    /// Begins a run that is not durable.
-    pub(in crate::engine) async fn enter(&mut self, input: Writes<S>) -> Result<(), RunError> {
-        let input = self.entered(input).await?;
-        self.begin(input)?;
-        self.leave_if_over().await
-    }
-
-    /// Enters the graph with an input that was stored from outside its runs.
-    pub(in crate::engine) async fn enter_stored(&mut self) -> Result<(), RunError> {
+    /// Enters the graph with an input that `update_state` has stored.
+    pub(super) async fn enter_stored(&mut self) -> Result<(), RunError> {
         if !self.position.waits_to_be_entered() {
             return Ok(());
         }
-        let input = self.entered(self.position.input().cloned().unwrap_or_default()).await?;
+        let input = self.enter_graph(self.position.input().cloned().unwrap_or_default()).await?;
         self.position.set_input(Some(input));
         Ok(())
     }
 
-    /// The input, with what the graph puts in front of it, and what entering the graph adds to it.
-    pub(in crate::engine) async fn entered(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
+    /// Enters the graph: returns the input after the writes that the graph puts in front of it, and before those of `on_entry`.
+    pub(super) async fn enter_graph(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let input = match self.task.graph.prepare() {
             Some(prepare) => prepare(&self.task.state, self.withdrawn.as_deref()).into_iter().chain(input).collect(),
             None => input,
@@ -85,23 +77,23 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// Returns true if a durable root may end after this node, which runs alone: its result is then stored first. A plain edge leads to
-    /// another node, unless a handler took over.
+    /// Returns true if a durable root may end after this node, which runs alone. Its result is then stored first. A plain edge leads to
+    /// another node, unless the error handler took over.
     #[inline]
-    pub(in crate::engine) fn may_be_left(&self, node: usize, by: By) -> bool {
+    pub(super) fn may_be_left(&self, node: usize, by: By) -> bool {
         let goes_on = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
         self.journal.is_some() && self.is_left() && !goes_on
     }
 
-    /// Adds the writes of leaving a root graph to its last step, if the graph is over. The results of the step's tasks are stored first,
-    /// so that they are not run again if this fails.
-    pub(in crate::engine) async fn leave_if_over(&mut self) -> Result<(), RunError> {
+    /// Adds the writes of `on_exit` to the last step of a root graph, if the graph has finished. The results of the step's tasks are stored
+    /// first, so that they do not run again if this fails.
+    pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {
             return Ok(());
         }
         if let (Some(done), Some(log)) = (done, &self.task.run.shared.log) {
-            log.done_alone(&self.task.run, done).await.map_err(|error| self.failed(self.task.run.key.node, error))?;
+            log.record_done(&self.task.run, done).await.map_err(|error| self.failed(self.task.run.key.node, error))?;
         }
         let writes = self.leaving().await.map_err(|error| self.in_hook(ON_EXIT, error))?;
         if writes.is_empty() {

@@ -1,173 +1,129 @@
-//! A graph that a node runs, in a durable run: it has checkpoints of its own, in a namespace of its own.
+//! Opens and closes the call of a subgraph in a durable run. The subgraph has checkpoints in its own namespace.
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
-use crate::checkpoint::{Saved, SaverError};
-use crate::engine::durable::answer::Open;
-use crate::engine::durable::input;
-use crate::engine::durable::journal::{Journal, RETURNED};
-use crate::engine::durable::kept;
-use crate::engine::durable::kept::{CALL, Place};
-use crate::engine::durable::load::{Known, Loaded, Reader, load};
-use crate::engine::durable::resumed::{Mode, Resumed};
+use crate::engine::durable::commands::OpenQuestionIds;
+use crate::engine::durable::journal::{Journal, JournalStart};
+use crate::engine::durable::load::{LoadRequest, LoadedThread, load};
+use crate::engine::durable::names::{CALL, RETURNED};
+use crate::engine::durable::resumed::{ResumeMode, ResumedStep};
+use crate::engine::durable::stored_graph::{StoredGraph, read_subgraph};
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Checkpoints, Task};
-use crate::engine::run::runner::{End, Runner};
-use crate::engine::step::Returns;
+use crate::engine::program::{Checkpoints, GraphContext, Program, Task};
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
+use crate::policy::GraphEntry;
 use crate::state::{Values, Writes};
 
-fn keeps<S: Values, C>(task: &Task<S, C>) -> bool {
-    task.graph.nodes[task.run.key.node].checkpoints == Checkpoints::PerThread
-}
-
-/// Begins a subgraph of a durable run with an input, which enters it, or takes it up where it stopped.
-pub(crate) async fn begin_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
+/// Opens the subgraph that a task runs, whose log this is: begins it with the input, or continues the call where it stopped.
+pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
-    given: Writes<T>,
+    input: Writes<T>,
     log: Arc<TaskLog>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let keeps = keeps(task);
-    let failed = |error| RunError::Saver { graph: runner.task.graph.plan.graph().to_owned(), error };
-    let (saved, newest) = Box::pin(stored(&log, task, keeps)).await.map_err(failed)?;
-    let mut metadata = runner.task.run.shared.config.metadata.clone();
-    let call = task.run.task_id().to_string();
-    if keeps {
-        metadata.insert(CALL.to_owned(), call.clone().into());
-    }
-    let (graph, metadata) = (runner.task.graph.clone(), Arc::new(metadata));
-    let parents = runner.task.run.shared.parents.clone().unwrap_or_default();
-    let (keeper, level) = (task.run.shared.log.clone().filter(|_| keeps), last_level(&log.namespace));
-    let policy = runner.step_policy().cloned();
-    let journal = |known| {
-        let journal = Journal::new(&graph, log.clone(), metadata, parents, known).step_policy(policy.as_deref());
-        journal.kept_by(keeper, level)
+) -> Result<(), RunError> {
+    let graph = runner.task.graph.clone();
+    let committer = log.committer.clone();
+    let reader = ThreadReader { graph: &*graph, thread: &committer.lease.thread };
+    let namespace = runner.task.run.shared.namespace.clone();
+    let stored = Box::pin(read_subgraph(reader, &log, &namespace, task)).await;
+    let StoredGraph { saved, newest, heads, .. } = stored.map_err(|error| reader.failed(error))?;
+    log.set_heads(heads);
+    let is_per_thread = task.subgraph_checkpoints() == Checkpoints::PerThread;
+    let journal = |start| call_journal(runner, task, log, start);
+    let Some(saved) = saved else {
+        let journal = journal(JournalStart { newest, ..JournalStart::default() });
+        runner.start_journal(journal);
+        return runner.begin_call(input, -1).await;
     };
-    runner.position.ledger.keep_notes(&graph.channels, &[]);
-    let (checkpointer, thread) = (&log.committer.saver, log.committer.lease.thread.clone());
-    // Of a call that is the first of its namespace nothing is stored inside it either.
-    if saved.is_some() || keeps {
-        let stands = saved.as_ref().map(|saved| &saved.checkpoint);
-        let bound = stands.map(|checkpoint| checkpoint.id).filter(|id| Some(*id) != newest);
-        let namespace = &*runner.task.run.shared.namespace;
-        let opened =
-            Place { graph: &*graph, saver: checkpointer, thread: &thread, namespace }.opened(stands, bound).await;
-        log.keep_all(opened.map_err(failed)?);
-    }
-    let Some(mut saved) = saved else {
-        runner.journal = Some(Box::new(journal(Known { newest, ..Known::default() })));
-        runner.begin_durably(given, -1).await?;
-        runner.offer_answer();
-        return Ok(());
-    };
-    let completed = input::complete(checkpointer, &thread, &log.namespace, &mut saved).await;
-    completed.map_err(failed)?;
-    let goes_on = !keeps || saved.checkpoint.metadata.get(CALL).is_some_and(|stored| *stored == call);
-    // Of a call that goes on the channels which expire are as they were stored, once its first step has been.
-    let is_entering = !keeps && saved.checkpoint.step <= 0;
-    let mut entry = if keeps { (graph.initial)() } else { (*runner.task.state).clone() };
+    let continues_call = !is_per_thread
+        || saved.checkpoint.metadata.get(CALL).is_some_and(|call| *call == task.run.task_id().to_string());
+    // Until its first step is stored, a resumed call still has the expiring values that it was entered with.
+    let is_entering = !is_per_thread && saved.checkpoint.step <= 0;
+    let mut initial = if is_per_thread { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
-        let expiring = (0..).zip(&*graph.channels).filter(|(_, spec)| spec.kind.expires());
-        expiring.for_each(|(channel, _)| entry.clear(channel));
+        clear_expiring(&graph, &mut initial);
     }
-    let loaded = load(&Reader { graph: &*graph, thread: &thread }, entry, newest, saved, true)?;
-    let Loaded { checkpoint, state, mut position, pending, mut known } = loaded;
+    let request = LoadRequest { saved, conversations: Vec::new(), newest, initial, is_child: true };
+    let LoadedThread { checkpoint, state, mut position, pending, mut start } = load(reader, request)?;
     if is_entering {
-        position.ledger.enter(&graph.channels);
+        position.restart_expiry(&graph.channels);
     }
-    if !goes_on {
-        // What earlier calls have handed back is none of this one's.
-        known.versions.retain(|(name, ..)| &**name != RETURNED);
-        position.ledger.returned.iter_mut().for_each(Returns::clear);
+    if !continues_call {
+        start.versions.retain(|(name, ..)| &**name != RETURNED);
+        position.forget_returned();
     }
-    runner.take_up(journal(known), state, position);
-    runner.keep_begun(&pending, checkpoint.step).await?;
+    let journal = journal(start);
+    runner.restore(journal, state, position);
+    runner.keep_heads_of_open_calls(&pending, checkpoint.step).await?;
     let step = checkpoint.step.saturating_add(1);
-    if !goes_on {
+    if !continues_call {
         runner.discard()?;
-        runner.begin_durably(given, step).await?;
-        runner.offer_answer();
-        return Ok(());
+        return runner.begin_call(input, step).await;
     }
-    runner.resume_at(step);
-    let anyone = runner.task.run.shared.anyone.clone();
-    let resumed = Resumed { pending, mode: Mode::GoOn, anyone, open: open_inside(task) };
-    runner.resume(Some(resumed), checkpoint.source);
+    runner.enter_at(step, GraphEntry::Resume);
+    let unaddressed = runner.task.run.shared.unaddressed.clone();
+    let open = open_next_to_answered(task);
+    runner.resume_step(Some(ResumedStep { pending, mode: ResumeMode::Continue, unaddressed, open }), checkpoint.source);
     runner.enter_stored().await
 }
 
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
-    /// An answer for whoever asks first may be taken by a task of the next step.
-    pub(in crate::engine) fn offer_answer(&mut self) {
-        let Some(anyone) = self.task.run.shared.anyone.as_ref().filter(|anyone| anyone.waits()) else { return };
-        self.resumed = Some(Box::new(Resumed::offered(anyone.clone())));
+fn call_journal<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &GraphRunner<T, D>,
+    task: &Task<S, C>,
+    log: Arc<TaskLog>,
+    start: JournalStart,
+) -> Journal {
+    let shared = &runner.task.run.shared;
+    let is_per_thread = task.subgraph_checkpoints() == Checkpoints::PerThread;
+    let mut metadata = shared.config.metadata.clone();
+    if is_per_thread {
+        metadata.insert(CALL.to_owned(), task.run.task_id().to_string().into());
     }
+    let parents = shared.parents.clone().unwrap_or_default();
+    let outer = task.run.shared.log.clone().filter(|_| is_per_thread);
+    let journal = Journal::new(&runner.task.graph, log, metadata, parents, start);
+    journal.step_policy(shared.config.step_policy.as_deref()).report_heads_to(outer)
 }
 
-/// The questions of a subgraph that are open beside others that have their answers.
-fn open_inside<S: Values, C>(task: &Task<S, C>) -> Option<Open> {
-    let questions = &task.run.inbox.as_ref()?.questions;
+fn clear_expiring<S: Values, C>(graph: &Program<S, C>, state: &mut S) {
+    let expiring = (0..).zip(&*graph.channels).filter(|(_, spec)| spec.kind.expires());
+    expiring.for_each(|(channel, _)| state.clear(channel));
+}
+
+/// The open questions of a subgraph in which others have been answered.
+fn open_next_to_answered<S: Values, C>(task: &Task<S, C>) -> Option<OpenQuestionIds> {
+    let questions = &task.run.resume.as_ref()?.questions;
     let open = questions.iter().filter(|question| !question.answered);
     questions.iter().any(|question| question.answered).then(|| open.map(|question| question.id.clone()).collect())
 }
 
-/// The part of a namespace that stands for the innermost graph.
-fn last_level(namespace: &str) -> &str {
-    namespace.rsplit_once('|').map_or(namespace, |(_, level)| level)
+/// Closes the call of a subgraph. With [`Durability::Exit`](crate::Durability::Exit), a finished call stores nothing, unless it took
+/// messages: their effect must not get lost if the step cannot be applied.
+pub(super) async fn close_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
+    task: &Task<S, C>,
+    end: &Result<GraphEnd, RunError>,
+) -> Result<(), RunError> {
+    let is_finished = matches!(end, Ok(GraphEnd::Finished | GraphEnd::Parent(..)));
+    let took_messages = runner.journal.as_ref().is_some_and(|journal| journal.log.is_deferred());
+    if task.subgraph_checkpoints() == Checkpoints::PerThread || !is_finished || took_messages {
+        return runner.store_call(task.run.shared.log.as_deref()).await;
+    }
+    Ok(())
 }
 
-/// What a call of a subgraph goes on from, and the newest checkpoint of its namespace.
-async fn stored<S, C>(
-    log: &TaskLog,
-    task: &Task<S, C>,
-    keeps: bool,
-) -> Result<(Option<Saved>, Option<Uuid>), SaverError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    // A first attempt that was not resumed cannot have stored anything.
-    if !keeps && !task.run.is_resumed() && task.run.attempt() == 1 {
-        return Ok((None, None));
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    async fn begin_call(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
+        self.begin_durably(input, step).await?;
+        self.offer_answer();
+        Ok(())
     }
-    let (saver, thread) = (&log.committer.saver, &log.committer.lease.thread);
-    // What was stored in the background a moment ago is to be found.
-    log.committer.flush().await?;
-    match &task.run.shared.log {
-        Some(outer) if keeps => {
-            kept::of_subgraph(saver, outer, thread, (&log.namespace, last_level(&log.namespace))).await
-        }
-        _ => {
-            let found = saver.get(thread, &log.namespace, None).await?;
-            let newest = found.as_ref().map(|found| found.checkpoint.id);
-            Ok((found, newest))
-        }
-    }
-}
 
-/// Ends a subgraph. With durability `exit` only what is still needed is stored: of a call that is complete nothing, unless it took
-/// letters, whose effect must not be lost if the step cannot be applied.
-pub(crate) async fn close_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
-    task: &Task<S, C>,
-    end: &Result<End, RunError>,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
-    let finished = matches!(end, Ok(End::Finished | End::Parent(..)));
-    let took = runner.journal.as_ref().is_some_and(|journal| journal.log.is_deferred());
-    if keeps(task) || !finished || took { runner.store_call(task.run.shared.log.as_deref()).await } else { Ok(()) }
+    /// Offers the answer for the first task that asks to the tasks of the next step.
+    pub(super) fn offer_answer(&mut self) {
+        let Some(answer) = self.task.run.shared.unaddressed.as_ref().filter(|answer| answer.waits()) else { return };
+        self.resumed = Some(Box::new(ResumedStep::offered(answer.clone())));
+    }
 }

@@ -1,4 +1,4 @@
-//! The loop that runs a graph: the same for invoke, stream and subgraphs.
+//! The loop that runs a graph, for runs, streams and subgraphs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,28 +6,27 @@ use std::time::{Duration, Instant};
 use tracing::Instrument;
 
 use crate::checkpoint::{PendingWrite, Source};
-use crate::engine::attempt::exec::{call, execute, execute_and_route, resolve};
+use crate::engine::attempt::exec::{TaskResult, call_node, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
-use crate::engine::durable::resumed::Resumed;
-use crate::engine::program::{By, Done, Output, ParentCommand, Program, Routing, Run, Shared, Task, TaskKey};
-use crate::engine::run::piece::ended;
+use crate::engine::durable::resumed::ResumedStep;
+use crate::engine::program::{By, Output, ParentCommand, Program, Routing, Run, RunShared, Task, TaskKey};
+use crate::engine::run::batch_tasks::task_end;
 use crate::engine::step::{Applied, Breakpoints, Position};
 use crate::engine::stream::emitter::Emitter;
-use crate::engine::stream::event::{Event, StreamMode};
 use crate::engine::stream::outcome::StopReason;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::policy::StepPolicy;
+use crate::policy::{GraphEntry, PausedRun, StepPolicy};
 use crate::question::Question;
-use crate::state::{Steps, Values, Writes};
+use crate::state::{Steps, Values};
 
 /// One run of one graph. The input is step -1, START is step 0, and the first nodes are step 1.
-pub(crate) struct Runner<S: Values, C> {
-    /// The task that is running, where there is only one; else what the tasks are copies of.
+pub(crate) struct GraphRunner<S: Values, C> {
+    /// The running task of a step with one task, and the template of the tasks of a parallel step.
     pub(crate) task: Task<S, C>,
     pub(in crate::engine) position: Position<S>,
-    /// Scratch: what the routes of a step of one task choose.
+    /// Scratch for the routes of a step with one task.
     routing: Routing,
     /// The step that runs next, or is running.
     pub(in crate::engine) step: i64,
@@ -37,17 +36,17 @@ pub(crate) struct Runner<S: Values, C> {
     pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
     /// The durable side, if the graph has checkpoints in this run.
     pub(in crate::engine) journal: Option<Box<Journal>>,
-    /// The earlier progress of the tasks of the first step. They take it when they are created.
-    pub(in crate::engine) resumed: Option<Box<Resumed>>,
+    /// The earlier progress of the tasks of the first step.
+    pub(in crate::engine) resumed: Option<Box<ResumedStep>>,
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
     has_thread_since: Instant,
-    /// Writes of the task of the step that was just applied, if the graph may be left after it.
+    /// Writes of the task of the last step, if the graph may be left after it.
     pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
-/// How a run ended, unless it failed.
-pub(crate) enum End {
+/// The end of a run that did not fail.
+pub(crate) enum GraphEnd {
     Finished,
     Interrupted(Vec<Question>),
     Stopped(StopReason),
@@ -55,38 +54,24 @@ pub(crate) enum End {
     Parent(usize, Box<dyn ParentCommand>),
 }
 
-/// Longest time that a run occupies its executor thread if its nodes do not wait.
+/// Longest time that a run may hold its thread if its nodes never wait.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Why a run stops at the end of a turn.
+/// The reason of a stop that a policy asked for.
 pub(in crate::engine) const PAUSED: &str = "a pause between steps";
 
-pub(in crate::engine) type TaskResult<S> = Result<Done<S>, NodeError>;
-
-impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(crate) fn new(
         graph: Arc<Program<S, C>>,
         state: Arc<S>,
-        shared: Shared<C>,
+        shared: RunShared<C>,
         emitter: Option<Arc<Emitter<S>>>,
         is_child: bool,
     ) -> Self {
         let position = Position::new(&graph, is_child);
         let key = TaskKey { node: 0, step: 0, send: None };
-        let breakpoints = Breakpoints::of(&graph.plan);
-        let shared = Arc::new(shared);
-        let run = Run {
-            shared,
-            key,
-            attempt: 1,
-            remaining: 0,
-            heartbeat: None,
-            base: None,
-            inbox: None,
-            personal: None,
-            hook: None,
-            is_handler: false,
-        };
+        let breakpoints = Breakpoints::of_graph(&graph.plan);
+        let run = Run::of_task(Arc::new(shared), key);
         let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();
         let mut runner = Self {
@@ -104,32 +89,29 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             last_task: None,
         };
         // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
-        runner.start_at(-1);
+        runner.set_step(-1);
         runner
     }
 
-    /// The next step is this one. The run may take as many as its limit says, and this one, which is an input or has been begun
-    /// before; it ends before the numbers do.
-    pub(in crate::engine) fn start_at(&mut self, step: i64) {
+    /// Sets the next step. The run may take it, since it is an input or has begun before, and as many steps more as the limit says.
+    fn set_step(&mut self, step: i64) {
         let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.step = step;
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
-    /// The graph is entered at this step.
-    pub(in crate::engine) fn enter_at(&mut self, step: i64) {
-        self.start_at(step);
+    /// Enters or resumes the graph at this step. A policy counts the steps of all parts of a run together.
+    pub(in crate::engine) fn enter_at(&mut self, step: i64, entry: GraphEntry) {
+        self.set_step(step);
         if let Some(policy) = self.step_policy() {
-            policy.start_at(&self.task.run.shared.namespace, self.stop);
+            self.stop = policy.last_step(&self.task.run.shared.namespace, entry, self.stop);
         }
     }
 
-    /// Resumes the graph at this step. A policy counts the steps of all parts of a run together.
-    pub(in crate::engine) fn resume_at(&mut self, step: i64) {
-        self.start_at(step);
-        if let Some(policy) = self.step_policy() {
-            self.stop = policy.resume_at(&self.task.run.shared.namespace, self.stop);
-        }
+    /// Stops at the breakpoints of the configuration, if it has any, instead of those of the graph.
+    pub(in crate::engine) fn configure_breakpoints(&mut self) -> Result<(), RunError> {
+        self.breakpoints = Breakpoints::configured(&self.task.graph.plan, &self.task.run.shared.config)?;
+        Ok(())
     }
 
     #[inline]
@@ -137,42 +119,33 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.task.run.shared.config.step_policy.as_ref()
     }
 
-    /// A runner at the stored position of the thread.
-    pub(super) fn take_up(&mut self, journal: Journal, state: S, position: Position<S>) {
+    /// Puts the graph at a stored position.
+    pub(super) fn restore(&mut self, journal: Journal, state: S, position: Position<S>) {
         self.journal = Some(Box::new(journal));
         self.task.state = Arc::new(state);
         self.position = position;
     }
 
-    /// Goes on with the step that follows a checkpoint of this source; of its tasks so much is known.
-    pub(super) fn resume(&mut self, resumed: Option<Resumed>, source: Source) {
+    /// Continues with the step that follows a checkpoint with this source.
+    pub(super) fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) {
         self.resumed = resumed.map(Box::new);
         if let Some(breakpoints) = &mut self.breakpoints {
             breakpoints.disarm();
         }
         // The run that paused has reported both.
-        if self.step_policy().is_none_or(|policy| !policy.resumes()) {
+        if self.step_policy().is_none_or(|policy| policy.continues() == PausedRun::None) {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
     }
 
-    /// The state as it is. A clone only if somebody else still holds it.
+    /// Returns the state. Clones it only if it is still shared.
     pub(crate) fn into_state(self) -> S {
         Arc::unwrap_or_clone(self.task.state)
     }
 
-    /// Applies the input and follows START.
-    pub(crate) fn begin(&mut self, input: Writes<S>) -> Result<(), RunError> {
-        self.step = self.step.saturating_add(1);
-        self.position.set_input(Some(input));
-        self.begin_step()?;
-        self.step = self.step.saturating_add(1);
-        Ok(())
-    }
-
-    /// The step in which START runs.
-    pub(in crate::engine) fn begin_step(&mut self) -> Result<(), RunError> {
+    /// Runs START.
+    pub(super) fn run_start(&mut self) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         let written = self.position.begin(graph, Arc::make_mut(state), &mut self.routing)?;
         if written || self.position.is_child() {
@@ -182,7 +155,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Runs supersteps until nothing is left to do.
-    pub(crate) async fn drive(&mut self) -> Result<End, RunError> {
+    pub(crate) async fn drive(&mut self) -> Result<GraphEnd, RunError> {
         loop {
             if self.is_due_to_yield() {
                 tokio::task::yield_now().await;
@@ -197,7 +170,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             }
             let single = if self.resumed.is_none() { self.position.single() } else { None };
             if single.is_none() && self.position.is_over() {
-                return Ok(End::Finished);
+                return Ok(GraphEnd::Finished);
             }
             if let Some(end) = self.stops() {
                 return Ok(end);
@@ -209,7 +182,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             let end = match single {
                 Some(node) if self.is_bare(node) => {
                     let task = &self.task;
-                    match call(task, &task.graph.nodes[node].body).await {
+                    match call_node(task, &task.graph.nodes[node].body).await {
                         Ok(Output { mut writes, gotos: None })
                             if self.position.is_simple(&self.task.graph.plan, node) =>
                         {
@@ -220,14 +193,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                         }
                         output => {
                             let result = output.and_then(|output| resolve(&self.task, output));
-                            self.note_failure(&result).await?;
-                            self.ended(node, result)?
+                            self.record_failure(&result).await?;
+                            self.finish_task(node, result)?
                         }
                     }
                 }
                 single => {
                     let span = step_span(self.step);
-                    self.told(single).instrument(span).await?
+                    self.run_observed_step(single).instrument(span).await?
                 }
             };
             if let Some(end) = end {
@@ -250,13 +223,13 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.position.is_child()
     }
 
-    /// Whether code runs when this root is left.
+    /// Returns true if code runs when this root is left.
     #[inline]
     pub(in crate::engine) fn is_left(&self) -> bool {
         self.task.graph.hooks.on_exit.is_some() && !self.is_child()
     }
 
-    /// Lets others have the thread now and then: a run whose nodes never wait would keep it.
+    /// Returns true if the run must yield its thread: nodes that never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
         // Reading the clock costs as much as a short step.
@@ -264,29 +237,29 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }
 
-    /// Whether the run stops before this step: at a breakpoint, or because it was asked to.
+    /// Returns the end of a run that stops before this step: at a breakpoint, for a policy or a drain.
     #[inline]
-    fn stops(&mut self) -> Option<End> {
+    fn stops(&mut self) -> Option<GraphEnd> {
         if let Some(breakpoints) = &mut self.breakpoints
             && breakpoints.stops_before(self.position.nodes())
         {
             return Some(self.break_at(StopReason::Before(self.next())));
         }
-        if let Some(policy) = self.step_policy().filter(|policy| policy.pauses(self.is_child())) {
-            // Tasks that run elsewhere are known already: no further run is needed to find them.
-            if self.resumed.is_some() || !self.hands_out(&**policy) {
-                policy.paused();
+        if let Some(policy) = self.step_policy().filter(|policy| policy.pause(self.is_child())) {
+            // If the tasks run elsewhere, the policy learns it here: no further run is needed to find them.
+            if self.resumed.is_none() {
+                self.offer_next_step(&**policy);
             }
-            return Some(End::Stopped(StopReason::Drained(PAUSED.to_owned())));
+            return Some(GraphEnd::Stopped(StopReason::Drained(PAUSED.to_owned())));
         }
-        self.drained().map(|reason| End::Stopped(StopReason::Drained(reason)))
+        self.drained().map(|reason| GraphEnd::Stopped(StopReason::Drained(reason)))
     }
 
-    pub(in crate::engine) fn break_at(&self, reason: StopReason) -> End {
+    pub(in crate::engine) fn break_at(&self, reason: StopReason) -> GraphEnd {
         if let Some(emitter) = &self.emitter {
             emitter.interrupted(&[]);
         }
-        End::Stopped(reason)
+        GraphEnd::Stopped(reason)
     }
 
     #[inline]
@@ -308,15 +281,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
     }
 
-    /// A step of one task with options or listeners, or of several.
-    async fn told(&mut self, single: Option<usize>) -> Result<Option<End>, RunError> {
+    async fn run_observed_step(&mut self, single: Option<usize>) -> Result<Option<GraphEnd>, RunError> {
         match single {
-            Some(node) => self.single(node).await,
-            None => Box::pin(self.several()).await,
+            Some(node) => self.run_single(node).await,
+            None => Box::pin(self.run_parallel()).await,
         }
     }
 
-    /// Whether running the node alone is just calling its code: nobody listens or traces, and it has no options.
+    /// Returns true if running the node alone is just calling its code: without options, streams and spans.
     #[inline]
     fn is_bare(&mut self, node: usize) -> bool {
         self.task.run.key.node = node;
@@ -325,14 +297,14 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         self.task.graph.nodes[node].bare && !self.routes_first(node) && !is_recorded && !is_seen
     }
 
-    /// Whether the node's routes have to be asked before its writes are applied.
+    /// Returns true if the node's routes run before its writes are applied.
     #[inline]
     fn routes_first(&self, node: usize) -> bool {
         self.position.routes_first(&self.task.graph.plan, node)
     }
 
-    /// A step of one task: run in place; its routes see the state with its writes applied.
-    async fn single(&mut self, node: usize) -> Result<Option<End>, RunError> {
+    /// Runs a step with one task in place.
+    async fn run_single(&mut self, node: usize) -> Result<Option<GraphEnd>, RunError> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
             emitter.task(started(&self.task));
         }
@@ -342,20 +314,20 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         } else {
             execute(&self.task).instrument(span).await
         };
-        self.note_failure(&result).await?;
+        self.record_failure(&result).await?;
         if let Some(emitter) = &self.emitter {
             report(emitter, &self.task, &result);
         }
-        self.ended(node, result)
+        self.finish_task(node, result)
     }
 
-    /// Applies a step of one task.
+    /// Applies a step with one task.
     #[inline]
-    pub(in crate::engine) fn ended(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<End>, RunError> {
+    fn finish_task(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<GraphEnd>, RunError> {
         match result {
             Ok(done) if !done.is_for_parent() => {
                 if self.may_be_left(node, done.by) {
-                    let first = self.task.run.inbox.as_ref().map_or(0, |inbox| inbox.free_slot);
+                    let first = self.task.run.resume.as_ref().map_or(0, |resume| resume.free_slot);
                     let writes = stored::done(&self.task.graph, first, &done);
                     self.last_task = Some(writes.map_err(|error| self.failed(node, error))?);
                 }
@@ -371,7 +343,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
                 }
                 Ok(None)
             }
-            result => self.conclude(std::iter::once(ended(self.task.run.key, result))),
+            result => self.finish_step(std::iter::once(task_end(self.task.run.key, result))),
         }
     }
 
@@ -382,27 +354,30 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         RunError::Node { graph: self.graph_name(), node: self.task.graph.plan.name(node).to_owned(), error }
     }
 
-    /// Applies a step whose routes have been asked.
+    /// Applies a step whose routes have run.
     pub(in crate::engine) fn apply(&mut self, tasks: &mut Vec<Applied<S>>) -> Result<bool, RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply(graph, Arc::make_mut(state), tasks)
     }
 
-    /// A node that is a graph counts as having written, whatever it did: in the reference it returns all its channels.
-    fn runs_graph(&self, node: usize) -> bool {
-        self.task.graph.child(node).is_some()
+    /// Drops what was to run next in favor of a new input.
+    pub(super) fn discard(&mut self) -> Result<(), RunError> {
+        let Task { graph, state, .. } = &mut self.task;
+        self.position.discard(graph, Arc::make_mut(state), &mut [])
     }
 
-    pub(in crate::engine) fn emit_values_of(&self, written: bool, tasks: &[Applied<S>]) {
-        if written || tasks.iter().filter_map(|task| task.node).any(|node| self.runs_graph(node)) {
-            self.emit_values();
-        }
+    /// Returns the end of a run that stops after the step that has just been applied.
+    #[inline]
+    fn stops_after(&mut self) -> Option<GraphEnd> {
+        let passed = self.breakpoints.as_mut()?.passed();
+        let plan = &self.task.graph.plan;
+        let hit: Vec<String> = passed.map(|node| plan.name(node).to_owned()).collect();
+        if hit.is_empty() { None } else { Some(self.break_at(StopReason::After(hit))) }
     }
 
-    pub(in crate::engine) fn emit_values(&self) {
-        if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Values)) {
-            emitter.emit(Event::Values(self.task.state.clone()));
-        }
+    /// The end of a run in which a subgraph stopped at a breakpoint.
+    pub(super) fn stopped_inside(&self) -> GraphEnd {
+        GraphEnd::Stopped(StopReason::Before(self.next()))
     }
 
     /// The names of the nodes that would run next.

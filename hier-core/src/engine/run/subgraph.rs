@@ -1,4 +1,4 @@
-//! A graph as a node of another: shares channels by name, has steps of its own, hands back what it wrote.
+//! Subgraphs: graphs as nodes of other graphs. They share channels by name, have their own steps, and return their writes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
-use crate::engine::durable::level;
+use crate::engine::durable::segment::segment_of_task;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
-    Attached, Checkpoints, ErasedGraph, NodeResult, Output, Prepare, Program, SendArg, Subgraph, Task,
+    Attached, Checkpoints, ErasedGraph, GraphContext, NodeResult, Output, Prepare, Program, RunShared, SendArg,
+    Subgraph, Task,
 };
 use crate::engine::run::resume_subgraph;
-use crate::engine::run::runner::{End, Runner};
-use crate::engine::run::start::shared;
+use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::stream::emitter::{Emitter, EventSink, PartSink};
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
@@ -69,8 +69,8 @@ where
 }
 
 impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Calls the inner graph: it starts with this state and context, and ends with the writes that `leave` makes of its state and of its
-    /// writes to the channels that are returned.
+    /// Calls the inner graph with this state and context. `leave` makes the writes of the outer graph from the final state and the returned
+    /// writes.
     pub async fn call<S>(
         &self,
         task: &Task<S, C>,
@@ -84,13 +84,13 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     {
         let context = (self.context)(task.run().shared_context());
         let mut runner = open_child(&self.graph, state, context, task).await?;
-        runner.hands_back(returned);
+        runner.return_only(returned);
         self.begin(&mut runner, task).await?;
         self.finish(&mut runner, task, leave).await
     }
 
-    /// Enters the inner graph, or goes on where it stopped.
-    async fn begin<S>(&self, runner: &mut Runner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
+    /// Enters the inner graph, or continues where it stopped.
+    async fn begin<S>(&self, runner: &mut GraphRunner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
         C: Send + Sync + 'static,
@@ -99,10 +99,10 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         runner.begin_child(task, input).await
     }
 
-    /// Runs the inner graph to its end, and leaves it. What leaving it writes reaches the outer graph in any case.
+    /// Runs the inner graph to its end, and leaves it. The writes of leaving always reach the outer graph.
     async fn finish<S>(
         &self,
-        runner: &mut Runner<T, D>,
+        runner: &mut GraphRunner<T, D>,
         task: &Task<S, C>,
         leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
     ) -> NodeResult<S>
@@ -127,7 +127,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         })
     }
 
-    /// The state that the inner graph starts with: what it was sent, or the outer state's values of shared channels.
+    /// The initial state of the inner graph: the payload of a Send, or the shared channels of the outer state.
     fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
         if let Some(arg) = &task.arg {
             return self.unpack(arg);
@@ -135,11 +135,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(self.inherit(task))
     }
 
-    /// The outer state's values of shared channels.
+    /// Copies the shared channels of the outer state.
     #[doc(hidden)]
     pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
-        // Dynamic states are of one type, but each has channels of its own.
+        // Dynamic states have one type but different channels.
         if !whole.is::<DynState>()
             && let Ok(same) = whole.downcast::<T>()
         {
@@ -154,9 +154,9 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Arc::new(state)
     }
 
-    /// What a subgraph that keeps its state is given: the values of shared channels, to be merged into what it has.
-    fn input<S: Values>(&self, task: &Task<S, C>, runner: &Runner<T, D>) -> Result<Writes<T>, NodeError> {
-        if task.graph.nodes[task.run.key.node].checkpoints != Checkpoints::PerThread {
+    /// The input of a subgraph with checkpoints per thread: the shared channels, to be merged into its state.
+    fn input<S: Values>(&self, task: &Task<S, C>, runner: &GraphRunner<T, D>) -> Result<Writes<T>, NodeError> {
+        if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
         }
         let state = &*runner.task.state;
@@ -171,8 +171,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(writes)
     }
 
-    /// The state that was sent; for a dynamic one, an object of which the known channels are merged into the initial
-    /// state.
+    /// Reads the payload of a Send as a state. A dynamic state takes an object, and merges the channels that it knows.
     fn unpack(&self, arg: &SendArg) -> Result<Arc<T>, NodeError> {
         if let Some(state) = arg.get::<T>() {
             return Ok(Arc::new(state.clone()));
@@ -194,12 +193,12 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(Arc::new(state))
     }
 
-    /// A state that was stored by the names of its channels.
+    /// Decodes a state by the names of its channels.
     fn unpack_stored(&self, state: &mut T, stored: &[u8]) -> Result<(), NodeError> {
         let unfit = |reason: String| {
             let graph = self.graph.plan.graph();
             NodeError::permanent(format!(
-                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; let the thread finish its step \
+                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; finish the thread's step \
                  with the program that began it"
             ))
         };
@@ -213,7 +212,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(())
     }
 
-    /// What the inner graph wrote to shared channels, as writes of the outer one.
+    /// Converts writes to shared channels into writes of the outer graph.
     #[doc(hidden)]
     pub fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: impl IntoIterator<Item = T::Write>) -> Writes<S> {
         let mut writes = Writes::new();
@@ -229,27 +228,22 @@ impl<T: Values, C, D> Attached<T, C, D> {
     }
 }
 
-/// A run of an inner graph as part of a task of the outer one, before anything of it has run.
-async fn open_child<S, C, T, D>(
+/// Opens a run of an inner graph as part of a task of the outer graph.
+async fn open_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     graph: &Arc<Program<T, D>>,
     state: Arc<T>,
     context: Arc<D>,
     task: &Task<S, C>,
-) -> Result<Runner<T, D>, NodeError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+) -> Result<GraphRunner<T, D>, NodeError> {
     let outer = &task.run.shared;
     let mut namespace = outer.namespace.clone();
-    let checkpoints = task.graph.nodes[task.run.key.node].checkpoints;
-    namespace.push(level::level_of(task).await.map_err(subgraph_error)?);
+    namespace.push(segment_of_task(task).await.map_err(subgraph_error)?);
     let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
     let emitter = emitter.map(|(root, modes)| Arc::new(Emitter::nested(root, modes, namespace.clone())));
-    let (config, tracker, scope) = (outer.config.clone(), outer.tracker.clone(), outer.scope.as_ref());
-    let mut shared = shared(graph, context, config, namespace, emitter.as_ref(), tracker, scope);
+    let mut shared = RunShared::new(graph.plan.clone(), context, outer.config.clone(), outer.tracker.clone());
+    shared.scope = graph.hooks.enter(outer.scope.as_ref(), &shared.context);
+    shared.namespace = namespace;
+    shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
     if graph.is_part
         && let Some(outer) = &outer.sink
     {
@@ -257,9 +251,9 @@ where
     }
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
-    shared.personal = task.run.personal.clone().or_else(|| outer.personal.clone());
-    shared.anyone = task.run.inbox.as_ref().and_then(|inbox| inbox.anyone.clone());
-    if let Some(log) = outer.log.as_ref().filter(|_| checkpoints != Checkpoints::None) {
+    shared.taint = task.run.taint.clone().or_else(|| outer.taint.clone());
+    shared.unaddressed = task.run.resume.as_ref().and_then(|resume| resume.unaddressed.clone());
+    if let Some(log) = outer.log.as_ref().filter(|_| task.subgraph_checkpoints() != Checkpoints::None) {
         let namespace = shared.namespace.join("|").into();
         shared.log = Some(Arc::new(TaskLog::new(log.committer.clone(), namespace)));
         let mut parents = outer.parents.as_ref().map(|parents| (**parents).clone()).unwrap_or_default();
@@ -268,60 +262,54 @@ where
     } else {
         shared.home = task.run.step_home()?.map(|home| Arc::new(home.of_graph()));
     }
-    Ok(Runner::new(graph.clone(), state, shared, emitter, true))
+    Ok(GraphRunner::new(graph.clone(), state, shared, emitter, true))
 }
 
-impl<T: Values, D: Send + Sync + 'static> Runner<T, D> {
-    /// Of what this graph writes the one around it takes these channels only.
-    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
-        self.position.ledger.hands_back(channels);
+impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
+    /// Limits the writes that the inner graph returns to these channels.
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
+        self.position.return_only(channels);
     }
 
-    /// Begins the inner graph, or goes on where it stopped: then it has been entered already.
+    /// Begins the inner graph, or continues where it stopped.
     pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
     where
         S: Values,
         C: Send + Sync + 'static,
     {
         let begun = match self.task.run.shared.log.clone() {
-            None => self.enter(input).await,
+            None => self.begin(input).await,
             // Boxed: the future of a subgraph without a saver stays small.
-            Some(log) => Box::pin(resume_subgraph::begin_child(self, task, input, log)).await,
+            Some(log) => Box::pin(resume_subgraph::open_call(self, task, input, log)).await,
         };
         begun.map_err(subgraph_error)
     }
 }
 
-/// Runs an inner graph to its end, as a task of the outer one.
-pub(crate) async fn finish_child<S, C, T, D>(
-    runner: &mut Runner<T, D>,
+/// Runs an inner graph to its end, as a task of the outer graph.
+pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
+    runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
     leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
-) -> NodeResult<S>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-    T: Values,
-    D: Send + Sync + 'static,
-{
+) -> NodeResult<S> {
     let end = runner.drive().await;
-    resume_subgraph::close_child(runner, task, &end).await.map_err(subgraph_error)?;
+    resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
-        // A breakpoint inside stops the graphs around it too.
-        End::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
-        End::Finished => {
+        // A breakpoint in a subgraph stops the outer graphs, too.
+        GraphEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
+        GraphEnd::Finished => {
             let graph = runner.task.graph.clone();
-            let returned = runner.position.ledger.take_returned(&graph.channels);
+            let returned = runner.position.take_returned(&graph.channels);
             let writes = leave(&runner.task.state, returned);
             Ok(Output { writes, gotos: None })
         }
-        End::Interrupted(mut questions) => {
+        GraphEnd::Interrupted(mut questions) => {
             for question in &mut questions {
                 question.path.insert(0, task.run.node().to_owned());
             }
             Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false))
         }
-        End::Parent(node, command) => {
+        GraphEnd::Parent(node, command) => {
             let reason = format!(
                 "whose state is `{}`, but the command writes a `{}`",
                 std::any::type_name::<S>(),

@@ -1,4 +1,4 @@
-//! What a step has written, noted while it is merged: what the next checkpoint has to store.
+//! Tracks the changes of a step while it is merged.
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
@@ -6,22 +6,22 @@ use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
 use crate::state::ChannelWrite;
 
-/// What a step has written, noted while it is merged.
+/// The changes since the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The channels that changed, each once.
+    /// The changed channels, each once.
     pub(crate) changed: Vec<usize>,
-    /// What was written to channels that are stored as what was added.
-    pub(crate) parts: Vec<Part>,
-    /// For each channel whether it is stored as what was added.
+    /// The writes to channels that are stored in parts.
+    pub(crate) parts: Vec<ChangedPart>,
+    /// True for each channel that is stored in parts.
     pub(crate) grows: Vec<bool>,
     pub(crate) error: Option<(usize, CodecError)>,
     scratch: Scratch,
 }
 
-/// One write of a channel that is stored as what was added.
+/// A write to a channel that is stored in parts.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ChangedPart {
     pub(crate) channel: usize,
     pub(crate) overwrite: bool,
     pub(crate) bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl Changes {
         Self { grows: channels.iter().map(|spec| delta::grows(spec).is_some()).collect(), ..Self::default() }
     }
 
-    /// Changes a write. `first`: the first of this channel in this step.
+    /// Records a write. `first` is true for the first write of the channel in this step.
     #[inline]
     pub(crate) fn write<W: ChannelWrite>(&mut self, write: &W, first: bool) {
         let channel = write.channel();
@@ -47,19 +47,19 @@ impl Changes {
     fn part<W: ChannelWrite>(&mut self, channel: usize, write: &W) {
         let encoded = write.stored().map_or(Ok(Vec::new()), |value| self.scratch.bytes(|bytes| value.encode(bytes)));
         match encoded {
-            Ok(bytes) => self.parts.push(Part { channel, overwrite: write.is_overwrite(), bytes }),
+            Ok(bytes) => self.parts.push(ChangedPart { channel, overwrite: write.is_overwrite(), bytes }),
             Err(error) => self.error = Some((channel, error)),
         }
     }
 
-    /// Changes that a channel was cleared.
+    /// Records that a channel was cleared.
     pub(crate) fn cleared(&mut self, channel: usize) {
         if !self.changed.contains(&channel) {
             self.changed.push(channel);
         }
     }
 
-    /// Changes channels whose values have to be stored again.
+    /// Stores the values of these channels again.
     pub(crate) fn store_again(&mut self, channels: &[usize]) {
         for channel in channels {
             self.cleared(*channel);

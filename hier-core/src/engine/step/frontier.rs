@@ -1,44 +1,46 @@
-//! The scheduler: which nodes run next. Pure: no clock, no I/O, no randomness.
+//! Schedules nodes. Pure: no clock, no I/O, no randomness.
 //!
-//! The rules are the reference's (LangGraph 1.2, superstep algorithm): plain edges signal a node for one step; a join
-//! remembers which of its sources have run, also beyond the end of a run; a deferred node is released when a step
-//! leaves nothing else to trigger, pending Sends not counted.
+//! The rules are those of LangGraph 1.2:
+//!
+//! * A plain edge signals a node for one step.
+//! * A join remembers which of its sources have run, even beyond the end of a run.
+//! * A deferred node is released when a step triggers nothing else. Pending Sends do not count.
 
 use fixedbitset::FixedBitSet;
 
 use crate::checkpoint::{Agenda, JoinRecord};
 use crate::engine::program::{Exit, Join, Plan};
 
-/// Which nodes were set off by the last step, how full the joins are, and which deferred nodes wait.
+/// The triggered nodes, the state of the joins, and the waiting deferred nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Frontier {
-    /// Nodes to run next: in order and each once, except while a step is being applied.
+    /// The nodes that run next, sorted and without duplicates, except while a step is being applied.
     ready: Vec<usize>,
-    /// Deferred nodes with a signal, which stays until the node has run.
+    /// Deferred nodes with a signal. The signal stays until the node has run.
     waiting: FixedBitSet,
     /// Deferred nodes whose signal has been released.
     released: FixedBitSet,
     joins: Vec<JoinState>,
-    /// What the last step set off of the nodes that joins lead to; none if the graph has no joins.
+    /// The triggers that the last step changed. None if the graph has no joins.
     triggers: Option<Box<Triggers>>,
 }
 
-/// Which triggers of the nodes that joins lead to were changed by the last step. Such a node has several; where two of them
-/// changed at once, the reference finds that it is not clear who ran last once the node has run.
+/// The triggers of join targets that the last step changed. If two triggers of a node change at once, LangGraph does not know which node
+/// ran last.
 #[derive(Clone, Debug)]
 struct Triggers {
-    /// Nodes that were signalled.
+    /// Nodes with a new signal.
     signalled: FixedBitSet,
-    /// Nodes whose signal of the step before expired.
+    /// Nodes whose signal has expired.
     expired: FixedBitSet,
-    /// Joins that took in a source or were emptied.
+    /// Joins that a source has reached or that were emptied.
     joins: FixedBitSet,
-    /// Nodes of which more than one trigger was changed.
+    /// Nodes with more than one changed trigger.
     tied: FixedBitSet,
 }
 
 impl Triggers {
-    /// A step is applied: signals last for one step.
+    /// Begins a step. Signals last for one step.
     fn begin(&mut self) {
         std::mem::swap(&mut self.signalled, &mut self.expired);
         self.signalled.clear();
@@ -55,7 +57,6 @@ struct JoinState {
 }
 
 impl Frontier {
-    /// Nothing has run yet.
     pub(crate) fn new(plan: &Plan) -> Self {
         let join = |join: &Join| JoinState {
             seen: FixedBitSet::with_capacity(join.from.len()),
@@ -78,13 +79,13 @@ impl Frontier {
         }
     }
 
-    /// The nodes to run next, in the order of their names.
+    /// The nodes that run next, in the order of their names.
     #[inline]
     pub(crate) fn ready(&self) -> &[usize] {
         &self.ready
     }
 
-    /// Begins to apply a step: nothing is set off yet.
+    /// Begins to apply a step.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.ready.clear();
@@ -93,7 +94,7 @@ impl Frontier {
         }
     }
 
-    /// A node has run because an edge led to it: what triggered it is used up.
+    /// Uses up the triggers of a node that has run.
     #[inline]
     pub(crate) fn consume(&mut self, plan: &Plan, node: usize) {
         if !plan.exits[node].plain {
@@ -129,7 +130,7 @@ impl Frontier {
         }
     }
 
-    /// All of a step that one node with plain edges makes; its routes come after.
+    /// Applies a step of one node with plain edges. Its routes follow.
     #[inline]
     pub(crate) fn go_on(&mut self, exit: &Exit) {
         if let ([next], [ready]) = (&*exit.signals, &mut *self.ready) {
@@ -162,7 +163,6 @@ impl Frontier {
         }
     }
 
-    /// Signals a node.
     #[inline]
     pub(crate) fn signal(&mut self, plan: &Plan, node: usize) {
         if let Some(triggers) = &mut self.triggers {
@@ -176,7 +176,7 @@ impl Frontier {
         }
     }
 
-    /// Ends applying a step: if nothing was set off, deferred nodes are released.
+    /// Ends a step. If it has triggered nothing, releases deferred nodes.
     #[inline]
     pub(crate) fn end(&mut self, plan: &Plan) {
         if self.ready.len() != 1 {
@@ -187,7 +187,7 @@ impl Frontier {
         }
     }
 
-    /// Finds the nodes of which more than one trigger was changed.
+    /// Finds the nodes with more than one changed trigger.
     fn find_ties(&mut self, plan: &Plan) {
         let Some(triggers) = &mut self.triggers else { return };
         for node in &self.ready {
@@ -199,7 +199,7 @@ impl Frontier {
         }
     }
 
-    /// Whether more than one trigger of a node that is ready was changed by the last step.
+    /// Returns true if the last step changed more than one trigger of a ready node.
     pub(crate) fn is_tied(&self, node: usize) -> bool {
         self.triggers.as_ref().is_some_and(|triggers| triggers.tied.contains(node))
     }
@@ -211,7 +211,7 @@ impl Frontier {
         self.sort();
     }
 
-    /// Puts the nodes in order, each once.
+    /// Sorts the nodes and removes duplicates.
     pub(crate) fn sort(&mut self) {
         if !self.ready.is_sorted_by(|a, b| a < b) {
             self.ready.sort_unstable();
@@ -240,15 +240,14 @@ impl Frontier {
         }
     }
 
-    /// A new input comes: what was to run next is dropped, as if it had run.
+    /// Drops the ready nodes for a new input, as if they had run.
     pub(crate) fn discard(&mut self, plan: &Plan) {
         for node in std::mem::take(&mut self.ready) {
             self.use_up(plan, node);
         }
     }
 
-    /// After an update from outside everything that has been set off is looked at anew: joins that are full and deferred
-    /// nodes that were released are still there.
+    /// Adds full joins and released deferred nodes after an update from outside.
     pub(crate) fn keep_survivors(&mut self, plan: &Plan) {
         let full = plan.joins.iter().zip(&self.joins).filter(|(_, state)| state.missing == 0);
         let full = full.filter(|(join, state)| !plan.is_deferred(join.target) || state.released);
@@ -257,7 +256,7 @@ impl Frontier {
         self.ready.dedup();
     }
 
-    /// Writes down what is to run next, by name.
+    /// Writes the ready nodes by name.
     pub(crate) fn note(&self, plan: &Plan, agenda: &mut Agenda) {
         let name = |node: usize| plan.shared_name(node).clone();
         agenda.ready.extend(self.ready.iter().map(|node| name(*node)));
@@ -272,7 +271,7 @@ impl Frontier {
         agenda.tied.extend(self.ready.iter().filter(|node| self.is_tied(**node)).map(|node| name(*node)));
     }
 
-    /// Reads what was written down. `find` gives the rank of a node by its name.
+    /// Reads a stored frontier. `find` returns the rank of a node by its name.
     pub(crate) fn read<E>(
         plan: &Plan,
         agenda: &Agenda,
@@ -301,7 +300,7 @@ impl Frontier {
         Ok(frontier)
     }
 
-    /// Which of the nodes that were read edges have signalled: those that no full join accounts for, or not alone.
+    /// Finds the ready nodes that edges have signalled: no full join accounts for them, or not alone.
     fn find_signals(&mut self, plan: &Plan) {
         let Some(triggers) = &mut self.triggers else { return };
         for node in &self.ready {

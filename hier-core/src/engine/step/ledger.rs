@@ -1,4 +1,4 @@
-//! Applies the writes of a step: conflicts first, then every write in path order.
+//! Applies the writes of a step: checks conflicts, then merges in path order.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use fixedbitset::FixedBitSet;
 use super::changes::Changes;
 use super::returns::Returns;
 use crate::channel::ChannelSpec;
-use crate::engine::program::{Done, Plan};
+use crate::engine::program::{Plan, TaskOutcome};
 use crate::error::{ConflictKind, RunError};
 use crate::panics;
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// What one task of a step did. The tasks stand in task order: those that Sends started, then the others by name.
+/// The outcome of a task. The tasks of a step are in task order: those of Sends, then the others by name.
 pub(crate) struct Applied<S: Values> {
-    /// The node; none for START.
+    /// The node. None for START.
     pub(crate) node: Option<usize>,
     pub(crate) pushed: bool,
-    pub(crate) done: Done<S>,
+    pub(crate) done: TaskOutcome<S>,
 }
 
-/// The tasks of a step in path order: by name, then those that Sends started.
+/// The tasks of a step in path order: by name, then those of Sends.
 #[inline]
 pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<Item = &mut Applied<S>> {
     let pushed = tasks.iter().take_while(|task| task.pushed).count();
@@ -29,21 +29,50 @@ pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<I
     pulled.iter_mut().chain(pushed)
 }
 
-/// The bookkeeping of channels: what changed when, what has to expire, what a subgraph hands back.
+/// The changes that the next checkpoint stores.
+pub(crate) struct Unstored<'a, S: Values> {
+    /// An input that waits to be applied.
+    pub(crate) input: Option<&'a Writes<S>>,
+    pub(crate) changes: &'a mut Changes,
+    /// The writes that a subgraph returns; none for a root.
+    pub(crate) returned: Option<&'a mut Returns<S::Write>>,
+}
+
+/// The channels of a position as a checkpoint has them.
+pub(crate) struct StoredChannels<W> {
+    /// The channels with a value.
+    pub(crate) held: Vec<usize>,
+    /// The channels that an older version of the state has stored. The next checkpoint stores them again.
+    pub(crate) migrated: Vec<usize>,
+    /// True if an older version of the state has stored the checkpoint.
+    pub(crate) is_upgraded: bool,
+    /// The writes that a subgraph had made before it stopped.
+    pub(crate) returned: Vec<W>,
+    /// The size of these writes where they are stored.
+    pub(crate) returned_bytes: usize,
+}
+
+impl<W> Default for StoredChannels<W> {
+    fn default() -> Self {
+        Self { held: Vec::new(), migrated: Vec::new(), is_upgraded: false, returned: Vec::new(), returned_bytes: 0 }
+    }
+}
+
+/// The bookkeeping of channels: versions, expiry, and the writes that a subgraph returns.
 pub(crate) struct Ledger<S: Values> {
-    /// For each channel the number of the last step that changed it; the first is 1.
+    /// The number of the last step that changed each channel. Steps are counted from 1.
     versions: Vec<u64>,
     /// The number of this step.
     version: u64,
-    /// Expiring channels that hold a value.
+    /// Expiring channels with a value.
     live: FixedBitSet,
     expires: bool,
-    /// What a subgraph hands back to its parent; none for a root.
-    pub(crate) returned: Option<Returns<S::Write>>,
-    /// The changes that the next checkpoint has to store, if the run is durable.
-    pub(crate) changes: Option<Box<Changes>>,
-    /// The channels whose values show results of a step that is not applied.
-    pub(crate) previewed: Vec<usize>,
+    /// The writes that a subgraph returns to its parent; none for a root.
+    pub(super) returned: Option<Returns<S::Write>>,
+    /// The changes since the last checkpoint, if the run is durable.
+    changes: Option<Box<Changes>>,
+    /// The channels whose values show the results of an unapplied step.
+    previewed: Vec<usize>,
     scratch: Vec<Writers>,
 }
 
@@ -68,22 +97,21 @@ impl<S: Values> Ledger<S> {
             previewed: Vec::new(),
             scratch: Vec::new(),
         };
-        // What a subgraph starts with may hold values that expire with its first step.
+        // The initial state of a subgraph may have values that expire with its first step.
         ledger.enter(channels);
         ledger
     }
 
-    /// Whether it is that of a subgraph, which hands back what it wrote.
     pub(crate) fn is_child(&self) -> bool {
         self.returned.is_some()
     }
 
-    /// Whether a channel holds a value that expires when the step ends.
+    /// Returns true if a value expires when the step ends.
     pub(crate) fn is_expiring(&self) -> bool {
         self.expires && !self.live.is_clear()
     }
 
-    /// Merges the writes of the step into the state. Returns whether anything was written.
+    /// Merges the writes of a step into the state. Returns true if there are any.
     pub(crate) fn apply(
         &mut self,
         plan: &Plan,
@@ -93,9 +121,9 @@ impl<S: Values> Ledger<S> {
     ) -> Result<bool, RunError> {
         self.version += 1;
         if tasks.len() > 1 {
-            self.settle(plan, channels, tasks)?;
+            self.resolve_conflicts(plan, channels, tasks)?;
         }
-        // What a subgraph was given expires with its first step, not with its START.
+        // The input of a subgraph expires with its first step, not with START.
         let enters = self.returned.is_some() && tasks.first().is_some_and(|task| task.node.is_none());
         if self.expires && !enters {
             self.expire(state);
@@ -107,7 +135,7 @@ impl<S: Values> Ledger<S> {
         Ok(written)
     }
 
-    /// Clears the channels whose values go when a step ends.
+    /// Clears the channels whose values expire with the step.
     fn expire(&mut self, state: &mut S) {
         for channel in self.live.ones() {
             state.clear(channel);
@@ -118,7 +146,7 @@ impl<S: Values> Ledger<S> {
         self.live.clear();
     }
 
-    /// Merges what comes from outside a step: nothing expires.
+    /// Merges writes from outside the steps. Nothing expires.
     pub(crate) fn apply_outside(
         &mut self,
         plan: &Plan,
@@ -127,11 +155,16 @@ impl<S: Values> Ledger<S> {
         writes: Writes<S>,
     ) -> Result<(), RunError> {
         self.version += 1;
-        self.merge(plan, channels, state, &mut Applied { node: None, pushed: false, done: Done::input(writes) })?;
+        self.merge(
+            plan,
+            channels,
+            state,
+            &mut Applied { node: None, pushed: false, done: TaskOutcome::input(writes) },
+        )?;
         Ok(())
     }
 
-    /// Merges the writes of tasks that are done into a copy of the state that nothing else follows from.
+    /// Merges the writes of finished tasks into a copy of the state for display.
     pub(crate) fn preview(
         &mut self,
         plan: &Plan,
@@ -143,14 +176,14 @@ impl<S: Values> Ledger<S> {
         if tasks.iter().all(|task| task.done.writes.is_empty()) {
             return false;
         }
-        // A conflict fails when the step is applied.
-        let _ = self.settle(plan, channels, tasks);
+        // A conflict is reported when the step is applied.
+        let _ = self.resolve_conflicts(plan, channels, tasks);
         let mut written = false;
         for task in path_order(tasks) {
             written |= !task.done.writes.is_empty();
             for write in task.done.writes.drain() {
                 self.previewed.push(write.channel());
-                // What does not fit fails when the step is applied.
+                // A refused write is reported when the step is applied.
                 let merged = panics::catch(|| state.reduce(write));
                 if !matches!(merged, Ok(Ok(()))) {
                     break;
@@ -160,30 +193,47 @@ impl<S: Values> Ledger<S> {
         written
     }
 
-    /// Goes on from what was stored: `held` are the channels that hold a value, `returned` what a subgraph had written before it
-    /// stopped, in so many bytes. Of what expires nothing is stored that has expired.
-    pub(crate) fn go_on(&mut self, channels: &[ChannelSpec], held: &[usize], (writes, bytes): (Vec<S::Write>, usize)) {
+    /// Restores the books of stored channels, and tracks changes.
+    pub(crate) fn restore(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
+        let StoredChannels { held, migrated, is_upgraded, returned, returned_bytes } = stored;
         self.live.clear();
-        self.live.extend(held.iter().copied().filter(|channel| channels[*channel].kind.expires()));
-        let Some(returned) = &mut self.returned else { return };
-        for write in writes {
-            self.version += 1;
-            self.versions[write.channel()] = self.version;
-            returned.push(channels, self.version, write);
+        self.live.extend(held.into_iter().filter(|channel| channels[*channel].kind.expires()));
+        if let Some(known) = &mut self.returned {
+            for write in returned {
+                self.version += 1;
+                self.versions[write.channel()] = self.version;
+                known.push(channels, self.version, write);
+            }
+            known.are_stored(returned_bytes);
+            if is_upgraded {
+                known.store_again();
+            }
         }
-        returned.are_stored(bytes);
+        let mut changes = Box::new(Changes::new(channels));
+        changes.store_again(&migrated);
+        self.changes = Some(changes);
     }
 
-    /// A subgraph has been entered: what it starts with expires with its first step.
+    /// The values that a subgraph starts with expire with its first step.
     pub(crate) fn enter(&mut self, channels: &[ChannelSpec]) {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
 
-    /// Changes from now on what the next checkpoint has to store, and these channels in any case.
-    pub(crate) fn keep_notes(&mut self, channels: &[ChannelSpec], again: &[usize]) {
-        let mut changes = Box::new(Changes::new(channels));
-        changes.store_again(again);
-        self.changes = Some(changes);
+    /// Tracks changes for checkpoints.
+    pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
+        self.changes = Some(Box::new(Changes::new(channels)));
+    }
+
+    /// Returns the changes since the last checkpoint, with the input that waits. Returns none if changes are not tracked.
+    pub(crate) fn unstored<'a>(&'a mut self, input: Option<&'a Writes<S>>) -> Option<Unstored<'a, S>> {
+        let changes = self.changes.as_mut()?;
+        Some(Unstored { input, changes, returned: self.returned.as_mut() })
+    }
+
+    /// Returns true if the value of a channel is the one that the last checkpoint has.
+    pub(crate) fn is_stored(&self, channel: usize) -> bool {
+        let has_changed = |changes: &Changes| changes.changed.contains(&channel);
+        self.changes.as_deref().is_some_and(|changes| !has_changed(changes)) && !self.previewed.contains(&channel)
     }
 
     /// Merges the writes of one task.
@@ -210,13 +260,13 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Whether a write changes nothing but the value of its channel.
+    /// Returns true if a write changes nothing but the value of its channel.
     #[inline]
     pub(crate) fn is_simple(&self) -> bool {
         !self.expires && self.returned.is_none()
     }
 
-    /// Merges the writes of a step of one node, where [`Self::is_simple`] holds.
+    /// Merges a step of one node for which [`Self::is_simple`] returns true.
     #[inline]
     pub(crate) fn merge_simply(
         &mut self,
@@ -244,7 +294,7 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Keeps the books of one write.
+    /// Records one write.
     #[inline]
     fn note(&mut self, channels: &[ChannelSpec], node: Option<usize>, write: &S::Write) {
         let channel = write.channel();
@@ -256,7 +306,7 @@ impl<S: Values> Ledger<S> {
         if self.expires && channels[channel].kind.expires() {
             self.live.insert(channel);
         }
-        // A program of another version, which takes more, may go on from what is stored.
+        // A program of another version may continue from the checkpoint and return more channels.
         if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some())
             && (self.changes.is_some() || returned.takes(channel))
         {
@@ -264,8 +314,13 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Refuses conflicts, and drops the writes that an overwrite makes void.
-    fn settle(&mut self, plan: &Plan, channels: &[ChannelSpec], tasks: &mut [Applied<S>]) -> Result<(), RunError> {
+    /// Refuses conflicts, and drops writes that an overwrite replaces.
+    fn resolve_conflicts(
+        &mut self,
+        plan: &Plan,
+        channels: &[ChannelSpec],
+        tasks: &mut [Applied<S>],
+    ) -> Result<(), RunError> {
         self.scratch.resize(channels.len(), Writers::default());
         let mut overwritten = false;
         for (number, task) in tasks.iter().enumerate() {
@@ -304,24 +359,29 @@ impl<S: Values> Ledger<S> {
         Ok(())
     }
 
-    /// Of what a subgraph writes its outer graph takes these channels only.
-    pub(crate) fn hands_back(&mut self, channels: &Arc<[bool]>) {
+    /// Limits the writes that a subgraph returns to these channels.
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         if let Some(returned) = &mut self.returned {
             returned.take_only(channels);
         }
     }
 
-    /// What a subgraph hands back: update by update, less what its last overwrite of a channel made void; of a channel
-    /// with one writer a step only the last value; of one that expires only what has not expired.
+    /// Forgets the writes of earlier calls of a subgraph.
+    pub(crate) fn forget_returned(&mut self) {
+        self.returned.iter_mut().for_each(Returns::clear);
+    }
+
+    /// Takes the writes that a subgraph returns, without those that a later overwrite made void. A channel with a single writer
+    /// returns only its last value, and an expiring channel only values that have not expired.
     pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
         let Some(returned) = self.returned.take() else { return Vec::new() };
-        returned.take(|channel, version| {
+        returned.into_writes(|channel, version| {
             !channels[channel].kind.expires() || (self.live.contains(channel) && self.versions[channel] == version)
         })
     }
 }
 
-/// The error for a write that a reducer did not take.
+/// The error of a refused write.
 fn refused(
     plan: &Plan,
     channels: &[ChannelSpec],

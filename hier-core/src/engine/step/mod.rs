@@ -1,5 +1,4 @@
-//! One superstep after another: where a thread stands, and what follows from what its tasks did. Pure: no runtime, no clock, no
-//! I/O, no randomness.
+//! The position of a thread between two supersteps, and the step from one to the next. Pure: no runtime, no clock, no I/O, no randomness.
 
 mod breakpoints;
 mod changes;
@@ -15,7 +14,7 @@ mod tests;
 
 pub(crate) use breakpoints::Breakpoints;
 pub(crate) use changes::Changes;
-pub(crate) use ledger::Applied;
+pub(crate) use ledger::{Applied, StoredChannels, Unstored};
 pub(crate) use position::{Last, Position};
-pub(crate) use returns::{Fresh, Returns};
+pub(crate) use returns::{Returns, UnstoredReturns};
 pub(crate) use tasks::StepTasks;

@@ -1,8 +1,7 @@
-//! Where a thread stands between two supersteps, and how it gets to the next place.
+//! The position of a thread between two supersteps.
 //!
-//! Whoever drives a thread asks [`Position::tasks`] what the step is made of, has these tasks run in any way it likes, and hands
-//! over what they did to [`Position::apply`]. Between two steps a position is data: [`Position::agenda`] and
-//! [`Position::restore`].
+//! The driver reads the tasks of a step from [`Position::tasks`], runs them in any way, and passes their outcomes to [`Position::apply`].
+//! Between two steps a position is data: [`Position::agenda`] and [`Position::restore`].
 
 mod stored;
 
@@ -12,48 +11,47 @@ use super::frontier::Frontier;
 use super::ledger::{Applied, Ledger, path_order};
 use super::tasks::StepTasks;
 use crate::engine::attempt::route::{route, safely, with_routes};
-use crate::engine::program::{By, Destinations, Done, Plan, Program, Routing, Sends, TaskKey};
+use crate::engine::program::{By, Destinations, Plan, Program, Routing, Sends, TaskKey, TaskOutcome};
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
-/// Where a thread stands between two supersteps. The state is passed in, since the nodes of a step borrow it.
+/// The position of a thread between two supersteps. The state is passed in, since the nodes of a step borrow it.
 pub(crate) struct Position<S: Values> {
     frontier: Frontier,
-    /// What was sent, to which nodes. Who runs the step's tasks shares it.
+    /// The Sends of the next step. The driver of its tasks shares them.
     sends: Arc<Sends>,
-    /// The number of the first Send. What a command sends replaces what was sent before, and does not get its numbers: what
-    /// the replaced tasks have done is theirs.
+    /// The number of the first Send. The Sends of a command replace earlier ones and do not reuse their numbers, since the results of the
+    /// replaced tasks keep theirs.
     first_send: usize,
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
-    /// True if the input comes from outside the graph's runs and the graph has not been entered with it.
+    /// True if the input comes from `update_state` and the graph has not been entered with it.
     unentered: bool,
     last: Last,
-    /// The nodes that may have run last, where that is ambiguous.
+    /// The nodes that may have run last, if that is ambiguous.
     among: Vec<usize>,
-    /// Nodes that commands have set off since the last step.
+    /// Nodes that commands have triggered since the last step.
     commanded: Vec<usize>,
-    pub(crate) ledger: Ledger<S>,
+    pub(super) ledger: Ledger<S>,
 }
 
-/// Which node ran last because an edge led to it, by its rank.
+/// The last node that an edge triggered, by its rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Last {
     #[default]
     Nothing,
     Start,
     Node(usize),
-    /// It is ambiguous: several ran in one step, or one that several edges had set off at once.
+    /// Ambiguous: several nodes ran in one step, or several edges triggered one node at once.
     Several,
 }
 
 impl<S: Values> Position<S> {
-    /// Nothing has run yet.
+    /// The position before the first step.
     pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
         Self::at(Frontier::new(&graph.plan), graph, is_child)
     }
 
-    /// Nothing has run that is known, but for what this leads to.
     fn at<C>(frontier: Frontier, graph: &Program<S, C>, is_child: bool) -> Self {
         Self {
             frontier,
@@ -68,19 +66,18 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// Whether it is that of a subgraph.
     #[inline]
     pub(crate) fn is_child(&self) -> bool {
         self.ledger.is_child()
     }
 
-    /// Whether nothing is left to do.
+    /// Returns true if the graph has finished.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
     }
 
-    /// The node, if the step has one task and an edge led to it.
+    /// Returns the node of a step with one task that an edge triggered.
     #[inline]
     pub(crate) fn single(&self) -> Option<usize> {
         match *self.frontier.ready() {
@@ -89,35 +86,33 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// The tasks of a step, in order: what was sent, then the nodes that edges led to, by name.
+    /// The tasks of the step in order: those of Sends, then the triggered nodes by name.
     pub(crate) fn tasks(&self, step: i64) -> impl Iterator<Item = TaskKey> {
         let sent = (self.first_send..).zip(self.sends.nodes());
         let pushed = sent.map(move |(send, node)| TaskKey { node, step, send: Some(send) });
         pushed.chain(self.frontier.ready().iter().map(move |node| TaskKey { node: *node, step, send: None }))
     }
 
-    /// The same as something that is kept while they run.
+    /// The tasks of the step, for a driver that keeps them while they run.
     pub(crate) fn step(&self, step: i64) -> StepTasks {
         let (first_send, sends) = (self.first_send, self.sends.clone());
         StepTasks { step, first_send, sends, pulled: self.frontier.ready().to_vec() }
     }
 
-    /// The nodes of the step, as often as they run.
+    /// The nodes of the step, once per task.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
         self.tasks(0).map(|key| key.node)
     }
 
-    /// The same by name.
+    /// The names of the nodes of the step, once per task.
     pub(crate) fn next(&self, plan: &Plan) -> Vec<String> {
         self.nodes().map(|node| plan.name(node).to_owned()).collect()
     }
 
-    /// Which node ran last.
     pub(crate) fn last(&self) -> Last {
         self.last
     }
 
-    /// Which nodes may have run last, where that is ambiguous and known.
     pub(crate) fn among(&self) -> &[usize] {
         &self.among
     }
@@ -127,22 +122,21 @@ impl<S: Values> Position<S> {
         self.start.as_ref()
     }
 
-    /// Whether an input waits to be applied.
     pub(crate) fn has_input(&self) -> bool {
         self.start.is_some()
     }
 
-    /// An input waits to be applied, with which the graph has been entered.
+    /// Sets the input with which the graph has been entered.
     pub(crate) fn set_input(&mut self, input: Option<Writes<S>>) {
         (self.start, self.unentered) = (input, false);
     }
 
-    /// The input that was stored with the position.
+    /// Restores the input that was stored with the position.
     pub(crate) fn restore_input(&mut self, input: Option<Writes<S>>) {
         self.start = input;
     }
 
-    /// An input waits to be applied, with which the graph has still to be entered.
+    /// Sets an input with which the graph must still be entered.
     pub(crate) fn set_outside_input(&mut self, input: Writes<S>) {
         (self.start, self.unentered) = (Some(input), true);
     }
@@ -152,20 +146,19 @@ impl<S: Values> Position<S> {
         self.unentered && self.start.is_some()
     }
 
-    /// Whether a node's routes have to be asked before its writes are applied: what expires with the step is there for them
-    /// too.
+    /// Returns true if the routes of a node run before its writes are applied, so that they see expiring values.
     #[inline]
     pub(crate) fn routes_first(&self, plan: &Plan, node: usize) -> bool {
         self.ledger.is_expiring() && !plan.exits[node].routes.is_empty()
     }
 
-    /// Whether a step of this node alone changes nothing but the values of channels and which nodes are next.
+    /// Returns true if a step of this node only changes values of channels and the next nodes.
     #[inline]
     pub(crate) fn is_simple(&self, plan: &Plan, node: usize) -> bool {
         plan.exits[node].plain && self.ledger.is_simple()
     }
 
-    /// The same as [`Self::apply_one`] for a step of which [`Self::is_simple`] holds: the way of most steps.
+    /// Like [`Self::apply_one`], for a step for which [`Self::is_simple`] returns true. Most steps take this path.
     #[inline]
     pub(crate) fn apply_simply<C>(
         &mut self,
@@ -182,7 +175,7 @@ impl<S: Values> Position<S> {
         if exit.routes.is_empty() { Ok(()) } else { self.choose(graph, state, Some(node), routing) }
     }
 
-    /// Applies a step of one task, or START, whose routes are asked here: they see the state as the step leaves it.
+    /// Applies a step of one task, or START, and runs its routes on the new state.
     pub(crate) fn apply_one<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -203,19 +196,19 @@ impl<S: Values> Position<S> {
         Ok(written)
     }
 
-    /// Applies the input that waits, alone.
+    /// Applies the waiting input alone.
     pub(crate) fn begin<C>(
         &mut self,
         graph: &Program<S, C>,
         state: &mut S,
         routing: &mut Routing,
     ) -> Result<bool, RunError> {
-        let done = Done::input(self.start.take().unwrap_or_default());
+        let done = TaskOutcome::input(self.start.take().unwrap_or_default());
         self.apply_one(graph, state, Applied { node: None, pushed: false, done }, routing)
     }
 
-    /// Applies a step: what its tasks did, in the order of the tasks, and the input that waits. Their routes have been asked.
-    /// Returns whether anything was written.
+    /// Applies the outcomes of a step, in the order of the tasks, with the waiting input. The routes have run already. Returns true if
+    /// anything was written.
     pub(crate) fn apply<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -224,7 +217,7 @@ impl<S: Values> Position<S> {
     ) -> Result<bool, RunError> {
         let plan = &*graph.plan;
         if let Some(input) = self.start.take() {
-            let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, Done::input(input)))
+            let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, TaskOutcome::input(input)))
                 .map_err(|error| route_failed(plan, None, error))?;
             let is_before =
                 |task: &Applied<S>| task.pushed || task.node.is_some_and(|n| plan.name(n) < hier_spec::START);
@@ -238,12 +231,12 @@ impl<S: Values> Position<S> {
         Ok(written)
     }
 
-    /// Merges what those tasks have done that are done into a copy of the state that nothing else follows from.
+    /// Merges finished tasks into a copy of the state for display.
     pub(crate) fn preview<C>(&mut self, graph: &Program<S, C>, state: &mut S, tasks: &mut [Applied<S>]) -> bool {
         self.ledger.preview(&graph.plan, &graph.channels, state, tasks)
     }
 
-    /// Merges what comes from outside the steps: nothing expires, and what is to run next stays.
+    /// Merges writes from outside the steps. Nothing expires, and the next nodes stay.
     pub(crate) fn apply_outside<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -256,8 +249,7 @@ impl<S: Values> Position<S> {
         self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)
     }
 
-    /// Follows where a command from outside leads. What is to run next stays, but for what was sent: new Sends take the place of
-    /// old ones, as in the reference.
+    /// Follows the destinations of a command from outside. The next nodes stay. As in LangGraph, new Sends replace old ones.
     pub(crate) fn follow(&mut self, plan: &Plan, destinations: Destinations) {
         for node in destinations.go {
             self.frontier.signal(plan, node);
@@ -271,8 +263,7 @@ impl<S: Values> Position<S> {
         self.frontier.sort();
     }
 
-    /// Drops what is to run next, as if it had run. `done` is what has been done of it, in the order of the tasks: it is
-    /// applied, and not followed.
+    /// Drops the next step as if it had run. Applies the outcomes in `done`, in the order of the tasks, without following them.
     pub(crate) fn discard<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -292,8 +283,8 @@ impl<S: Values> Position<S> {
         Ok(())
     }
 
-    /// Applies updates from outside as if these nodes had returned them, in their order. What else was to run next is dropped;
-    /// full joins and deferred nodes that were released stay, as in the reference.
+    /// Applies updates from outside as if these nodes had returned them in order. As in LangGraph, only full joins and released deferred
+    /// nodes remain of the next step.
     pub(crate) fn revise<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -311,7 +302,7 @@ impl<S: Values> Position<S> {
         Ok(())
     }
 
-    /// A step of these tasks is applied: what triggered them is used up.
+    /// Uses up the triggers of the applied tasks.
     fn use_up(&mut self, plan: &Plan, tasks: &[Applied<S>]) {
         let mut pulled = tasks.iter().filter(|task| !task.pushed).map(|task| task.node);
         match (pulled.next(), pulled.next()) {
@@ -330,8 +321,8 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// Remembers who ran last, as the reference finds it: by the versions of what triggered the tasks. Commands are newer than an
-    /// input, and that than edges; equal versions are ambiguous.
+    /// Records which node ran last. As in LangGraph, the versions of the triggers decide: commands are newer than an input, and an input is
+    /// newer than edges. Equal versions are ambiguous.
     fn note_last(&mut self, has_input: bool, pulled: Vec<usize>) {
         let commanded: Vec<usize> = pulled.iter().copied().filter(|node| self.commanded.contains(node)).collect();
         let newest = match (commanded.is_empty(), has_input) {
@@ -348,7 +339,7 @@ impl<S: Values> Position<S> {
         self.among = newest;
     }
 
-    /// Follows the edges and commands of what has run. The caller adds what routes choose, and ends the frontier.
+    /// Follows the edges and commands of applied tasks. The caller adds the routes, and ends the frontier.
     fn lead(&mut self, plan: &Plan, tasks: &mut [Applied<S>]) {
         self.clear_sends();
         for task in path_order(tasks) {
@@ -362,7 +353,7 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// Asks the routes of a node or of START about the state as it is now, and follows what they choose.
+    /// Runs the routes of a node or of START on the current state, and follows them.
     fn choose<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -376,7 +367,7 @@ impl<S: Values> Position<S> {
         routing.go.iter().for_each(|node| self.frontier.signal(plan, plan.rank(*node)));
         routing.go.clear();
         if !routing.sends.is_empty() {
-            let sends = routing.sends.take().renumbered(|node| plan.rank(node));
+            let sends = routing.sends.take_sends().renumbered(|node| plan.rank(node));
             Arc::make_mut(&mut self.sends).append(sends);
         }
         self.frontier.end(plan);

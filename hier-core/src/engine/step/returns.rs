@@ -1,60 +1,59 @@
-//! What a subgraph has written, which it hands back when it ends: no more of it is kept than can still reach the outer graph.
+//! The writes that a subgraph returns when it ends. Writes that cannot reach the outer graph any more are dropped.
 
 use std::sync::Arc;
 
 use crate::channel::ChannelSpec;
 use crate::state::ChannelWrite;
 
-/// So many bytes of what is void are always borne before everything is stored anew.
+/// Number of void bytes that are tolerated before everything is stored again.
 const BORNE: usize = 4 << 10;
 
-/// The writes of a subgraph that later ones have not made void, by channel.
+/// The writes of a subgraph that later writes have not replaced, by channel.
 #[derive(Debug)]
 pub(crate) struct Returns<W> {
-    channels: Vec<Vec<Entry<W>>>,
-    /// Of which channels the outer graph takes what was written; none: of all.
+    channels: Vec<Vec<ReturnedWrite<W>>>,
+    /// The channels that the outer graph takes. None if it takes all.
     taken: Option<Arc<[bool]>>,
     /// The number of the last write.
     last: u64,
     /// The number of the last write that has been stored.
     stored: u64,
-    /// The bytes of all that is stored, and of what of it is not void.
+    /// The bytes of all stored writes. `live` has those that are not void.
     bytes: usize,
     live: usize,
-    /// Whether everything is to be stored anew.
+    /// True if the next checkpoint stores everything again.
     anew: bool,
 }
 
 #[derive(Debug)]
-struct Entry<W> {
+struct ReturnedWrite<W> {
     number: u64,
-    /// The version of the ledger at which it was written.
+    /// The version of the ledger at the time of the write.
     version: u64,
     write: W,
-    /// How many bytes it takes where it is stored.
+    /// The size of the stored write.
     bytes: usize,
 }
 
-impl<W> Entry<W> {
-    /// The place of the first entry of a channel that was written after this number. Numbers rise within a channel: what was
-    /// written long ago is not looked at again by each checkpoint.
+impl<W> ReturnedWrite<W> {
+    /// The index of the first entry of a channel with a greater number. Numbers rise, so old writes need no search.
     fn first_after(entries: &[Self], number: u64) -> usize {
         entries.partition_point(|entry| entry.number <= number)
     }
 }
 
-/// What the next checkpoint stores of it.
+/// The writes that the next checkpoint stores.
 #[derive(Debug)]
-pub(crate) struct Fresh<W> {
-    /// The writes, in order.
+pub(crate) struct UnstoredReturns<W> {
+    /// The writes in order.
     pub(crate) writes: Vec<W>,
-    /// Whether they are all there are: what was stored before is void.
+    /// True if these are all writes, and earlier stored ones are void.
     pub(crate) whole: bool,
-    /// How many bytes each takes, once they are stored.
+    /// The size of each write, once it is stored.
     pub(crate) sizes: Vec<usize>,
 }
 
-impl<W> Default for Fresh<W> {
+impl<W> Default for UnstoredReturns<W> {
     fn default() -> Self {
         Self { writes: Vec::new(), whole: false, sizes: Vec::new() }
     }
@@ -66,28 +65,27 @@ impl<W: ChannelWrite> Returns<W> {
         Self { channels, taken: None, last: 0, stored: 0, bytes: 0, live: 0, anew: false }
     }
 
-    /// The outer graph takes what was written to these channels only.
+    /// Limits the writes to these channels.
     pub(crate) fn take_only(&mut self, channels: &Arc<[bool]>) {
         self.taken = Some(channels.clone());
     }
 
-    /// Whether the outer graph takes what was written to a channel.
     #[inline]
     pub(crate) fn takes(&self, channel: usize) -> bool {
         self.taken.as_ref().is_none_or(|taken| taken[channel])
     }
 
-    /// A write, which makes void what was written before if it takes its place.
+    /// Adds a write. It voids earlier ones if it replaces them.
     pub(crate) fn push(&mut self, channels: &[ChannelSpec], version: u64, write: W) {
         self.last += 1;
         let channel = write.channel();
         if channels[channel].kind.single_writer() || write.is_overwrite() {
             self.live -= self.channels[channel].drain(..).map(|entry| entry.bytes).sum::<usize>();
         }
-        self.channels[channel].push(Entry { number: self.last, version, write, bytes: 0 });
+        self.channels[channel].push(ReturnedWrite { number: self.last, version, write, bytes: 0 });
     }
 
-    /// All that has been pushed is stored, in so many bytes with what has become void.
+    /// Marks all writes as stored. `bytes` includes void writes.
     pub(crate) fn are_stored(&mut self, bytes: usize) {
         self.stored = self.last;
         let each = bytes / usize::try_from(self.last).unwrap_or(usize::MAX).max(1);
@@ -96,28 +94,32 @@ impl<W: ChannelWrite> Returns<W> {
         self.live = self.channels.iter().flatten().count() * each;
     }
 
-    /// Nothing is stored as this program would store it.
+    /// Stores everything again with the next checkpoint.
     pub(crate) fn store_again(&mut self) {
         self.anew = true;
     }
 
-    /// Nothing has been written yet.
+    /// Forgets all writes.
     pub(crate) fn clear(&mut self) {
         *self = Self { taken: self.taken.take(), ..Self::new(self.channels.len()) };
     }
 
-    /// What is to be stored: what has not been, or everything, if most of what is stored is void.
-    pub(crate) fn fresh(&self) -> Fresh<W> {
+    /// Returns the writes that are not stored yet, or all of them if most stored ones are void.
+    pub(crate) fn unstored(&self) -> UnstoredReturns<W> {
         let whole = self.anew || self.bytes > 2 * self.live + BORNE;
         let after = if whole { 0 } else { self.stored };
         let mut entries: Vec<_> =
-            self.channels.iter().flat_map(|entries| &entries[Entry::first_after(entries, after)..]).collect();
+            self.channels.iter().flat_map(|entries| &entries[ReturnedWrite::first_after(entries, after)..]).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
-        Fresh { writes: entries.into_iter().map(|entry| entry.write.clone()).collect(), whole, sizes: Vec::new() }
+        UnstoredReturns {
+            writes: entries.into_iter().map(|entry| entry.write.clone()).collect(),
+            whole,
+            sizes: Vec::new(),
+        }
     }
 
-    /// That has been stored.
-    pub(crate) fn note(&mut self, fresh: &Fresh<W>) {
+    /// Marks these writes as stored.
+    pub(crate) fn mark_stored(&mut self, fresh: &UnstoredReturns<W>) {
         let after = if fresh.whole { 0 } else { self.stored };
         if fresh.whole {
             (self.bytes, self.live, self.anew) = (0, 0, false);
@@ -125,7 +127,7 @@ impl<W: ChannelWrite> Returns<W> {
         self.stored = self.last;
         let mut entries: Vec<_> = (self.channels.iter_mut())
             .flat_map(|entries| {
-                let first = Entry::first_after(entries, after);
+                let first = ReturnedWrite::first_after(entries, after);
                 &mut entries[first..]
             })
             .collect();
@@ -137,23 +139,23 @@ impl<W: ChannelWrite> Returns<W> {
         (self.bytes, self.live) = (self.bytes + stored, self.live + stored);
     }
 
-    /// The writes that the outer graph takes and that are not void, in order, if this holds of their channel and their version.
-    pub(crate) fn take(self, holds: impl Fn(usize, u64) -> bool) -> Vec<W> {
+    /// Takes the writes in order, if their channel is taken and `holds` returns true for channel and version.
+    pub(crate) fn into_writes(self, holds: impl Fn(usize, u64) -> bool) -> Vec<W> {
         let taken = |channel: usize| self.taken.as_ref().is_none_or(|taken| taken[channel]);
         let of_taken = (0..).zip(self.channels).filter(|(channel, _)| taken(*channel));
         let of_taken = of_taken.flat_map(|(channel, entries)| entries.into_iter().map(move |entry| (channel, entry)));
         let entries = of_taken.filter(|(channel, entry)| holds(*channel, entry.version));
         let (mut order, mut writes): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
-        for (_, Entry { number, write, .. }) in entries {
+        for (_, ReturnedWrite { number, write, .. }) in entries {
             order.push((number, writes.len()));
             writes.push(Some(write));
         }
-        // Numbers are put in order rather than writes, which are longer.
+        // Sorting numbers is cheaper than sorting writes.
         order.sort_unstable();
         order.into_iter().filter_map(|(_, place)| writes[place].take()).collect()
     }
 
-    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry<W>> {
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut ReturnedWrite<W>> {
         self.channels.iter_mut().flatten()
     }
 }

@@ -1,7 +1,7 @@
-//! Random graphs, judged by the rules and by the engine's own position, which is led through every choice that the graph's routes,
-//! Sends and commands could make. A model in hier-spec judges more graphs in the same time; this one cannot differ from what runs.
+//! Checks the rules of graphs against the engine's own position: explores all choices of routes, Sends and commands in random graphs. A
+//! model in hier-spec covers more graphs in the same time, but only this one is the code that runs.
 //!
-//! `HIER_GRAPHS` says how many graphs (1,000 unless given), `HIER_SEED` where to begin.
+//! `HIER_GRAPHS` is the number of graphs and defaults to 1,000. `HIER_SEED` is the first seed.
 
 #[path = "../../../../hier-spec/tests/choices/mod.rs"]
 #[allow(clippy::duplicate_mod, reason = "hier-spec has the graphs and what is asked of them")]
@@ -16,15 +16,15 @@ use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 use super::tests::{Graph, program};
 use super::{Applied, Position};
 use crate::checkpoint::{Agenda, SendRecord, codec};
-use crate::engine::program::{Destinations, Done, SendArg};
+use crate::engine::program::{Destinations, SendArg, TaskOutcome};
 use crate::state::{DynState, Writes};
 
-/// More than this is not looked at.
+/// Maximum number of positions per graph.
 const MOST: usize = 400;
-/// Nor more ways on from one place.
+/// Maximum number of ways from one position.
 const WAYS: usize = 300;
 
-/// A graph that is explored: what is stored of a position is where a run stands.
+/// A graph that is explored. A position is identified by its stored form.
 struct Explored<'a> {
     spec: &'a GraphSpec,
     graph: Graph,
@@ -37,7 +37,7 @@ impl<'a> Explored<'a> {
         Self { spec, graph }
     }
 
-    /// Everything that a source can choose. None if that is too much.
+    /// All choices of a source. None if there are too many.
     fn ways(&self, from: Source) -> Option<BTreeSet<Way>> {
         let mut all = BTreeSet::from([Way::new()]);
         for ways in choices(self.spec, from) {
@@ -49,7 +49,7 @@ impl<'a> Explored<'a> {
         Some(all)
     }
 
-    /// What a task did that chose this way. What it sends, it sends twice: each item may go another way.
+    /// The outcome of a task that chose this way. It sends everything twice, since each item may go another way.
     fn done(&self, from: Source, pushed: bool, way: &Way) -> Applied<DynState> {
         let plan = &self.graph.plan;
         let mut destinations = Destinations::default();
@@ -66,11 +66,11 @@ impl<'a> Explored<'a> {
             Source::Start => None,
             Source::Node(node) => Some(plan.rank(node)),
         };
-        let done = Done { destinations: Some(Box::new(destinations)), ..Done::input(Writes::default()) };
+        let done = TaskOutcome { destinations: Some(Box::new(destinations)), ..TaskOutcome::input(Writes::default()) };
         Applied { node, pushed, done }
     }
 
-    /// Where a run can stand after a step of these tasks. None if that is too much.
+    /// The positions after a step of these tasks. None if there are too many.
     fn after(&self, agenda: &Agenda, tasks: &[(Source, bool)], fired: &mut BTreeSet<usize>) -> Option<Vec<Agenda>> {
         let mut combined: Vec<Vec<Way>> = vec![Vec::new()];
         for (from, _) in tasks {
@@ -93,7 +93,7 @@ impl<'a> Explored<'a> {
         Some(next.collect())
     }
 
-    /// Where a run stands: what is stored of it, without who ran last. Two tasks of a node can choose two ways; more add nothing.
+    /// The stored form of a position, without the last node. Two tasks of a node can choose two ways. More tasks add nothing.
     fn stand(&self, position: &Position<DynState>, fired: &mut BTreeSet<usize>) -> Agenda {
         let mut agenda = position.agenda(&self.graph).expect("numbers can be encoded");
         agenda.last = Agenda::default().last;
@@ -115,7 +115,7 @@ impl<'a> Explored<'a> {
         agenda
     }
 
-    /// The tasks of the next step: each a node, and whether it was sent something.
+    /// The tasks of the next step: the node, and true if a Send started it.
     fn tasks(&self, agenda: &Agenda) -> Vec<(Source, bool)> {
         let node = |name: &str| Source::Node(self.spec.node(name).expect("a node of the graph"));
         let position = Position::restore(&self.graph, agenda, false).expect("its own nodes and joins");
@@ -123,7 +123,7 @@ impl<'a> Explored<'a> {
         tasks.into_iter().map(|key| (node(self.graph.plan.name(key.node)), key.send.is_some())).collect()
     }
 
-    /// Everything that can happen. None if that is too much.
+    /// Explores all positions. None if there are too many.
     fn explore(&self) -> Option<Seen> {
         let mut seen = Seen::default();
         let mut numbers: BTreeMap<Vec<u8>, usize> = BTreeMap::new();

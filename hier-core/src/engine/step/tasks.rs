@@ -1,11 +1,11 @@
-//! The tasks of a step, for who runs them.
+//! The tasks of a step, for their driver.
 
 use std::sync::Arc;
 
 use crate::engine::program::{SendArg, Sends, TaskKey};
 
-/// The tasks of a step, in order: what was sent, then the nodes that edges led to. What is theirs is made when their turn
-/// comes: a hundred thousand Sends are a list of nodes and a row of payloads.
+/// The tasks of a step in order: those of Sends, then the triggered nodes. Each task is made when it starts: a hundred thousand Sends are a
+/// list of nodes and a row of payloads.
 pub(crate) struct StepTasks {
     pub(super) step: i64,
     pub(super) first_send: usize,
@@ -18,7 +18,7 @@ impl StepTasks {
         self.sends.len() + self.pulled.len()
     }
 
-    /// The task at this place, which is one of the step.
+    /// The task at this place of the step.
     pub(crate) fn key(&self, place: usize) -> TaskKey {
         match self.sends.node(place) {
             Some(node) => TaskKey { node, step: self.step, send: Some(self.first_send + place) },
@@ -30,12 +30,12 @@ impl StepTasks {
         (0..self.len()).map(|place| self.key(place))
     }
 
-    /// What the task at this place was sent, if it was.
+    /// The payload of the task at this place, if a Send started it.
     pub(crate) fn arg(&self, place: usize) -> Option<SendArg> {
         self.sends.arg(place)
     }
 
-    /// The same, in place of what another task was sent.
+    /// Like [`Self::arg`], in place of the payload of another task.
     pub(crate) fn set_arg(&self, place: usize, arg: &mut Option<SendArg>) {
         self.sends.set_arg(place, arg);
     }

@@ -1,4 +1,4 @@
-//! Whole runs, driven by hand: without a runtime, and from records.
+//! Drives whole runs by hand, without a runtime and from records.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use hier_spec::{EdgeSpec, GraphSpec, NodeSpec, Source, Target, Text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Applied, Last, Position};
+use super::{Applied, Last, Position, StoredChannels};
 use crate::checkpoint::{Agenda, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
-    Destinations, Done, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey,
+    Destinations, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey, TaskOutcome,
     not_read_yet,
 };
 use crate::error::RunError;
@@ -18,10 +18,10 @@ use crate::reducer::json::Builtin;
 use crate::state::{ChannelWrite, DynState, Schema, Update, Values, Writes};
 
 pub(super) type Graph = Program<DynState, ()>;
-/// What a route does: looks at the log, says where to go.
+/// The choice of a route, from the log: nodes, and targets of Sends.
 type Choice = fn(&[Value], usize) -> (Vec<usize>, Vec<usize>);
 
-/// A graph over a log, a plain channel and one that expires. Its nodes put down their names.
+/// A graph over a log, a plain channel and an expiring one. Its nodes write their names to the log.
 fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose: Choice) -> Graph {
     let node = |name: &&'static str| NodeSpec { defer: deferred.contains(name), ..NodeSpec::new(name) };
     let count = names.len();
@@ -48,7 +48,7 @@ fn graph(names: &[&'static str], edges: Vec<EdgeSpec>, deferred: &[&str], choose
     })
 }
 
-/// A graph over the same channels, without nodes' functions: what they do is handed over by hand.
+/// A graph over the same channels without code. The tests pass the outcomes of its nodes.
 pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState>) -> Graph {
     let routes = spec.edges.iter().filter(|edge| matches!(edge, EdgeSpec::Route { .. })).count();
     let schema = Arc::new(Schema::new().reduced("log", Builtin::Append).last("last").ephemeral("hint"));
@@ -90,7 +90,7 @@ struct Hand<'a> {
 }
 
 impl<'a> Hand<'a> {
-    /// An input is given, and START has run.
+    /// Applies an input and runs START.
     fn new(graph: &'a Graph) -> Self {
         let mut hand = Self { graph, state: (graph.initial)(), position: Position::new(graph, false) };
         let input = hand.writes(json!({ "log": ["in"], "hint": "start" }));
@@ -103,11 +103,11 @@ impl<'a> Hand<'a> {
         self.state.update(update).unwrap().into_writes()
     }
 
-    /// Runs a task as a worker would: it sees the state of the step's start.
+    /// Runs a task as a worker does, on the state before the step.
     fn run(&self, key: TaskKey) -> Applied<DynState> {
         let name = self.graph.plan.name(key.node);
         let own = key.send.map_or_else(|| name.to_owned(), |send| format!("{name}:{send}"));
-        let done = Done::input(self.writes(json!({ "log": [own] })));
+        let done = TaskOutcome::input(self.writes(json!({ "log": [own] })));
         let routes = &self.graph.plan.exit(Some(key.node)).routes;
         let done = with_routes(self.graph, &self.state, routes, done).unwrap();
         Applied { node: Some(key.node), pushed: key.send.is_some(), done }
@@ -117,7 +117,7 @@ impl<'a> Hand<'a> {
         self.position.tasks(step).map(|key| self.graph.plan.path(key)).collect()
     }
 
-    /// One superstep. The tasks are run in any order; what they did is handed over in theirs.
+    /// Runs one superstep: the tasks in reverse order, their outcomes in task order.
     fn step(&mut self, number: i64) -> Result<bool, RunError> {
         let keys: Vec<TaskKey> = self.position.tasks(number).collect();
         let mut done: Vec<(TaskKey, Applied<DynState>)> = keys.iter().rev().map(|key| (*key, self.run(*key))).collect();
@@ -126,7 +126,7 @@ impl<'a> Hand<'a> {
         self.position.apply(self.graph, &mut self.state, &mut done)
     }
 
-    /// The same thread on another machine: what was stored, and read there.
+    /// Stores the thread and reads it, as another machine does.
     fn moved(&self) -> Self {
         let agenda = codec::encode(&self.position.agenda(self.graph).unwrap()).unwrap();
         let agenda: Agenda = codec::decode(&agenda).unwrap();
@@ -140,7 +140,7 @@ impl<'a> Hand<'a> {
             live.push(channel);
         }
         let mut position = Position::restore(self.graph, &agenda, false).unwrap();
-        position.ledger.go_on(&self.graph.channels, &live, (Vec::new(), 0));
+        position.restore_channels(&self.graph.channels, StoredChannels { held: live, ..StoredChannels::default() });
         Self { graph: self.graph, state, position }
     }
 }
@@ -200,14 +200,14 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     let second = task(&hand);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
     assert_ne!(id(first), id(second), "each command sends tasks of its own");
-    // Once it is stored as it is, whoever reads it counts from the first.
+    // Once it is stored, a reader numbers its Sends from zero.
     let moved = hand.moved();
-    hand.position.stored();
+    hand.position.renumber_sends();
     assert_eq!(hand.names(1), moved.names(1));
     assert!(hand.position.step(1).arg(0).is_some());
 }
 
-/// Which node ran last, or among which it is ambiguous.
+/// The node that ran last, or the candidates.
 fn ran_last(hand: &Hand<'_>) -> Result<Last, Vec<usize>> {
     match hand.position.last() {
         Last::Several => Err(hand.position.among().to_vec()),
@@ -240,13 +240,13 @@ fn who_ran_last_is_ambiguous_where_the_reference_finds_it_so() {
     let turns = vec![plain(start, 0), plain(node(0), 2), plain(node(0), 1), join(&[1], 2)];
     assert_eq!(after(&graph(&names, turns, &[], nowhere), 3), Err(vec![2]));
 
-    // A command is newer than what edges have set off.
+    // A command is newer than edges.
     let mut hand = Hand::new(&two);
     hand.position.follow(&two.plan, Destinations { go: vec![2], ..Destinations::default() });
     assert_eq!(hand.names(1).len(), 3);
     hand.step(1).unwrap();
     assert_eq!(ran_last(&hand), Ok(Last::Node(2)));
-    // What is dropped counts as having run.
+    // A dropped node counts as having run.
     let mut hand = Hand::new(&two);
     hand.position.discard(&two, &mut hand.state, &mut []).unwrap();
     assert!(hand.position.is_over());
@@ -271,7 +271,7 @@ fn a_step_that_conflicts_is_not_applied() {
     let mut hand = Hand::new(&graph);
     let mut done: Vec<Applied<DynState>> = Vec::new();
     for key in hand.position.tasks(1) {
-        let done_of = Done::input(hand.writes(json!({ "log": ["x"], "last": 1 })));
+        let done_of = TaskOutcome::input(hand.writes(json!({ "log": ["x"], "last": 1 })));
         done.push(Applied { node: Some(key.node), pushed: false, done: done_of });
     }
     let error = hand.position.apply(&graph, &mut hand.state, &mut done).unwrap_err();
@@ -286,19 +286,19 @@ fn a_subgraph_keeps_what_is_taken_and_all_of_it_where_it_is_stored() {
     for (is_stored, kept) in [(false, vec!["log", "log"]), (true, vec!["last", "log", "log"])] {
         let (mut state, mut position) = ((graph.initial)(), Position::new(&graph, true));
         if is_stored {
-            position.ledger.keep_notes(&graph.channels, &[]);
+            position.track_changes(&graph.channels);
         }
-        position.ledger.hands_back(&taken);
+        position.return_only(&taken);
         for (node, name) in ["a", "b"].into_iter().enumerate() {
             let writes = state.update(json!({ "log": [name], "last": name })).unwrap().into_writes();
-            let task = Applied { node: Some(node), pushed: false, done: Done::input(writes) };
+            let task = Applied { node: Some(node), pushed: false, done: TaskOutcome::input(writes) };
             position.apply(&graph, &mut state, &mut vec![task]).unwrap();
         }
-        let fresh = position.ledger.returned.as_ref().map(super::Returns::fresh).unwrap_or_default();
+        let fresh = position.ledger.returned.as_ref().map(super::Returns::unstored).unwrap_or_default();
         let mut names: Vec<_> = fresh.writes.iter().map(ChannelWrite::name).collect();
         names.sort_unstable();
         assert_eq!(names, kept);
-        let handed: Vec<_> = position.ledger.take_returned(&graph.channels);
+        let handed: Vec<_> = position.take_returned(&graph.channels);
         let handed: Vec<Value> = handed.iter().map(|write| write.to_json().unwrap()).collect();
         assert_eq!(handed, [json!(["a"]), json!(["b"])]);
     }
@@ -323,10 +323,10 @@ fn joins_with_equal_names_are_told_apart() {
     assert_eq!(moved.position.agenda(&graph).unwrap().joins.len(), 2);
 }
 
-/// Edges, joins, which nodes are deferred, which have a route, and how routes choose.
+/// Edges, joins, deferred nodes, nodes with a route, and the choices of routes.
 type Random = (Vec<(usize, usize)>, Vec<(u8, usize)>, u8, Vec<usize>, u8);
 
-/// A random graph of four nodes: edges, joins and which nodes are deferred.
+/// A random graph of four nodes.
 fn random() -> impl Strategy<Value = Random> {
     (
         proptest::collection::vec((0..5usize, 0..4usize), 1..7),
@@ -338,7 +338,7 @@ fn random() -> impl Strategy<Value = Random> {
 }
 
 proptest! {
-    /// A thread that crosses machines after each step takes the same steps as one that stays.
+    /// A thread that moves between machines takes the same steps as one that stays.
     #[test]
     fn what_is_stored_is_all_there_is((edges, joins, deferred, routes, moves) in random()) {
         fn choose(log: &[Value], salt: usize) -> (Vec<usize>, Vec<usize>) {

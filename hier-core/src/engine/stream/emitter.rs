@@ -1,4 +1,4 @@
-//! The way of events from a run to who listens: bounded, and never in the way of the run.
+//! Delivers run events through a bounded queue. A slow consumer loses the oldest events and never blocks the run.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +19,7 @@ use crate::question::Question;
 use crate::runs::TaskEvent;
 use crate::state::Values;
 
-/// Where the events of subgraphs go, whatever the root's types are.
+/// Receives the events of subgraphs, whatever the types of the root graph.
 pub(crate) trait NestedSink: Send + Sync {
     fn nested(&self, event: Nested);
     fn message(&self, event: MessageChunk);
@@ -35,13 +35,13 @@ impl<S: Values> NestedSink for Ring<S> {
     }
 }
 
-/// Receives the events of nodes, whatever the graph's types are.
+/// Receives the events of nodes, whatever the types of their graph.
 pub(crate) trait EventSink: Send + Sync {
     fn wants_custom(&self) -> bool;
     fn custom(&self, node: &str, value: Value);
     fn wants_messages(&self) -> bool;
     fn message(&self, event: MessageChunk);
-    /// Where a subgraph's events go and in which modes; none if nobody wants them.
+    /// Returns the sink and the modes of subgraph events. Returns none if no consumer wants them.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
 
@@ -50,7 +50,7 @@ enum Sink<S: Values> {
     Nested { root: Arc<dyn NestedSink>, namespace: Vec<String> },
 }
 
-/// The events of one run, in the modes that somebody listens to.
+/// Emits the events of one run in the requested modes.
 pub(crate) struct Emitter<S: Values> {
     pub(crate) modes: Modes,
     sink: Sink<S>,
@@ -69,7 +69,7 @@ impl<S: Values> Emitter<S> {
         self.modes.has(mode)
     }
 
-    /// Whether any event of tasks is wanted: they cost ids and JSON.
+    /// Returns true if events of tasks are wanted. They cost ids and JSON.
     pub(crate) fn wants_tasks(&self) -> bool {
         self.wants(StreamMode::Tasks) || self.wants(StreamMode::Debug)
     }
@@ -99,7 +99,7 @@ impl<S: Values> Emitter<S> {
         }
     }
 
-    /// Whether the run should let the consumer have the thread for a moment.
+    /// Returns true if the run should yield its thread to the consumer.
     pub(crate) fn is_crowded(&self) -> bool {
         matches!(&self.sink, Sink::Root { ring, .. } if ring.is_crowded())
     }
@@ -128,7 +128,7 @@ impl<S: Values> EventSink for Emitter<S> {
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)> {
         match &self.sink {
             Sink::Root { ring, subgraphs } => {
-                // What models say is told wherever in the tree they are.
+                // Messages are streamed from the whole tree of graphs.
                 let modes = if *subgraphs { Some(self.modes) } else { self.modes.only(StreamMode::Messages) };
                 modes.map(|modes| (ring.clone() as Arc<dyn NestedSink>, modes))
             }
@@ -137,9 +137,9 @@ impl<S: Values> EventSink for Emitter<S> {
     }
 }
 
-/// The events of a graph that is a part of the one around it: what its nodes emit is that graph's.
+/// Emits the events of a graph that is a part of its outer graph, as events of the outer graph.
 pub(crate) struct PartSink {
-    /// Its own; none if nobody listens to subgraphs.
+    /// The sink of its own events. None if subgraphs are not streamed.
     own: Option<Arc<dyn EventSink>>,
     outer: Arc<dyn EventSink>,
 }
@@ -174,7 +174,7 @@ impl EventSink for PartSink {
     }
 }
 
-/// Closes the ring when the run has ended in any way, a panic included.
+/// Closes the ring when the run ends, even by a panic.
 pub(crate) struct CloseOnDrop<S: Values>(pub(crate) Arc<Ring<S>>);
 
 impl<S: Values> Drop for CloseOnDrop<S> {
@@ -183,11 +183,11 @@ impl<S: Values> Drop for CloseOnDrop<S> {
     }
 }
 
-/// The events of a run, as they come: a [`Stream`]. If the run fails, its error is the last item.
+/// A [`Stream`] of the events of a run. If the run fails, its error is the last item.
 ///
-/// The run is a task of its own. Events wait for a slow consumer in a buffer of bounded size
-/// ([`Config::stream_capacity`](crate::Config::stream_capacity) events, and about 64 MiB of what they hold); when it is full
-/// the oldest are dropped, and [`Event::Lagged`] says how many. Dropping the stream cancels the run.
+/// The run is a separate task. Events wait for a slow consumer in a bounded buffer:
+/// [`Config::stream_capacity`](crate::Config::stream_capacity) events, with about 64 MiB of content. A full buffer drops the oldest events,
+/// and [`Event::Lagged`] has their number. Dropping the stream cancels the run.
 #[must_use = "dropping the stream cancels the run"]
 pub struct EventStream<S: Values, O = S> {
     ring: Arc<Ring<S>>,
@@ -218,12 +218,12 @@ impl<S: Values, O> EventStream<S, O> {
         Self { ring, run, outcome, graph }
     }
 
-    /// The next event; none when the run has ended.
+    /// Returns the next event, or `None` when the run has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Takes the events that are left, drops them, and returns how the run ended.
+    /// Drops the remaining events and returns the outcome of the run.
     pub async fn outcome(mut self) -> Result<Outcome<O>, RunError> {
         loop {
             match self.next().await {
@@ -240,8 +240,8 @@ impl<S: Values, O> EventStream<S, O> {
         if let Some(run) = &mut self.run {
             let Poll::Ready(ended) = Pin::new(run).poll(context) else { return Poll::Pending };
             self.run = None;
-            // A run catches the panics of nodes. What is left is one of a `Clone` or `Serialize` of the state, which
-            // reaches the consumer as it reaches the caller of `invoke`; and a runtime that shuts down.
+            // A run catches the panics of nodes. Left are a panic of the state's `Clone` or `Serialize`, which reaches the consumer as it
+            // would reach the caller of `invoke`, and a runtime that shuts down.
             self.outcome = Some(ended.unwrap_or_else(|error| match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
                 Err(_) => Err(RunError::Cancelled { graph: self.graph.clone() }),

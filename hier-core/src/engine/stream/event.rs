@@ -25,7 +25,7 @@ impl Modes {
 }
 
 impl Modes {
-    /// This mode, if it is among them.
+    /// Limits the set to this mode. Returns none if the set does not contain it.
     pub(crate) fn only(self, mode: StreamMode) -> Option<Self> {
         self.has(mode).then(|| Self(1 << mode as u8))
     }
@@ -37,74 +37,74 @@ impl FromIterator<StreamMode> for Modes {
     }
 }
 
-/// One event of a stream, with the types of the graph that is streamed.
+/// An event of a stream, with the types of the streamed graph.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<S: Values> {
     /// The state after a superstep that wrote something.
     Values(Arc<S>),
-    /// A node has ended.
+    /// The update of a node that has ended.
     Updates(NodeUpdate<S>),
-    /// Nodes have asked something; the run ends.
+    /// Questions of nodes. The run ends.
     Interrupted(Vec<Question>),
-    /// A node told something with `run.emit(…)`.
+    /// A value that a node has emitted with [`Run::emit`](crate::Run::emit).
     Custom {
         /// The node.
         node: String,
         /// The emitted value.
         value: Value,
     },
-    /// A task begins or has ended.
+    /// The start or the end of a task.
     Task(TaskEvent),
-    /// A task begins or has ended, with step and time.
+    /// The start or the end of a task, with step and time.
     Debug(DebugEvent),
-    /// A checkpoint has been made, or the run goes on from it.
+    /// A new checkpoint, or the one from which the run continues.
     Checkpoint(CheckpointEvent<S>),
-    /// The model of an agent says something.
+    /// A part of a message from an agent's model.
     Message(Box<MessageChunk>),
-    /// An event of a subgraph, whose types are its own: as JSON.
+    /// An event of a subgraph, as JSON.
     Nested(Nested),
-    /// The consumer was slow, and this many events before the next were dropped.
+    /// Number of events that were dropped before the next one, because the consumer was too slow.
     Lagged(usize),
 }
 
-/// A checkpoint has been made, or the run goes on from it.
+/// A new checkpoint, or the one from which the run continues.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckpointEvent<S: Values> {
     /// The id of the checkpoint.
     pub id: Uuid,
-    /// The checkpoint that it follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
     /// The superstep.
     pub step: i64,
-    /// The kind of event that made it.
+    /// The kind of operation that made the checkpoint.
     pub source: Source,
     /// The state.
     pub state: Arc<S>,
-    /// The nodes that run next, one entry a task.
+    /// The nodes that run next, with one entry per task.
     pub next: Vec<String>,
 }
 
-/// A node has ended.
+/// The update of a node that has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeUpdate<S: Values> {
-    /// The node; `__error_handler__` and the node's name if its handler took over.
+    /// The name of the node. If its error handler took over, `__error_handler__` followed by the name.
     pub node: String,
     /// Its writes.
     pub update: S::Update,
-    /// Whether the result is an earlier one, kept by the node's `cache`.
+    /// True if the result comes from the node's `cache`.
     pub cached: bool,
 }
 
-/// A task begins or has ended, with step and time.
+/// The start or the end of a task, with step and time.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DebugEvent {
     /// Milliseconds since 1970.
     pub timestamp: u64,
-    /// The task, with what it reads or has written as JSON.
+    /// The task, with its input or its writes as JSON.
     pub task: TaskEvent,
 }
 
@@ -115,39 +115,38 @@ impl DebugEvent {
     }
 }
 
-/// A piece of what the model of an agent says.
+/// A part of a message from an agent's model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MessageChunk {
-    /// The id of the message: that of all its pieces, and of the message in the state.
+    /// The id of the message, which all its parts and the message in the state share.
     pub id: String,
-    /// The node that asked the model.
+    /// The node that called the model.
     pub node: String,
     /// The id of its task.
     pub task: Uuid,
     /// The superstep.
     pub step: i64,
-    /// The path of the agent: the nodes from the root down to it. Empty for the root.
+    /// The nodes on the path from the root graph to the agent. Empty for the root.
     pub path: Vec<String>,
-    /// The same with the ids of the tasks, `node:task id`: another one for each call of an agent, also of those that run side
-    /// by side.
+    /// The path with task ids, as `node:task id`. Each call of an agent has its own, even if calls run concurrently.
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// The piece: of text, of reasoning, of a call, or, as the last, the whole answer.
+    /// The part: text, reasoning, a tool call, or, as the last part, the whole answer.
     pub chunk: ChatChunk,
 }
 
 /// An event of a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
-    /// The path of the subgraph: `node:task id` for each level.
+    /// The path of the subgraph, as `node:task id` for each level.
     pub namespace: Vec<String>,
     /// The event, with states and writes as JSON.
     pub event: LogEvent,
 }
 
-/// Questions as the log shows them.
+/// Converts questions to their form in the log.
 pub(crate) fn logged(questions: &[Question]) -> Vec<LoggedQuestion> {
     let logged = |asked: &Question| LoggedQuestion {
         id: asked.id.clone(),
@@ -157,7 +156,7 @@ pub(crate) fn logged(questions: &[Question]) -> Vec<LoggedQuestion> {
     questions.iter().map(logged).collect()
 }
 
-/// The state as JSON: the channels that have a value, by name.
+/// Returns the state as a JSON object of the channels with a value.
 pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Error> {
     let mut object = Map::new();
     let mut channel = 0;
@@ -173,7 +172,7 @@ pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Erro
 }
 
 impl<S: Values> Event<S> {
-    /// The event as the log of a thread stores it: without the types of the graph.
+    /// Converts the event to its form in the log of a thread, without the types of the graph.
     pub fn into_log(self) -> Result<NewEvent, serde_json::Error> {
         let mut namespace = Vec::new();
         let body = match self {
@@ -202,12 +201,12 @@ impl<S: Values> Event<S> {
         Ok(NewEvent::new(None, body).namespace(namespace))
     }
 
-    /// The payload as JSON, in the form that LangGraph gives it.
+    /// Returns the payload as JSON in LangGraph's form.
     pub fn data(&self) -> Result<Value, serde_json::Error> {
         Ok(self.clone().into_log()?.body.data())
     }
 
-    /// The whole event as JSON: `{"type": mode, "ns": namespace, "data": payload}`.
+    /// Returns the whole event as JSON: `{"type": mode, "ns": namespace, "data": payload}`.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let event = self.clone().into_log()?;
         Ok(json!({ "type": event.mode(), "ns": event.namespace, "data": event.body.data() }))

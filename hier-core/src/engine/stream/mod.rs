@@ -1,4 +1,4 @@
-//! Streams: events, the queue in which they wait, and how a run ended.
+//! Streams of events, the queue in which they wait, and the outcome of a run.
 
 pub(in crate::engine) mod emitter;
 pub(in crate::engine) mod event;

@@ -1,4 +1,4 @@
-//! How a run ended.
+//! The outcome of a run.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::Question;
 
-/// How a run ended, with the graph's state or its `output:` view.
+/// The outcome of a run, with the graph's state or its `output:` view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use = "a run can end without having finished"]
 pub enum Outcome<S> {
-    /// Nothing was left to do.
+    /// The graph has finished.
     Finished(S),
-    /// Nodes asked something with `run.interrupt(…)`.
+    /// Nodes have asked questions with [`Run::interrupt`](crate::Run::interrupt).
     Interrupted(Interrupted<S>),
-    /// The run was asked to stop between two steps, or reached a breakpoint.
+    /// The run was asked to stop between two steps, or has reached a breakpoint.
     Stopped(Stopped<S>),
 }
 
@@ -22,11 +22,11 @@ pub enum Outcome<S> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interrupted<S> {
-    /// The state as of the last step that was completed.
+    /// The state after the last completed step.
     pub state: S,
     /// The open questions, in the order of the tasks.
     pub questions: Vec<Question>,
-    /// Whether the run can go on with answers: only if it has a checkpointer. Without one nothing of it is kept.
+    /// True if the run can continue with answers. This needs a checkpointer.
     pub resumable: bool,
 }
 
@@ -34,28 +34,28 @@ pub struct Interrupted<S> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped<S> {
-    /// The state as of the last step that was completed.
+    /// The state after the last completed step.
     pub state: S,
-    /// Why it was stopped.
+    /// The reason of the stop.
     pub reason: StopReason,
     /// The nodes that would have run next.
     pub next: Vec<String>,
 }
 
-/// Why a run was stopped.
+/// The reason of a stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.
+    /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called with this reason.
     Drained(String),
-    /// A breakpoint: the run stops before these nodes.
+    /// A breakpoint before these nodes.
     Before(Vec<String>),
-    /// A breakpoint: the run stops after these nodes.
+    /// A breakpoint after these nodes.
     After(Vec<String>),
 }
 
 impl<S> Outcome<S> {
-    /// The state, however the run ended.
+    /// Returns the state, whatever the outcome.
     pub fn state(&self) -> &S {
         match self {
             Self::Finished(state) => state,
@@ -64,7 +64,7 @@ impl<S> Outcome<S> {
         }
     }
 
-    /// The state, however the run ended.
+    /// Returns the state, whatever the outcome.
     pub fn into_state(self) -> S {
         match self {
             Self::Finished(state) => state,
@@ -73,7 +73,7 @@ impl<S> Outcome<S> {
         }
     }
 
-    /// Whether nothing was left to do.
+    /// Returns true if the graph has finished.
     pub fn is_finished(&self) -> bool {
         matches!(self, Self::Finished(_))
     }

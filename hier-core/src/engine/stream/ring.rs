@@ -1,5 +1,4 @@
-//! The queue of a stream: bounded, so that a consumer that is slow, or takes nothing at all, never blocks the run and
-//! never makes it hold more than so much.
+//! The bounded queue of a stream. A slow consumer neither blocks the run nor makes it hold an unlimited number of events.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,13 +11,12 @@ use crate::engine::stream::weight::Scale;
 use crate::state::Values;
 use crate::sync::lock;
 
-/// How many bytes of events wait for a slow consumer at most, the newest not counted.
+/// Maximum number of bytes of waiting events. The newest event does not count.
 const BYTES: usize = 64 << 20;
 
-/// Events on their way: at most `capacity` wait, and at most [`BYTES`]; when there are more, the oldest are dropped and
-/// counted.
+/// Waiting events: at most `capacity`, and at most [`BYTES`]. A full queue drops and counts the oldest events.
 pub(crate) struct Ring<S: Values> {
-    queue: Mutex<Queue<S>>,
+    queue: Mutex<EventQueue<S>>,
     scale: Mutex<Scale>,
     waker: AtomicWaker,
     capacity: usize,
@@ -26,11 +24,11 @@ pub(crate) struct Ring<S: Values> {
     tap: Option<Box<Tap<S>>>,
 }
 
-/// Takes events as they come. It must not wait.
+/// Receives events at once. It must not block.
 pub(crate) type Tap<S> = dyn Fn(Event<S>) + Send + Sync;
 
-struct Queue<S: Values> {
-    /// Each with its bytes.
+struct EventQueue<S: Values> {
+    /// The events with their bytes.
     events: VecDeque<(Event<S>, usize)>,
     bytes: usize,
     missed: usize,
@@ -39,11 +37,11 @@ struct Queue<S: Values> {
 
 impl<S: Values> Ring<S> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let queue = Queue { events: VecDeque::new(), bytes: 0, missed: 0, closed: false };
+        let queue = EventQueue { events: VecDeque::new(), bytes: 0, missed: 0, closed: false };
         Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity, tap: None }
     }
 
-    /// A queue in which nothing waits: each event is given on at once.
+    /// A queue that passes each event on at once.
     pub(crate) fn tapped(tap: Box<Tap<S>>) -> Self {
         Self { tap: Some(tap), ..Self::new(1) }
     }
@@ -65,19 +63,18 @@ impl<S: Values> Ring<S> {
         self.waker.wake();
     }
 
-    /// Closes the queue: no more events come.
     pub(in crate::engine) fn close(&self) {
         lock(&self.queue).closed = true;
         self.waker.wake();
     }
 
-    /// Whether a consumer that keeps up would want the run to yield now.
+    /// Returns true if the run should yield to the consumer.
     pub(in crate::engine) fn is_crowded(&self) -> bool {
         let queue = lock(&self.queue);
         queue.events.len() * 2 > self.capacity || queue.bytes * 2 > BYTES
     }
 
-    /// The next event; none if the run has ended and all were taken.
+    /// Polls for the next event. Returns none if the run has ended and all events were taken.
     pub(in crate::engine) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Event<S>>> {
         self.waker.register(context.waker());
         let mut queue = lock(&self.queue);
@@ -92,7 +89,7 @@ impl<S: Values> Ring<S> {
     }
 }
 
-impl<S: Values> Queue<S> {
+impl<S: Values> EventQueue<S> {
     fn pop(&mut self) -> Option<Event<S>> {
         let (event, bytes) = self.events.pop_front()?;
         self.bytes -= bytes;

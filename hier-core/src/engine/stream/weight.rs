@@ -1,4 +1,4 @@
-//! How many bytes an event holds, about: what it is when it is encoded.
+//! Estimates the encoded size of an event.
 
 use serde_json::Value;
 
@@ -9,16 +9,16 @@ use crate::state::{ChannelWrite, Stored, Update, Values};
 
 /// The size of an event without its content, in bytes.
 const OVERHEAD: usize = 128;
-/// How many bytes of a state are read for one event, on average.
+/// Number of bytes of a state that are encoded per event, on average.
 const READ: usize = 4 << 10;
-/// How much of the scratch is kept.
+/// Number of bytes of the scratch buffer that are kept.
 const KEPT: usize = 64 << 10;
 
-/// Weighs events. A state would have to be read as a whole for each event that shows it, so it is read only now and then,
-/// the greater it is the less often, and taken to grow meanwhile as it did before.
+/// Estimates the size of events. Encoding the state for each event would cost too much. The larger the state, the less often it is encoded,
+/// and its growth is extrapolated in between.
 #[derive(Default)]
 pub(in crate::engine) struct Scale {
-    /// What the state was when it was read, how many events ago that was, and by how much it grows with each.
+    /// The size of the state when it was last encoded.
     read: usize,
     age: usize,
     growth: usize,
@@ -29,21 +29,25 @@ impl Scale {
     pub(in crate::engine) fn weigh<S: Values>(&mut self, event: &Event<S>) -> usize {
         OVERHEAD
             + match event {
-                Event::Values(state) => self.state(&**state),
-                Event::Checkpoint(checkpoint) => self.state(&*checkpoint.state),
-                Event::Updates(update) => {
-                    update.update.writes().iter().filter_map(ChannelWrite::stored).map(|value| self.stored(value)).sum()
-                }
-                Event::Interrupted(questions) => asked(questions.iter().map(|question| &question.value)),
-                Event::Custom { value, .. } => json(value),
+                Event::Values(state) => self.state_bytes(&**state),
+                Event::Checkpoint(checkpoint) => self.state_bytes(&*checkpoint.state),
+                Event::Updates(update) => update
+                    .update
+                    .writes()
+                    .iter()
+                    .filter_map(ChannelWrite::stored)
+                    .map(|value| self.stored_bytes(value))
+                    .sum(),
+                Event::Interrupted(questions) => question_bytes(questions.iter().map(|question| &question.value)),
+                Event::Custom { value, .. } => json_bytes(value),
                 Event::Task(task) | Event::Debug(DebugEvent { task, .. }) => match &task.phase {
-                    TaskPhase::Started { input, .. } => json(input),
+                    TaskPhase::Started { input, .. } => json_bytes(input),
                     TaskPhase::Finished { result, interrupts, .. } => {
-                        json(result) + asked(interrupts.iter().map(|question| &question.value))
+                        json_bytes(result) + question_bytes(interrupts.iter().map(|question| &question.value))
                     }
                 },
                 Event::Message(spoken) => match &spoken.chunk {
-                    ChatChunk::Done(response) => self.stored(&response.message),
+                    ChatChunk::Done(response) => self.stored_bytes(&response.message),
                     part => part.text_bytes(),
                 },
                 Event::Nested(nested) => usize::try_from(nested.event.bytes()).unwrap_or(usize::MAX),
@@ -51,22 +55,24 @@ impl Scale {
             }
     }
 
-    fn state<S: Values>(&mut self, state: &S) -> usize {
+    fn state_bytes<S: Values>(&mut self, state: &S) -> usize {
         self.age += 1;
         let grown = self.age * self.growth;
         if self.age > self.read / READ || grown > self.read {
             let channels = (0..).map_while(|channel| state.channel(channel).map(|_| channel));
-            let bytes =
-                channels.filter_map(|channel| state.stored(channel)).map(|value| self.stored(value)).sum::<usize>();
+            let bytes = channels
+                .filter_map(|channel| state.stored(channel))
+                .map(|value| self.stored_bytes(value))
+                .sum::<usize>();
             self.growth = bytes.saturating_sub(self.read) / self.age;
             (self.read, self.age) = (bytes, 0);
         }
         self.read + self.age * self.growth
     }
 
-    fn stored(&mut self, value: &dyn Stored) -> usize {
+    fn stored_bytes(&mut self, value: &dyn Stored) -> usize {
         self.scratch.clear();
-        // The part that was encoded counts, if the rest cannot be.
+        // If the rest cannot be encoded, the encoded part counts.
         let _ = value.encode(&mut self.scratch);
         let bytes = self.scratch.len();
         self.scratch.truncate(KEPT);
@@ -75,16 +81,16 @@ impl Scale {
     }
 }
 
-fn asked<'a>(questions: impl Iterator<Item = &'a Value>) -> usize {
-    questions.map(|question| OVERHEAD + json(question)).sum()
+fn question_bytes<'a>(questions: impl Iterator<Item = &'a Value>) -> usize {
+    questions.map(|question| OVERHEAD + json_bytes(question)).sum()
 }
 
-fn json(value: &Value) -> usize {
+fn json_bytes(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(json).sum(),
-            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json(value)).sum(),
+            Value::Array(items) => items.iter().map(json_bytes).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_bytes(value)).sum(),
         }
 }

@@ -1,22 +1,21 @@
-//! A copy of a checkpoint, from which a thread goes on, without the graph that made it.
+//! Copies a checkpoint without the graph that made it.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, TaskWrites};
-use crate::engine::durable::clock::Clock;
+use crate::engine::durable::clock::IdClock;
+use crate::engine::durable::heads::newest;
 use crate::engine::durable::input;
-use crate::engine::durable::journal::START;
-use crate::engine::durable::kept::newest;
+use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
-/// Makes a copy of a checkpoint of the root graph the latest one of the thread: it has the same values, the same is to run next, and
-/// an input or a command's update that waits there waits in the copy. What tasks of the step had done and answers are not part of it:
-/// its tasks run again, and ask again.
+/// Copies a checkpoint of the root graph, and makes the copy the latest checkpoint of the thread. The copy has the same values, next nodes
+/// and waiting input. Results and answers of the open step are not copied: its tasks run and ask again.
 ///
-/// Returns the id of the copy; none if the thread has no such checkpoint. It belongs to the thread that the lease is for. The
-/// copy is stored in one go: a call that is dropped has stored all of it or nothing.
+/// Returns the id of the copy, or `None` if the thread of the lease has no such checkpoint. Cancel safe: a dropped call has stored
+/// everything or nothing.
 pub async fn branch_off(
     saver: &Arc<dyn Checkpointer>,
     lease: &Lease,
@@ -24,12 +23,12 @@ pub async fn branch_off(
 ) -> Result<Option<Uuid>, SaverError> {
     let (saver, thread) = (&Saver::new(saver.clone()), &*lease.thread);
     let Some(mut found) = saver.get(thread, "", Some(checkpoint)).await? else { return Ok(None) };
-    // The copy has the input for itself: the one that it is a copy of may only refer to it.
+    // The copy has the input for itself: the original may only refer to it.
     input::complete(saver, thread, "", &mut found).await?;
-    let newest = newest(saver, thread, "", None, None).await?.map(|newest| newest.id);
+    let newest = newest(saver, thread, "").await?.map(|newest| newest.id);
     let mut copy = found.checkpoint;
     copy.step = copy.step.saturating_add(1);
-    copy.id = Clock::after(newest).id(copy.step);
+    copy.id = IdClock::after(newest).id(copy.step);
     (copy.parent, copy.source) = (Some(checkpoint), Source::Fork);
     let mut pieces = Vec::new();
     let start = copy.channels.iter().position(|channel| &**channel == START);
@@ -43,7 +42,7 @@ pub async fn branch_off(
     let id = copy.id;
     let namespace: Arc<str> = Arc::from("");
     let mut records = vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint: Box::new(copy), pieces }];
-    // What callers' commands gave is no task's. An answer stays with whom it was given to.
+    // Commands belong to no task and are copied. Answers stay with their tasks.
     for mut writes in found.writes.into_iter().filter(|writes| writes.task.is_nil()) {
         writes.writes.retain(|write| write.slot >= 0);
         records.push(Record::Writes { namespace: namespace.clone(), writes: TaskWrites { checkpoint: id, ..writes } });

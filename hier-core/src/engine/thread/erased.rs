@@ -1,4 +1,4 @@
-//! Reads and changes threads without the types of their graphs, those of graphs inside others too.
+//! Reads and updates threads without the types of their graphs, including those of subgraphs.
 
 use futures_core::future::BoxFuture;
 use serde_json::{Error as JsonError, Value};
@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use crate::checkpoint::{ListQuery, WhenRunning};
 use crate::config::Config;
-use crate::engine::durable::kept::newest;
-use crate::engine::durable::level::{levels, within};
+use crate::engine::durable::heads::newest;
+use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
     Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program,
 };
-use crate::engine::run::start::claim;
+use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
 use crate::engine::thread::revise::{check_updates, revise};
 use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
@@ -20,15 +20,14 @@ use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
 use crate::state::{Update, Values};
 
-/// The graph that the namespace of the configuration is of, in the outermost one, and the configuration with the names under which
-/// that graph's checkpoints are stored: its runs look for them there too.
+/// Finds the graph of the configuration's namespace. Returns it with the configuration whose namespace has the stored names of nodes.
 pub(crate) async fn addressed<'a>(
     root: &'a dyn ErasedGraph,
     saver: &Saver,
     config: &Config,
 ) -> Result<(&'a dyn ErasedGraph, Config), RunError> {
     let (mut graph, mut above) = (root, Vec::new());
-    for level in levels(&config.namespace) {
+    for level in segments(&config.namespace) {
         let (inner, _) = inside(graph, &level, config)?;
         above.push(stored_name(graph, saver, config, &above, level).await?);
         graph = inner;
@@ -36,7 +35,7 @@ pub(crate) async fn addressed<'a>(
     Ok((graph, config.clone().namespace(above.join("|"))))
 }
 
-/// A part of a namespace with the name that its node had when something was stored there; else with the one that it has now.
+/// The stored form of a segment: with an earlier name of its node if checkpoints have that name.
 async fn stored_name(
     outer: &dyn ErasedGraph,
     saver: &Saver,
@@ -49,7 +48,7 @@ async fn stored_name(
     let Some((now, earlier)) = names.split_last().filter(|(_, earlier)| !earlier.is_empty()) else { return Ok(level) };
     let called = |name: &str| format!("{name}{}", &level[node.len()..]);
     for name in earlier {
-        let found = saver.get(config.thread_id().unwrap_or_default(), &within(above, &called(name)), None).await;
+        let found = saver.get(config.thread_id().unwrap_or_default(), &join_segment(above, &called(name)), None).await;
         if found.map_err(|error| RunError::Saver { graph: outer.name().to_owned(), error })?.is_some() {
             return Ok(called(name));
         }
@@ -57,7 +56,7 @@ async fn stored_name(
     Ok(called(now))
 }
 
-/// Changes the state of the graph that the namespace of the configuration is of.
+/// Updates the state of the graph of the configuration's namespace.
 pub(crate) async fn update_at(
     root: &dyn ErasedGraph,
     saver: &Saver,
@@ -69,7 +68,7 @@ pub(crate) async fn update_at(
     graph.update(saver, &config, supersteps).await
 }
 
-/// The name of the node that a part of a namespace stands for.
+/// The name of the node of a segment.
 fn node_of(level: &str) -> &str {
     match level.rsplit_once(':') {
         Some((node, task)) if Uuid::try_parse(task).is_ok() => node,
@@ -87,38 +86,38 @@ fn inside<'a>(
         let inner = outer.inner();
         let tail = hier_spec::did_you_mean(node, inner.iter().map(String::as_str));
         RunError::Config(format!(
-            "namespace `{}`: graph `{}` has no node `{node}` that is a graph{tail}; the tasks in the state of the graph around it \
-             say where the states of their graphs are",
+            "namespace `{}`: graph `{}` has no node `{node}` that is a graph{tail}; the tasks in the state of the outer graph \
+             have the addresses of their graphs",
             config.namespace,
             outer.name()
         ))
     })
 }
 
-/// Refuses to change a call of which nothing is stored: nobody would ever read it. A graph that keeps its state for the whole thread
-/// may be changed before its first call.
+/// Refuses to update a call without checkpoints, since no run would read the update. A graph with checkpoints per thread may be updated
+/// before its first call.
 async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> Result<(), RunError> {
     let (mut outer, mut above) = (root, Vec::new());
-    for level in levels(&config.namespace) {
+    for level in segments(&config.namespace) {
         let (graph, checkpoints) = inside(outer, &level, config)?;
         let refused = |reason: String| RunError::Update { graph: graph.name().to_owned(), reason };
         let node = node_of(&level);
         if checkpoints == Checkpoints::None {
             return Err(refused(format!(
-                "node `{node}` of graph `{}` keeps no checkpoints of it (`checkpoints: none`): let it have some (`per_call`, \
-                 `per_thread`)",
+                "node `{node}` of graph `{}` keeps no checkpoints of it (`checkpoints: none`): use `checkpoints: per_call` or \
+                 `checkpoints: per_thread`",
                 outer.name()
             )));
         }
-        let namespace = within(&above, &level);
+        let namespace = join_segment(&above, &level);
         if checkpoints == Checkpoints::PerCall || node != level {
             let thread = config.thread_id().unwrap_or_default();
-            let found = newest(saver, thread, &namespace, None, None).await;
+            let found = newest(saver, thread, &namespace).await;
             let found = found.map_err(|error| RunError::Saver { graph: graph.name().to_owned(), error })?;
             found.ok_or_else(|| {
                 refused(format!(
                     "thread `{thread}` has no call of it with the namespace `{namespace}`: the tasks in the state of graph `{}` \
-                     say which there are",
+                     have the namespaces of their calls",
                     outer.name()
                 ))
             })?;
@@ -189,7 +188,7 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     }
 }
 
-/// An update from outside, of the types of its graph.
+/// Decodes an update into the types of its graph.
 fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<StateUpdate<S>, RunError> {
     let decoder = Decoder { graph };
     let command = match &update.command {
@@ -203,7 +202,7 @@ fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<S
     })
 }
 
-/// A thread without its types.
+/// Converts a snapshot to JSON.
 fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
     let no_json = |error: JsonError| graph.no_json(&error);
     let StateSnapshot {

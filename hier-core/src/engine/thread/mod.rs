@@ -1,4 +1,4 @@
-//! Reads a thread, and changes it from outside.
+//! Reads threads, and updates them from outside their runs.
 
 pub(in crate::engine) mod branch;
 pub(in crate::engine) mod erased;

@@ -1,4 +1,4 @@
-//! Reads threads: the state as it is, and as it was.
+//! Reads the current and earlier states of threads.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -8,11 +8,14 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError, Source};
 use crate::config::Config;
-use crate::engine::durable::inside::Line;
-use crate::engine::durable::level::{levels, stored_level, within};
-use crate::engine::durable::load::{Loaded, Reader, load};
+use crate::engine::durable::input;
+use crate::engine::durable::line::CheckpointLine;
+use crate::engine::durable::load::{LoadRequest, LoadedThread, load};
+use crate::engine::durable::names::{RETURNED, START};
+use crate::engine::durable::segment::{TaskNode, join_segment, segments, stored_segment};
+use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{Done, Program};
+use crate::engine::program::{GraphContext, Program, TaskOutcome};
 use crate::engine::step::Applied;
 use crate::error::RunError;
 use crate::question::Question;
@@ -20,96 +23,48 @@ use crate::state::{Update, Values};
 
 /// A thread at one moment.
 ///
-/// The *live* view (of the latest checkpoint, without an id in the configuration) shows what tasks of the open step have
-/// done already, and only what is still to run or to be answered. The *record* (of a checkpoint by its id, and in a history) shows the
-/// state at the start of the step, all of its tasks, and what came of each.
+/// The *live* view is that of the latest checkpoint, without an id in the configuration. It shows the results of the open step, and only
+/// tasks and questions that are still open. The *record* is that of a checkpoint by its id, and of a history. It shows the state before the
+/// step, and all of its tasks with their results.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
-    /// The nodes that run next, one entry a task. Empty if the thread has nothing left to do; in the live view also if all
-    /// tasks of the open step are done and only have to be applied (then [`tasks`](Self::tasks) has them): whether the thread
-    /// is at its end is told by [`is_finished`](Self::is_finished).
+    /// The nodes that run next, with one entry per task. Empty if the thread has finished. In the live view it is also empty if all tasks
+    /// of the open step have finished and only have to be applied. To find out if the thread has finished, use
+    /// [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
-    /// Addresses this checkpoint; the thread as such if nothing is stored.
+    /// The configuration that addresses this checkpoint, or the thread if nothing is stored.
     pub config: Config,
-    /// The checkpoint; none if nothing is stored.
+    /// The checkpoint. None if nothing is stored.
     pub checkpoint: Option<Uuid>,
-    /// The checkpoint that it follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// Of a graph inside others: in which step of each of them it was made, as their checkpoints by their namespaces.
+    /// The checkpoints of the outer graphs in whose steps this one was made, by their namespaces. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
-    /// The superstep: −1 for the first input.
+    /// The superstep. The first input has −1.
     pub step: i64,
-    /// The kind of event that made the checkpoint.
+    /// The kind of operation that made the checkpoint.
     pub source: Option<Source>,
     /// The metadata of the run's configuration.
     pub metadata: Map<String, Value>,
-    /// When the checkpoint was made.
+    /// The time at which the checkpoint was made.
     pub created_at: Option<SystemTime>,
     /// The tasks of the step.
     pub tasks: Vec<TaskSnapshot<S>>,
-    /// What is asked: in the live view what is open, in a record what was asked last.
+    /// The open questions in the live view, and the last questions in a record.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only set in a history; the values are then the initial values of the
-    /// graph.
+    /// The reason why this program cannot read the checkpoint. Only set in a history, with the initial values of the graph.
     pub unreadable: Option<String>,
 }
 
 impl<S: Values> StateSnapshot<S> {
-    /// Whether nothing is left to do: no node runs next, and no task of the open step has to be applied. So it is for a thread
-    /// of which nothing is stored.
-    ///
-    /// An empty [`next`](Self::next) alone does not say it: a process that is killed after all tasks of a step leaves
-    /// them done and not applied, and a run with `()` goes on with them.
-    pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
-    }
-}
-
-/// A task of an open step.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TaskSnapshot<S: Values> {
-    /// The id.
-    pub id: Uuid,
-    /// The node.
-    pub node: String,
-    /// The number of the Send that started it; none if an edge did.
-    pub send: Option<usize>,
-    /// What it wrote, if it is done. A task that ran alone and is done is part of the next checkpoint and has no result
-    /// here.
-    pub result: Option<S::Update>,
-    /// Why it failed, if it did.
-    pub error: Option<String>,
-    /// Its questions, open or answered.
-    pub questions: Vec<Question>,
-    /// Addresses the checkpoints of the graph that the node runs, if it is one: for that graph's own
-    /// [`state`](crate::graph::CompiledGraph::state).
-    pub state: Option<Config>,
-}
-
-/// The state of a thread.
-pub(crate) async fn snapshot<S, C>(
-    graph: &Program<S, C>,
-    saver: &Saver,
-    config: &Config,
-) -> Result<StateSnapshot<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let (thread, fail) = place(graph, config)?;
-    let found = addressed(saver, thread, config).await.map_err(&fail)?;
-    let Some(found) = found else {
-        if let Some(checkpoint) = config.checkpoint.filter(|_| !graph.lenient) {
-            return Err(RunError::NoCheckpoint { thread: thread.to_owned(), checkpoint: checkpoint.to_string() });
-        }
-        return Ok(StateSnapshot {
-            values: (graph.initial)(),
+    fn empty(values: S, config: Config) -> Self {
+        Self {
+            values,
             next: Vec::new(),
-            config: config.clone(),
+            config,
             checkpoint: None,
             parent: None,
             parents: BTreeMap::new(),
@@ -120,19 +75,82 @@ where
             tasks: Vec::new(),
             questions: Vec::new(),
             unreadable: None,
-        });
-    };
-    shown(graph, saver, config, found, config.checkpoint.is_none()).await
+        }
+    }
+
+    fn of_checkpoint(values: S, config: &Config, checkpoint: &Checkpoint) -> Self {
+        Self {
+            checkpoint: Some(checkpoint.id),
+            parent: checkpoint.parent,
+            parents: (*checkpoint.parents).clone(),
+            step: checkpoint.step,
+            source: Some(checkpoint.source),
+            metadata: (*checkpoint.metadata).clone(),
+            created_at: Some(checkpoint.created_at()),
+            ..Self::empty(values, config.clone().checkpoint(checkpoint.id))
+        }
+    }
+
+    /// Returns true if the thread has finished: no node runs next, and no task of the open step has to be applied. Also true if nothing is
+    /// stored.
+    ///
+    /// An empty [`next`](Self::next) is not enough. If a process is killed after the last task of a step, the results are stored but not
+    /// applied. A run with `()` then continues with them.
+    pub fn is_finished(&self) -> bool {
+        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
+    }
 }
 
-/// The checkpoint that the configuration addresses; else the one that the thread, or the graph inside it, is at now.
+/// A task of an open step.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskSnapshot<S: Values> {
+    /// The id of the task.
+    pub id: Uuid,
+    /// The name of the node.
+    pub node: String,
+    /// The number of the Send that started the task. None if an edge started it.
+    pub send: Option<usize>,
+    /// The writes of a finished task. A finished task that ran alone is part of the next checkpoint and has no result here.
+    pub result: Option<S::Update>,
+    /// The error of a failed task.
+    pub error: Option<String>,
+    /// The questions of the task, open or answered.
+    pub questions: Vec<Question>,
+    /// The configuration that addresses the checkpoints of the graph that the node runs, for that graph's own
+    /// [`state`](crate::graph::CompiledGraph::state).
+    pub state: Option<Config>,
+}
+
+/// Reads the state of a thread.
+pub(crate) async fn snapshot<S: Values, C: GraphContext>(
+    graph: &Program<S, C>,
+    saver: &Saver,
+    config: &Config,
+) -> Result<StateSnapshot<S>, RunError> {
+    let reader = ThreadReader::of_config(graph, config)?;
+    let found = addressed(saver, reader.thread, config).await.map_err(|error| reader.failed(error))?;
+    let Some(found) = found else {
+        if let Some(checkpoint) = config.checkpoint.filter(|_| !graph.lenient) {
+            return Err(RunError::NoCheckpoint {
+                thread: reader.thread.to_owned(),
+                checkpoint: checkpoint.to_string(),
+            });
+        }
+        return Ok(StateSnapshot::empty((graph.initial)(), config.clone()));
+    };
+    shown(reader, saver, config, found, config.checkpoint.is_none()).await
+}
+
+/// Reads the addressed checkpoint. Defaults to the current one of the thread or of its subgraph.
 pub(in crate::engine) async fn addressed(
     saver: &Saver,
     thread: &str,
     config: &Config,
 ) -> Result<Option<Saved>, SaverError> {
     let id = match config.checkpoint {
-        None if !config.namespace.is_empty() => match Line::of(saver, thread, &config.namespace).await?.own {
+        None if !config.namespace.is_empty() => match CheckpointLine::read(saver, thread, &config.namespace).await?.own
+        {
             Some(own) => Some(own.id),
             None => return Ok(None),
         },
@@ -141,30 +159,31 @@ pub(in crate::engine) async fn addressed(
     saver.get(thread, &config.namespace, id).await
 }
 
-/// The states of a thread, newest first.
-pub(crate) async fn history<S, C>(
+/// Reads the states of a thread, newest first.
+pub(crate) async fn history<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,
     query: ListQuery,
-) -> Result<Vec<StateSnapshot<S>>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let (thread, fail) = place(graph, config)?;
-    let query = ListQuery { thread: Some(thread.to_owned()), namespace: Some(config.namespace.clone()), ..query };
+) -> Result<Vec<StateSnapshot<S>>, RunError> {
+    let reader = ThreadReader::of_config(graph, config)?;
+    let fail = |error| reader.failed(error);
+    let query =
+        ListQuery { thread: Some(reader.thread.to_owned()), namespace: Some(config.namespace.clone()), ..query };
     let mut list = Vec::new();
-    for listed in saver.list(query).await.map_err(&fail)? {
+    for listed in saver.list(query).await.map_err(fail)? {
         let id = listed.checkpoint.id;
         if config.checkpoint.is_some_and(|only| only != id) {
             continue;
         }
-        if let Some(found) = saver.get(thread, &config.namespace, Some(id)).await.map_err(&fail)? {
+        if let Some(found) = saver.get(reader.thread, &config.namespace, Some(id)).await.map_err(fail)? {
             let checkpoint = found.checkpoint.clone();
-            list.push(match shown(graph, saver, config, found, false).await {
-                // The others can be read.
-                Err(RunError::Incompatible { reason, .. }) => unreadable(graph, config, &checkpoint, reason),
+            list.push(match shown(reader, saver, config, found, false).await {
+                // The other checkpoints can be read.
+                Err(RunError::Incompatible { reason, .. }) => StateSnapshot {
+                    unreadable: Some(reason),
+                    ..StateSnapshot::of_checkpoint((graph.initial)(), config, &checkpoint)
+                },
                 shown => shown?,
             });
         }
@@ -172,53 +191,16 @@ where
     Ok(list)
 }
 
-/// A checkpoint of a history that this program cannot read.
-fn unreadable<S: Values, C>(
-    graph: &Program<S, C>,
-    config: &Config,
-    checkpoint: &Checkpoint,
-    reason: String,
-) -> StateSnapshot<S> {
-    StateSnapshot {
-        values: (graph.initial)(),
-        next: Vec::new(),
-        config: config.clone().checkpoint(checkpoint.id),
-        checkpoint: Some(checkpoint.id),
-        parent: checkpoint.parent,
-        parents: (*checkpoint.parents).clone(),
-        step: checkpoint.step,
-        source: Some(checkpoint.source),
-        metadata: (*checkpoint.metadata).clone(),
-        created_at: Some(checkpoint.created_at()),
-        tasks: Vec::new(),
-        questions: Vec::new(),
-        unreadable: Some(reason),
-    }
-}
-
-fn place<'a, S: Values, C>(
-    graph: &'a Program<S, C>,
-    config: &'a Config,
-) -> Result<(&'a str, impl Fn(crate::checkpoint::SaverError) -> RunError + use<'a, S, C>), RunError> {
-    let name = graph.plan.graph();
-    let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: name.to_owned() })?;
-    Ok((thread, move |error| RunError::Saver { graph: name.to_owned(), error }))
-}
-
-/// What the graphs around a subgraph have stored of the channels that it shares with them and has not written itself.
-pub(in crate::engine) async fn inherited<S, C>(
+/// Adds the values of shared channels that the subgraph has not written, from the checkpoints of outer graphs.
+pub(in crate::engine) async fn inherited<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     thread: &str,
     found: &mut Saved,
-) -> Result<(), RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
+) -> Result<(), RunError> {
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let parents = found.checkpoint.parents.clone();
-    // The innermost first: its namespace is the longest.
+    // The innermost graph first: its namespace is the longest.
     for (namespace, id) in parents.iter().rev() {
         let Some(outer) = saver.get(thread, namespace, Some(*id)).await.map_err(fail)? else { break };
         for (index, chain) in outer.values {
@@ -228,7 +210,7 @@ where
             let Some(own) = own.filter(|own| !expires && !found.values.iter().any(|(known, _)| known == own)) else {
                 continue;
             };
-            if !name.starts_with("__start__") && &**name != crate::engine::durable::journal::RETURNED {
+            if &**name != START && &**name != RETURNED {
                 found.values.push((own, chain));
             }
         }
@@ -236,53 +218,49 @@ where
     Ok(())
 }
 
-async fn shown<S, C>(
-    graph: &Program<S, C>,
+async fn shown<S: Values, C: GraphContext>(
+    reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
     mut found: Saved,
     live: bool,
-) -> Result<StateSnapshot<S>, RunError>
-where
-    S: Values,
-    C: Send + Sync + 'static,
-{
-    let thread = config.thread_id().unwrap_or_default();
-    let reader = Reader { graph, thread };
-    let completed = crate::engine::durable::input::complete(saver, thread, &config.namespace, &mut found).await;
-    completed.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
+) -> Result<StateSnapshot<S>, RunError> {
+    let ThreadReader { graph, thread } = reader;
+    input::complete(saver, thread, &config.namespace, &mut found).await.map_err(|error| reader.failed(error))?;
     inherited(graph, saver, thread, &mut found).await?;
     let newest = Some(found.checkpoint.id);
-    let loaded = load(&reader, (graph.initial)(), newest, found, false)?;
-    let mut snapshot = view(&reader, config, loaded, live).map_err(|error| reader.unfit(error))?;
-    let namespace = levels(&config.namespace);
+    let initial = (graph.initial)();
+    let request = LoadRequest { saved: found, conversations: Vec::new(), newest, initial, is_child: false };
+    let mut snapshot = view(reader, config, load(reader, request)?, live).map_err(|error| reader.unfit(error))?;
+    let namespace = segments(&config.namespace);
     for task in &mut snapshot.tasks {
         let Some(node) = graph.plan.find(&task.node).filter(|node| graph.child(*node).is_some()) else { continue };
-        let level = stored_level(graph, saver, thread, &namespace, node, task.id).await;
-        let level = level.map_err(|error| RunError::Saver { graph: graph.plan.graph().to_owned(), error })?;
-        task.state = Some(Config::new().thread(thread).namespace(within(&namespace, &level)));
+        let segment = stored_segment(graph, saver, thread, &namespace, TaskNode { node, id: task.id }).await;
+        let segment = segment.map_err(|error| reader.failed(error))?;
+        task.state = Some(Config::new().thread(thread).namespace(join_segment(&namespace, &segment)));
     }
     Ok(snapshot)
 }
 
-/// What is shown of a checkpoint, but for where the graphs that its tasks run are.
+/// Makes the snapshot of a checkpoint, without the addresses of subgraphs.
 fn view<S: Values, C>(
-    reader: &Reader<'_, S, C>,
+    reader: ThreadReader<'_, S, C>,
     config: &Config,
-    loaded: Loaded<S>,
+    loaded: LoadedThread<S>,
     live: bool,
 ) -> Result<StateSnapshot<S>, CodecError> {
-    let Loaded { checkpoint, mut state, mut position, pending, .. } = loaded;
+    let LoadedThread { checkpoint, mut state, mut position, pending, .. } = loaded;
     let graph = reader.graph;
     let plan = &graph.plan;
-    let (writes, destinations) = pending.null_writes(reader, &state)?;
-    position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done: Done::input(writes) }]);
-    for destinations in destinations {
+    let effect = pending.command_effect(reader, &state)?;
+    let done = TaskOutcome::input(effect.writes);
+    position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done }]);
+    for destinations in effect.destinations {
         position.follow(plan, destinations);
     }
     let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
     let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-    let namespace = levels(&config.namespace);
+    let namespace = segments(&config.namespace);
     for key in position.tasks(checkpoint.step.saturating_add(1)) {
         let place = &*plan.path(key);
         let id = pending.id(place).unwrap_or_else(|| plan.task_id(checkpoint.id, &namespace, key));
@@ -304,19 +282,5 @@ fn view<S: Values, C>(
     if live {
         position.preview(graph, &mut state, &mut ended);
     }
-    Ok(StateSnapshot {
-        values: state,
-        next,
-        config: config.clone().checkpoint(checkpoint.id),
-        checkpoint: Some(checkpoint.id),
-        parent: checkpoint.parent,
-        parents: (*checkpoint.parents).clone(),
-        step: checkpoint.step,
-        source: Some(checkpoint.source),
-        metadata: (*checkpoint.metadata).clone(),
-        created_at: Some(checkpoint.created_at()),
-        tasks,
-        questions,
-        unreadable: None,
-    })
+    Ok(StateSnapshot { next, tasks, questions, ..StateSnapshot::of_checkpoint(state, config, &checkpoint) })
 }

@@ -1,4 +1,4 @@
-//! An update of a thread's state from outside its runs, and as who it is made.
+//! Updates of a thread's state from outside its runs.
 
 use crate::engine::program::Command;
 use crate::state::{Update, Values};
@@ -10,7 +10,7 @@ pub struct StateUpdate<S: Values> {
     pub(crate) by: Author,
 }
 
-/// As who an update is made.
+/// The author of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     /// The node that ran last.
@@ -27,23 +27,23 @@ impl<S: Values> StateUpdate<S> {
         Self { command, by }
     }
 
-    /// The same once more.
-    pub(super) fn again(&self) -> Self {
+    /// Copies the update.
+    pub(super) fn duplicate(&self) -> Self {
         let Command { writes, jumps, .. } = &self.command;
         Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())
     }
 
-    /// An update as the node that ran last.
+    /// Creates an update as the node that ran last.
     pub fn update(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Last)
     }
 
-    /// A command as the node that ran last: its targets are followed too.
+    /// Creates an update from a command as the node that ran last. Its targets are followed.
     pub fn command(command: Command<S>) -> Self {
         Self::new(command, Author::Last)
     }
 
-    /// As this node: its edges are followed, as if it had just run. `__start__` is START.
+    /// Makes the update as this node, whose edges are followed as if it had just run. `__start__` is START.
     #[must_use]
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         let node = node.into();
@@ -57,22 +57,22 @@ impl<S: Values> StateUpdate<S> {
         self
     }
 
-    /// As a new input that has not been applied: START runs next, beside what was to run.
+    /// Creates a new input that is not applied yet: START runs next, in addition to the other next nodes.
     pub fn input(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Input)
     }
 
-    /// Nothing but the node's edges: it counts as done.
+    /// Creates an update without writes: the node counts as done, and its edges are followed.
     pub fn skip(node: impl Into<String>) -> Self {
         Self::new(Command::new(), Author::Last).as_node(node)
     }
 
-    /// Ends the thread: what tasks of the open step have done is applied, what is left is dropped.
+    /// Finishes the thread: applies the finished tasks of the open step, and drops the others.
     pub fn finish() -> Self {
         Self::new(Command::new(), Author::End)
     }
 
-    /// A copy of the checkpoint beside it, with the same parent.
+    /// Copies the checkpoint, with the same parent.
     pub fn copy() -> Self {
         Self::new(Command::new(), Author::Copy)
     }

@@ -1,16 +1,18 @@
-//! A position as it is stored, by the names of nodes.
+//! The stored form of a position, by the names of nodes.
 
 use std::sync::Arc;
 
 use super::{Last, Position};
+use crate::channel::ChannelSpec;
 use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
 use crate::engine::program::{Plan, Program, SendArg};
 use crate::engine::step::frontier::Frontier;
+use crate::engine::step::ledger::{StoredChannels, Unstored};
 use crate::error::RunError;
 use crate::state::Values;
 
 impl<S: Values> Position<S> {
-    /// What is to run next, by name: with the state and the input that waits all that has to be stored.
+    /// The position by name. Together with the state and the input it is all that a checkpoint stores.
     pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
         let plan = &graph.plan;
         let mut agenda = Agenda::default();
@@ -30,19 +32,19 @@ impl<S: Values> Position<S> {
         Ok(agenda)
     }
 
-    /// The position has been stored as it is: what was sent is numbered as whoever reads it will.
-    pub(crate) fn stored(&mut self) {
+    /// Numbers the Sends from zero, as a run does that reads the stored position.
+    pub(crate) fn renumber_sends(&mut self) {
         self.first_send = 0;
         self.commanded.clear();
     }
 
-    /// Goes on from what was stored.
+    /// Restores a stored position.
     pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let no_join = |name: &str| {
             CodecError::new(format!(
-                "it waits for `{name}`, which the graph has no longer: bring the join back, or update the thread's state as the \
-                 node that is to follow"
+                "it waits for `{name}`, but the graph no longer has this join: restore it, or update the thread's state as the \
+                 next node"
             ))
         };
         let frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
@@ -55,7 +57,47 @@ impl<S: Values> Position<S> {
         Ok(position)
     }
 
-    /// Which node ran last, by name.
+    /// Tracks changes for checkpoints.
+    pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
+        self.ledger.track_changes(channels);
+    }
+
+    /// Restores the channels that were stored with the position.
+    pub(crate) fn restore_channels(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
+        self.ledger.restore(channels, stored);
+    }
+
+    /// Begins a checkpoint of the position as it is, and returns the changes that it stores. Returns none if changes are not tracked.
+    pub(crate) fn begin_checkpoint(&mut self) -> Option<Unstored<'_, S>> {
+        self.renumber_sends();
+        self.ledger.unstored(self.start.as_ref())
+    }
+
+    /// Returns true if the value of a channel is the one that the last checkpoint has.
+    pub(crate) fn is_stored(&self, channel: usize) -> bool {
+        self.ledger.is_stored(channel)
+    }
+
+    /// The values that a subgraph starts with expire with its first step.
+    pub(crate) fn restart_expiry(&mut self, channels: &[ChannelSpec]) {
+        self.ledger.enter(channels);
+    }
+
+    /// Limits the writes that a subgraph returns to these channels.
+    pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
+        self.ledger.return_only(channels);
+    }
+
+    /// Forgets the writes of earlier calls of a subgraph.
+    pub(crate) fn forget_returned(&mut self) {
+        self.ledger.forget_returned();
+    }
+
+    /// Takes the writes that a subgraph returns.
+    pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
+        self.ledger.take_returned(channels)
+    }
+
     fn last_ran(&self, plan: &Plan) -> LastRan {
         let name = |node: &usize| plan.shared_name(*node).clone();
         match self.last {

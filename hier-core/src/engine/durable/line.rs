@@ -1,5 +1,5 @@
-//! What an update of a graph inside another changes beside it: the graphs around it go on from it, and what it had asked is
-//! asked no more.
+//! The current checkpoints on the path to a subgraph. An update of the subgraph makes the outer graphs continue from it, and withdraws its
+//! questions.
 
 use std::sync::Arc;
 
@@ -8,66 +8,66 @@ use uuid::Uuid;
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot};
 use crate::config::Config;
 use crate::engine::attempt::stored;
-use crate::engine::durable::kept::newest;
-use crate::engine::durable::level::{levels, within};
+use crate::engine::durable::heads::{newest, newest_before};
 use crate::engine::durable::pending::Pending;
+use crate::engine::durable::segment::{join_segment, last_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::Input;
 use crate::error::{NodeError, RunError};
 use crate::state::Values;
 
-/// A graph inside others, as the thread is now.
-pub(in crate::engine) struct Line {
-    /// The graphs around it, the root first: namespace and checkpoint. Those of which nothing is stored are left out.
+/// The current checkpoints on the path to a subgraph.
+pub(in crate::engine) struct CheckpointLine {
+    /// The outer graphs with checkpoints, by their namespaces, the root first.
     outer: Vec<(String, Checkpoint)>,
-    /// Its own checkpoint.
+    /// The subgraph's own checkpoint.
     pub(in crate::engine) own: Option<Checkpoint>,
 }
 
-/// Why what stands around a graph could not be changed.
-pub(in crate::engine) enum Refused {
+/// The error of an update that affects the outer graphs.
+pub(in crate::engine) enum LineError {
     Saver(SaverError),
     Stored(CodecError),
     Unsaved(NodeError),
 }
 
-impl From<SaverError> for Refused {
+impl From<SaverError> for LineError {
     fn from(error: SaverError) -> Self {
         Self::Saver(error)
     }
 }
 
-impl Line {
-    /// The line of the history on which the thread is, down to this namespace.
-    pub(in crate::engine) async fn of(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
-        let parts = levels(namespace);
-        let mut line = Self { outer: Vec::new(), own: newest(saver, thread, "", None, None).await? };
-        for (depth, level) in parts.iter().enumerate() {
+impl CheckpointLine {
+    /// Reads the current checkpoints down to this namespace.
+    pub(in crate::engine) async fn read(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
+        let parts = segments(namespace);
+        let mut line = Self { outer: Vec::new(), own: newest(saver, thread, "").await? };
+        for (depth, segment) in parts.iter().enumerate() {
             let outer = parts[..depth].join("|");
-            let inner = inside(saver, thread, (&outer, line.own.as_ref()), level).await?;
+            let inner = current_checkpoint(saver, thread, &outer, line.own.as_ref(), segment).await?;
             line.outer.extend(line.own.take().map(|checkpoint| (outer, checkpoint)));
             line.own = inner;
         }
         Ok(line)
     }
 
-    /// What is stored with a new checkpoint of the namespace, which belongs to the call that these are the parents of.
+    /// The records that make the outer graphs continue from a new checkpoint of this namespace.
     pub(in crate::engine) async fn follow(
         &self,
         saver: &Saver,
         thread: &str,
         namespace: &str,
         made: &Checkpoint,
-    ) -> Result<Vec<Record>, Refused> {
-        let (around, level) = namespace.rsplit_once('|').unwrap_or(("", namespace));
+    ) -> Result<Vec<Record>, LineError> {
+        let (around, segment) = namespace.rsplit_once('|').unwrap_or(("", namespace));
         let mut records = Vec::new();
         let outer = self.outer.iter().find(|(outer, _)| outer == around);
-        if let Some((outer, checkpoint)) = outer.filter(|_| !is_per_call(level))
+        if let Some((outer, checkpoint)) = outer.filter(|_| !is_per_call(segment))
             && made.parents.get(around) != Some(&checkpoint.id)
         {
-            // No call is open: the next one starts from it.
+            // No call is open: the next one starts from the new checkpoint.
             let mut checkpoint = Box::new(checkpoint.clone());
-            Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(level.into(), made.id);
+            Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(segment.into(), made.id);
             records.push(Record::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
             return Ok(records);
         }
@@ -81,32 +81,32 @@ impl Line {
     }
 }
 
-impl Line {
-    /// The graphs of the line down to this namespace, as far as something of them is stored.
+impl CheckpointLine {
+    /// The checkpoints down to this namespace.
     fn steps(&self, namespace: &str) -> Vec<(String, &Checkpoint)> {
         let outer = self.outer.iter().map(|(namespace, checkpoint)| (namespace.clone(), checkpoint));
         outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
     }
 
-    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns
-    /// none if all calls are open, or if the graphs keep their state between calls.
+    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns none
+    /// if all calls are open, or if the graphs have checkpoints per thread.
     pub(in crate::engine) async fn closed(
         &self,
         saver: &Saver,
         thread: &str,
         namespace: &str,
-    ) -> Result<Option<String>, Refused> {
+    ) -> Result<Option<String>, LineError> {
         let steps = self.steps(namespace);
         for pair in steps.windows(2) {
             let [(around, outer), (inner, checkpoint)] = pair else { continue };
-            let level = inner.rsplit_once('|').map_or(&**inner, |(_, level)| level);
-            if !is_per_call(level) {
+            let segment = last_segment(inner);
+            if !is_per_call(segment) {
                 continue;
             }
             let found = saver.get(thread, around, Some(outer.id)).await?;
-            let task = level.rsplit_once(':').and_then(|(_, task)| Uuid::try_parse(task).ok());
+            let task = segment.rsplit_once(':').and_then(|(_, task)| Uuid::try_parse(task).ok());
             let pending = Pending::new(found.map(|found| found.writes).unwrap_or_default(), &[], None);
-            let is_done = task.map(|task| pending.is_done(task)).transpose().map_err(Refused::Stored)?;
+            let is_done = task.map(|task| pending.is_done(task)).transpose().map_err(LineError::Stored)?;
             if checkpoint.parents.get(around) != Some(&outer.id) || is_done == Some(true) {
                 return Ok(Some(inner.clone()));
             }
@@ -115,8 +115,9 @@ impl Line {
     }
 }
 
-/// Turns a run that resumes from a checkpoint of an inner graph into a run of the thread, if the thread is at that checkpoint.
-pub(crate) async fn outermost<S: Values>(
+/// Converts the configuration of a run that addresses a subgraph to that of its root graph. Fails if the thread is not at the addressed
+/// checkpoint.
+pub(crate) async fn root_config<S: Values>(
     graph: &str,
     saver: &Saver,
     config: &Config,
@@ -124,7 +125,7 @@ pub(crate) async fn outermost<S: Values>(
 ) -> Result<Config, RunError> {
     let (thread, namespace) = (config.thread_id().unwrap_or_default(), &*config.namespace);
     let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
-    let line = Line::of(saver, thread, namespace).await.map_err(failed)?;
+    let line = CheckpointLine::read(saver, thread, namespace).await.map_err(failed)?;
     let asked = config.checkpoint.map(|id| format!(" checkpoint `{id}`")).unwrap_or_default();
     let place = format!("run of thread `{thread}` from namespace `{namespace}`{asked}");
     if matches!(input, Input::New(_)) {
@@ -132,9 +133,11 @@ pub(crate) async fn outermost<S: Values>(
         return Err(RunError::Config(format!("{place}: {reason}")));
     }
     let closed = line.closed(saver, thread, namespace).await.map_err(|refused| match refused {
-        Refused::Saver(error) => failed(error),
-        Refused::Stored(error) => failed(SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() }),
-        Refused::Unsaved(error) => RunError::Config(format!("{place}: {error}")),
+        LineError::Saver(error) => failed(error),
+        LineError::Stored(error) => {
+            failed(SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() })
+        }
+        LineError::Unsaved(error) => RunError::Config(format!("{place}: {error}")),
     })?;
     let stands = line.own.as_ref().map(|own| own.id);
     if closed.is_none() && stands.is_some() && (config.checkpoint.is_none() || config.checkpoint == stands) {
@@ -154,40 +157,41 @@ pub(crate) async fn outermost<S: Values>(
     )))
 }
 
-/// The checkpoint of a graph inside another: of the call that is open, or the one that the other keeps.
-async fn inside(
+/// Reads the checkpoint of the open call of a subgraph, or the head that the outer graph records.
+async fn current_checkpoint(
     saver: &Saver,
     thread: &str,
-    (around, outer): (&str, Option<&Checkpoint>),
-    level: &str,
+    around: &str,
+    outer: Option<&Checkpoint>,
+    segment: &str,
 ) -> Result<Option<Checkpoint>, SaverError> {
-    let namespace = within(&levels(around), level);
-    let Some(latest) = newest(saver, thread, &namespace, None, None).await? else { return Ok(None) };
+    let namespace = join_segment(&segments(around), segment);
+    let Some(latest) = newest(saver, thread, &namespace).await? else { return Ok(None) };
     let Some((outer, kept)) = outer.and_then(|outer| Some((outer, outer.agenda.kept.as_ref()?))) else {
         return Ok(Some(latest));
     };
     let is_open = |checkpoint: &Checkpoint| checkpoint.parents.get(around) == Some(&outer.id);
-    if is_per_call(level) || is_open(&latest) || kept.get(level) == Some(&latest.id) {
+    if is_per_call(segment) || is_open(&latest) || kept.get(segment) == Some(&latest.id) {
         return Ok(Some(latest));
     }
-    // Another line has written to the namespace since.
+    // Another branch has written to the namespace since.
     let all = saver.list(ListQuery { namespace: Some(namespace.clone()), ..ListQuery::thread(thread) }).await?;
     if let Some(open) = all.into_iter().find(|listed| is_open(&listed.checkpoint)) {
         return Ok(Some(open.checkpoint));
     }
-    let Some(id) = kept.get(level) else { return Ok(None) };
+    let Some(id) = kept.get(segment) else { return Ok(None) };
     let found = saver.get(thread, &namespace, Some(*id)).await?.map(|found| found.checkpoint);
     match found {
         Some(found) => Ok(Some(found)),
-        None => newest(saver, thread, &namespace, None, Some(*id)).await,
+        None => newest_before(saver, thread, &namespace, Some(*id)).await,
     }
 }
 
-/// What tasks have asked, less what the graph in this namespace asked, or one inside it.
-fn withdrawn(records: Vec<TaskWrites>, namespace: &str) -> Result<Vec<TaskWrites>, Refused> {
+/// Withdraws the questions of the graph in this namespace and of its subgraphs, and returns the changed records.
+fn withdrawn(records: Vec<TaskWrites>, namespace: &str) -> Result<Vec<TaskWrites>, LineError> {
     let pending = Pending::new(records, &[], None);
     let mut changed = Vec::new();
-    for (record, mut questions) in pending.open().map_err(Refused::Stored)? {
+    for (record, mut questions) in pending.open().map_err(LineError::Stored)? {
         let mut some = false;
         for question in questions.iter_mut().filter(|question| !question.answered) {
             let asker = question.asker.as_ref().and_then(|asker| asker.namespace.strip_prefix(namespace));
@@ -196,7 +200,7 @@ fn withdrawn(records: Vec<TaskWrites>, namespace: &str) -> Result<Vec<TaskWrites
             }
         }
         if some {
-            let entry = stored::entry(slot::INTERRUPT, stored::INTERRUPT, &questions).map_err(Refused::Unsaved)?;
+            let entry = stored::entry(slot::INTERRUPT, stored::INTERRUPT, &questions).map_err(LineError::Unsaved)?;
             changed.push(TaskWrites { writes: vec![entry], ..record.clone() });
         }
     }

@@ -1,6 +1,6 @@
 //! The earlier progress of a task: its answers, questions and steps.
 //!
-//! An answer belongs to the question with the same identity, the hash of the question's key or value. A number only says
+//! An answer belongs to the question with the same identity, which is the hash of the question's key or value. A number is only the place
 //! where an answer is stored: concurrent questions may be asked in another order in each attempt.
 
 use std::collections::{HashMap, HashSet};
@@ -9,57 +9,56 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Anyone, StepLog};
+use super::StepLog;
 use crate::question::Question;
 use crate::sync::lock;
 
-/// The earlier progress of a task that goes on where it stopped.
+/// The earlier progress of a resumed task.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    /// The id and the place under which the task has stored something.
+pub(crate) struct TaskResume {
+    /// The id and the place under which the task has stored records.
     pub(crate) known: Option<(Uuid, Arc<str>)>,
-    /// The answers that it has been given.
+    /// The answers of the task.
     pub(crate) answers: Vec<TaskAnswer>,
     /// An answer for the first task of this step that asks, if no question was open.
-    pub(crate) anyone: Option<Arc<Anyone>>,
-    /// The first slot that has not been written.
+    pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
+    /// The first free slot.
     pub(crate) free_slot: i32,
-    /// The failure that its handler was to take over.
+    /// The failure that the error handler handles.
     pub(crate) failure: Option<String>,
-    /// In slots below this one is what was done and could not be applied.
+    /// Voids the results in lower slots: they could not be applied.
     pub(crate) void: Option<i32>,
-    /// True if the task runs as if it had never begun: only its id and its slots are used.
+    /// True if the task runs as if for the first time, with only its id and its slots.
     pub(crate) is_afresh: bool,
     /// Its earlier questions.
     pub(crate) questions: Vec<Question>,
-    /// The durable steps that it has done.
+    /// Its durable steps.
     pub(crate) steps: Arc<StepLog>,
-    /// The numbers of the questions that the task has asked.
-    pub(crate) places: Mutex<Places>,
+    /// The numbers of its questions.
+    pub(crate) places: Mutex<QuestionNumbers>,
     /// The answer for the first task that asks, if this task took it.
     pub(crate) taken: OnceLock<TaskAnswer>,
 }
 
-impl Inbox {
+impl TaskResume {
     /// Returns true if the task has asked or can receive an answer.
     pub(crate) fn is_about_answers(&self) -> bool {
-        !self.answers.is_empty() || !self.questions.is_empty() || self.anyone.is_some()
+        !self.answers.is_empty() || !self.questions.is_empty() || self.unaddressed.is_some()
     }
 
-    /// The answers that the task has.
     fn answers(&self) -> impl Iterator<Item = &TaskAnswer> {
         self.answers.iter().chain(self.taken.get())
     }
 
-    /// The number of the n-th question with this identity: that of an answer or an earlier question with the same identity. Otherwise, if
-    /// the task asked one more question and that has no answer, the question takes its place and keeps its id: its value may have
-    /// changed. Otherwise the first number that no other question has.
+    /// Returns the number of the n-th question with this identity: the number of an answer or an earlier question with the same identity.
+    /// If there is none, and exactly one other earlier question is unanswered, the question takes its number and id: its value may have
+    /// changed. Otherwise it is the first free number.
     pub(super) fn place(&self, identity: &str, nth: u32) -> usize {
         let places = &mut *lock(&self.places);
         *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
             let answered: Vec<(usize, &str)> =
                 self.answers().map(|answer| (answer.number, &*answer.identity)).collect();
-            let known: Vec<(usize, &str)> = answered.iter().copied().chain(self.asked()).collect();
+            let known: Vec<(usize, &str)> = answered.iter().copied().chain(self.asked_questions()).collect();
             let mut left = known.iter().filter(|(number, _)| !places.used.contains(number));
             let equal = left.clone().find(|(_, of)| *of == identity);
             let changed = || match (left.next(), left.next()) {
@@ -68,7 +67,7 @@ impl Inbox {
             };
             let is_free =
                 |number: &usize| !places.used.contains(number) && known.iter().all(|(other, _)| other != number);
-            // Among one more number than there are taken ones, one is free.
+            // One of these numbers must be free.
             let most = places.used.len() + known.len();
             let new = || (0..most).find(is_free).unwrap_or(most);
             let number = equal.map(|(number, _)| *number).or_else(changed).unwrap_or_else(new);
@@ -77,8 +76,8 @@ impl Inbox {
         })
     }
 
-    /// The numbers and identities of this task's earlier questions. The questions of a graph that it runs are not among them.
-    fn asked(&self) -> impl Iterator<Item = (usize, &str)> {
+    /// The numbers and identities of this task's earlier questions, without those of its subgraph.
+    fn asked_questions(&self) -> impl Iterator<Item = (usize, &str)> {
         let task = self.known.as_ref().map(|(task, _)| *task);
         let askers = self.questions.iter().filter_map(|question| question.asker.as_ref());
         askers.filter(move |asker| Some(asker.task) == task).map(|asker| (asker.number, &*asker.identity))
@@ -87,10 +86,10 @@ impl Inbox {
     /// The answer to the question with this number and identity.
     pub(super) fn answer(&self, number: usize, identity: &str) -> Option<Value> {
         let own = self.answers().find(|answer| answer.number == number && answer.identity == identity);
-        own.map(|answer| answer.value.clone()).or_else(|| self.take(number, identity))
+        own.map(|answer| answer.value.clone()).or_else(|| self.take_unaddressed(number, identity))
     }
 
-    /// Returns true if the n-th question with this identity has an answer of its own.
+    /// Returns true if the n-th question with this identity has its own answer.
     pub(super) fn has_answer(&self, identity: &str, nth: u32) -> bool {
         let places = lock(&self.places);
         let place = places.of.get(&(identity.to_owned(), nth));
@@ -101,29 +100,54 @@ impl Inbox {
     }
 
     /// Takes the answer for the first task that asks, if no question has it yet.
-    fn take(&self, number: usize, identity: &str) -> Option<Value> {
+    fn take_unaddressed(&self, number: usize, identity: &str) -> Option<Value> {
         if self.taken.get().is_some() {
             return None;
         }
-        let value = self.anyone.as_ref()?.take()?;
+        let value = self.unaddressed.as_ref()?.take()?;
         let identity = identity.to_owned();
         Some(self.taken.get_or_init(|| TaskAnswer { number, identity, value }).value.clone())
     }
 }
 
-/// An answer that a task was given.
+/// An answer that a task has received.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskAnswer {
     pub(crate) number: usize,
-    /// Identifies the question that it answers.
+    /// The identity of its question.
     pub(crate) identity: String,
     pub(crate) value: Value,
 }
 
 /// The numbers of a task's questions.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    /// By the identity of a question, and its place among those with the same identity.
+pub(crate) struct QuestionNumbers {
+    /// The numbers by the identity of a question, and its place among those with the same identity.
     of: HashMap<(String, u32), usize>,
     used: HashSet<usize>,
+}
+
+/// An answer for the first task that asks, here or in a subgraph.
+#[derive(Debug)]
+pub(crate) struct UnaddressedAnswer {
+    answer: Mutex<Option<Value>>,
+    /// The namespace in which it is stored until a task takes it.
+    pub(crate) namespace: Arc<str>,
+    pub(crate) checkpoint: Uuid,
+}
+
+impl UnaddressedAnswer {
+    pub(crate) fn new(answer: Value, namespace: Arc<str>, checkpoint: Uuid) -> Self {
+        Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
+    }
+
+    /// Takes the answer, unless a task has taken it.
+    fn take(&self) -> Option<Value> {
+        lock(&self.answer).take()
+    }
+
+    /// Returns true if no task has taken it yet.
+    pub(crate) fn waits(&self) -> bool {
+        lock(&self.answer).is_some()
+    }
 }

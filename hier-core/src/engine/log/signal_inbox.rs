@@ -1,4 +1,4 @@
-//! A run's view of the signals that wait for its thread.
+//! A run's view of the signals in its thread's inbox.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -8,17 +8,17 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Letter, Posted};
 
-/// The signals that wait for a thread, and those that tasks of the run have found and may not have stored yet: no other task takes
-/// these. What is known stays true while the run has the thread.
+/// The waiting signals of a thread, and the signals that tasks of the run have found and may not have stored yet, which no other task
+/// takes. The view stays valid while the run holds the lease.
 #[derive(Default)]
-pub(crate) struct Mailbox {
+pub(crate) struct SignalInbox {
     waiting: HashMap<Arc<str>, VecDeque<Letter>>,
     /// The log of the task that found each signal. Once the log is dropped, it is unknown whether the signal was stored.
     found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
 }
 
-impl Mailbox {
-    /// The first known signal of this name.
+impl SignalInbox {
+    /// The first known signal with this name.
     pub(crate) fn first(&mut self, name: &str) -> Option<&Letter> {
         let before = self.found.len();
         self.found.retain(|_, task| task.strong_count() > 0);
@@ -28,7 +28,7 @@ impl Mailbox {
         self.waiting.get(name)?.front()
     }
 
-    /// These wait.
+    /// Replaces the waiting signals.
     pub(crate) fn read(&mut self, waiting: Vec<Posted>) {
         self.waiting.clear();
         for Posted { letter, .. } in waiting {
@@ -38,7 +38,7 @@ impl Mailbox {
         }
     }
 
-    /// A task has found the first signal of this name.
+    /// Marks the first signal with this name as found by a task.
     pub(crate) fn take(&mut self, name: &str, task: Weak<dyn Any + Send + Sync>) {
         let letter = self.waiting.get_mut(name).and_then(VecDeque::pop_front);
         self.found.extend(letter.map(|letter| (letter.id, task)));

@@ -1,0 +1,46 @@
+//! Makes keys of cached results.
+
+use super::{CacheKey, InputKey, Reads, Task};
+use crate::checkpoint::{CodecError, codec};
+use crate::error::NodeError;
+use crate::state::Values;
+
+impl CacheKey {
+    /// The key of a task whose node reads these inputs.
+    pub(crate) fn of_inputs<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Self, NodeError> {
+        let takes_sent = reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
+        let sent = task.arg.as_ref().filter(|_| takes_sent);
+        let sent = sent.map(|arg| codec::hash_encoded(&arg.encode()?)).transpose()?;
+        let input = codec::hash(&(task.was_sent(), sent, state_hashes(task, reads)?))?;
+        Ok(Self { node: task.run.key.node, input })
+    }
+
+    /// The key that the node's own function has made for a task.
+    pub(crate) fn of_function<S: Values, C>(task: &Task<S, C>, InputKey(input): InputKey) -> Self {
+        Self { node: task.run.key.node, input }
+    }
+}
+
+/// Hashes each channel that a node reads. A channel without a value has no hash.
+fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<Option<u128>>, CodecError> {
+    let channels = &task.graph.channels;
+    let (mut all, mut read) = (false, Vec::new());
+    for reads in reads {
+        match reads {
+            Reads::Input => all |= !task.was_sent(),
+            Reads::State => all = true,
+            Reads::Channels(names) => read.extend(names().into_iter().flatten()),
+            Reads::Sent | Reads::Nothing => {}
+        }
+    }
+    // An unknown channel has another name in this graph's state. Then the node may read any channel.
+    all |= read.iter().any(|name| !channels.iter().any(|channel| channel.name == *name));
+    let values = channels.iter().enumerate().filter(|(_, channel)| all || read.contains(&&*channel.name));
+    let hashes = values.map(|(channel, _)| {
+        let Some(value) = task.state().stored(channel) else { return Ok(None) };
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes)?;
+        codec::hash_encoded(&bytes).map(Some)
+    });
+    hashes.collect()
+}

@@ -1,0 +1,62 @@
+//! Commands as JSON.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A command as JSON: `{"resume": …, "update": …, "goto": …}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DynCommand {
+    /// The answer, or an object of answers by the ids of their questions.
+    pub resume: Option<Value>,
+    /// The update: an object of channels, or a list of pairs.
+    pub update: Value,
+    /// The target nodes, with the payloads of Sends.
+    pub goto: Vec<(String, Option<Value>)>,
+}
+
+impl DynCommand {
+    /// Reads a command. `resume` is an answer, or an object whose keys are all ids of questions. `goto` is a name, `{"node": …, "input":
+    /// …}`, or a list of these. The error names the wrong field.
+    pub fn from_json(command: &Value) -> Result<Self, String> {
+        let Value::Object(fields) = command else {
+            return Err(format!(
+                "`command` must be an object with `resume`, `update` or `goto`, and is {}",
+                kind(command)
+            ));
+        };
+        let goto = match fields.get("goto") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(targets)) => targets.iter().map(target).collect::<Result<_, _>>()?,
+            Some(one) => vec![target(one)?],
+        };
+        let resume = fields.get("resume").filter(|answer| !answer.is_null()).cloned();
+        Ok(Self { resume, update: fields.get("update").cloned().unwrap_or_default(), goto })
+    }
+}
+
+fn target(target: &Value) -> Result<(String, Option<Value>), String> {
+    let wrong = || {
+        format!("`command.goto` must be a node, `{{\"node\", \"input\"}}` or a list of them, and has {}", kind(target))
+    };
+    match target {
+        Value::String(node) => Ok((node.clone(), None)),
+        Value::Object(fields) => {
+            let node = fields.get("node").and_then(Value::as_str).ok_or_else(wrong)?;
+            Ok((node.to_owned(), fields.get("input").cloned()))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// The kind of a JSON value, in words.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

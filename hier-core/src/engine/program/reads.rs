@@ -1,0 +1,44 @@
+//! Describes the inputs of a node for its cache.
+
+use serde::Serialize;
+
+use crate::checkpoint::codec;
+use crate::error::NodeError;
+
+/// The part of a task's input that one argument of a node reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Reads {
+    /// Unknown: the payload of a Send, or else the state.
+    Input,
+    /// The whole state.
+    State,
+    /// The channels of the state with these names. Managed channels have none.
+    Channels(fn() -> Vec<Option<&'static str>>),
+    /// The payload of a Send.
+    Sent,
+    /// Nothing that distinguishes results.
+    Nothing,
+}
+
+/// The hash that distinguishes the inputs of a node.
+pub struct InputKey(pub(crate) u128);
+
+/// The return type of a function for the key of a cache.
+#[diagnostic::on_unimplemented(
+    message = "the key of a `cache` cannot be a `{Self}`",
+    label = "returns a `{Self}`",
+    note = "the function is not an `async fn`, and returns a value that distinguishes inputs: anything with `Serialize`, such as a `String` or a \
+            tuple"
+)]
+pub trait TellsApart {
+    /// Returns the hash of the key.
+    fn input_key(&self) -> Result<InputKey, NodeError>;
+}
+
+impl<T: Serialize> TellsApart for T {
+    fn input_key(&self) -> Result<InputKey, NodeError> {
+        let hash = codec::hash(self);
+        hash.map(InputKey)
+            .map_err(|error| NodeError::permanent(format!("the key of its `cache` cannot be serialized: {error}")))
+    }
+}

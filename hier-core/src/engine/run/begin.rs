@@ -1,0 +1,63 @@
+//! Begins a graph with an input.
+
+use crate::checkpoint::{Record, Source};
+use crate::engine::durable::input;
+use crate::engine::run::commit::StepCommit;
+use crate::engine::run::runner::GraphRunner;
+use crate::error::RunError;
+use crate::policy::GraphEntry;
+use crate::state::{Values, Writes};
+
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    /// Begins a run that is not durable.
+    pub(super) async fn begin(&mut self, input: Writes<S>) -> Result<(), RunError> {
+        let input = self.enter_graph(input).await?;
+        self.position.set_input(Some(input));
+        self.step = self.step.saturating_add(1);
+        self.run_start()?;
+        self.step = self.step.saturating_add(1);
+        self.leave_if_over().await
+    }
+
+    /// Begins a durable run: makes the checkpoint of the input, which has this step, and the one of START.
+    pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
+        self.enter_at(step, GraphEntry::Start);
+        let input = self.enter_graph(input).await?;
+        self.position.set_input(Some(input));
+        let input = self.checkpoint(Source::Input)?;
+        self.emit_checkpoint(step, Source::Input);
+        self.step = self.step.saturating_add(1);
+        let applied = self.apply_start().await;
+        let mut commit = StepCommit { records: input.into_iter().collect(), taken: Vec::new() };
+        let mut refused = None;
+        if applied.is_ok() {
+            // The input is stored and applied even if the inbox has a bad message.
+            match self.drain_inbox().await {
+                Ok(taken) => commit.taken = taken,
+                Err(error) => refused = Some(error),
+            }
+            self.add_start(&mut commit.records)?;
+        }
+        self.commit(commit).await?;
+        applied?;
+        self.emit_checkpoint(self.step, Source::Loop);
+        self.step = self.step.saturating_add(1);
+        refused.map_or(Ok(()), Err)
+    }
+
+    async fn apply_start(&mut self) -> Result<(), RunError> {
+        self.run_start()?;
+        self.leave_if_over().await
+    }
+
+    /// Adds the checkpoint of START. The one of the input refers to it instead of storing the same bytes again.
+    fn add_start(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
+        if let Some(start) = self.checkpoint(Source::Loop)? {
+            for input in &mut *records {
+                input::shorten(input, &start);
+            }
+            records.push(start);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Continues a thread where it stopped, with answers, an update or new destinations.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::checkpoint::{Also, DueChange, Record, Source, TaskWrites, slot};
+use crate::config::Config;
+use crate::engine::attempt::resolve;
+use crate::engine::attempt::stored::{self, RoutingRecord};
+use crate::engine::durable::answer::{AnswerRouter, RoutedAnswers};
+use crate::engine::durable::commands::CommandEffect;
+use crate::engine::durable::pending::Pending;
+use crate::engine::durable::resumed::{ResumeMode, ResumedStep};
+use crate::engine::log::task_log::NamespacedWrites;
+use crate::engine::program::{Command, CommandAnswers, UnaddressedAnswer};
+use crate::engine::run::commit::StepCommit;
+use crate::engine::run::resume::OpenThread;
+use crate::engine::run::runner::GraphRunner;
+use crate::error::{NodeError, RunError};
+use crate::policy::{GraphEntry, PausedRun};
+use crate::state::Values;
+
+/// The way in which a run continues from a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Continuation {
+    /// The open step of the latest checkpoint continues. Finished tasks do not run again.
+    OpenStep,
+    /// The step of an older checkpoint runs again, with the answers of its tasks.
+    OldStep,
+    /// A checkpoint that `update_state` has made runs again under its own id, without earlier results and answers.
+    Replay,
+    /// A copy of the checkpoint runs.
+    Fork,
+}
+
+impl Continuation {
+    fn choose(config: &Config, thread: &OpenThread, has_answers: bool) -> Self {
+        if config.checkpoint.is_none() {
+            return Self::OpenStep;
+        }
+        match (has_answers, thread.is_newest) {
+            (true, true) => Self::OpenStep,
+            (true, false) => Self::OldStep,
+            (false, true) if matches!(thread.checkpoint.source, Source::Update | Source::Fork) => Self::Replay,
+            (false, _) => Self::Fork,
+        }
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    pub(super) async fn continue_thread(
+        &mut self,
+        mut thread: OpenThread,
+        command: Command<S>,
+    ) -> Result<(), RunError> {
+        let config = self.task.run.shared.config.clone();
+        let Command { writes, jumps, answers, .. } = command;
+        let continuation = Continuation::choose(&config, &thread, answers.is_some());
+        let RoutedAnswers { writes: answered, unaddressed } = self.route_answers(&thread, answers.as_ref())?;
+        let destinations = vec![resolve::from_outside(&self.task.graph.plan, jumps)?];
+        let effect = CommandEffect { writes, destinations };
+
+        let mut records = self.absorb(&mut thread.pending, answered);
+        let mut also = Also::default();
+        if config.checkpoint.is_none() {
+            let woken = self.wake(&thread.pending).await?;
+            records.extend(self.absorb(&mut thread.pending, woken));
+            also.due = self.driven();
+        }
+        if !records.is_empty() {
+            // A program that cannot read the results of the step must not accept the answer.
+            thread.pending.check(self.reader(), &*self.task.state)?;
+        }
+        let stored_effect = (continuation != Continuation::Fork).then_some(&effect);
+        records.extend(self.caller_record(&thread, unaddressed.as_ref(), stored_effect)?);
+        self.apply_commands(effect)?;
+        self.commit_now(records, also).await?;
+
+        self.enter_at(thread.checkpoint.step.saturating_add(1), GraphEntry::Resume);
+        let source = thread.checkpoint.source;
+        match continuation {
+            Continuation::Fork => {
+                self.fork().await?;
+                self.resume_step(None, Source::Fork);
+            }
+            Continuation::Replay => {
+                self.void_results(&mut thread.pending).await?;
+                let pending = thread.pending;
+                let resumed = ResumedStep { pending, mode: ResumeMode::Afresh, unaddressed: None, open: None };
+                self.resume_step(Some(resumed), source);
+            }
+            Continuation::OpenStep | Continuation::OldStep => {
+                self.keep_heads_of_open_calls(&thread.pending, thread.checkpoint.step).await?;
+                let unaddressed = match (unaddressed, answers) {
+                    (None, None) => self.readable(thread.pending.unaddressed_answer())?,
+                    (unaddressed, _) => unaddressed,
+                };
+                let checkpoint = thread.checkpoint.id;
+                let unaddressed =
+                    unaddressed.map(|answer| Arc::new(UnaddressedAnswer::new(answer, "".into(), checkpoint)));
+                let open = self.readable(thread.pending.open_next_to_answered())?;
+                let mode =
+                    if continuation == Continuation::OpenStep { ResumeMode::Continue } else { ResumeMode::Again };
+                let resumed = ResumedStep { pending: thread.pending, mode, unaddressed, open };
+                // A run that continues between two steps begins the next one, as an uninterrupted run does.
+                let is_between = self.step_policy().is_some_and(|policy| policy.continues() == PausedRun::BetweenSteps);
+                let is_fresh = is_between && resumed.pending.is_empty() && resumed.unaddressed.is_none();
+                self.resume_step((!is_fresh).then_some(resumed), source);
+            }
+        }
+        self.enter_stored().await
+    }
+
+    fn route_answers(&self, thread: &OpenThread, answers: Option<&CommandAnswers>) -> Result<RoutedAnswers, RunError> {
+        let Some(answers) = answers else { return Ok(RoutedAnswers::default()) };
+        AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?.route(answers)
+    }
+
+    /// Adds new writes to the records of the open step, and returns them for the commit.
+    fn absorb(&self, pending: &mut Pending, writes: Vec<NamespacedWrites>) -> Vec<Record> {
+        let Some(journal) = &self.journal else { return Vec::new() };
+        let own = writes.iter().filter(|writes| *writes.namespace == *journal.log.namespace);
+        own.for_each(|own| pending.absorb(own.writes.clone()));
+        writes.into_iter().map(NamespacedWrites::into_record).collect()
+    }
+
+    /// CommandAnswers the tasks whose time or signal has come.
+    async fn wake(&self, pending: &Pending) -> Result<Vec<NamespacedWrites>, RunError> {
+        let Some(journal) = &self.journal else { return Ok(Vec::new()) };
+        let committer = &journal.log.committer;
+        if !committer.has_waited() {
+            return Ok(Vec::new());
+        }
+        let mail = committer.mail().await.map_err(|error| journal.saver(error))?;
+        pending.woken(self.task.run.shared.config.now(), &mail).map_err(|error| self.unsaved(&error))
+    }
+
+    /// Keeps a thread due until the run has ended, if a task waits or has waited. If the run's process is killed, the thread is found
+    /// again.
+    fn driven(&self) -> Option<DueChange> {
+        let committer = &self.journal.as_ref()?.log.committer;
+        let until = self.task.run.shared.config.now().checked_add(committer.lease.lasts)?;
+        committer.has_waited().then(|| DueChange::Driven { until, graph: committer.graph.clone() })
+    }
+
+    /// The record of a command and of an answer for the first task that asks. It is stored with the checkpoint, which does not change.
+    fn caller_record(
+        &self,
+        thread: &OpenThread,
+        unaddressed: Option<&serde_json::Value>,
+        effect: Option<&CommandEffect<S>>,
+    ) -> Result<Option<Record>, RunError> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        let mut writes = Vec::new();
+        if let Some(answer) = unaddressed {
+            let entry = stored::entry(slot::RESUME, stored::RESUME, answer);
+            writes.push(entry.map_err(|error| self.unsaved(&error))?);
+        }
+        if let Some(effect) = effect {
+            let first = thread.pending.free_command_slot();
+            writes.append(&mut self.command_entries(first, effect).map_err(|error| self.unsaved(&error))?);
+        }
+        let (checkpoint, task) = (thread.checkpoint.id, Uuid::nil());
+        let record = TaskWrites { checkpoint, task, path: "~".into(), writes };
+        Ok((!record.writes.is_empty()).then(|| journal.log.record(record)))
+    }
+
+    /// The stored form of a command, from a slot on. A command without effect has none.
+    fn command_entries(
+        &self,
+        first: i32,
+        effect: &CommandEffect<S>,
+    ) -> Result<Vec<crate::checkpoint::PendingWrite>, NodeError> {
+        let CommandEffect { writes, destinations } = effect;
+        let mut list = Vec::new();
+        for destinations in destinations {
+            if writes.is_empty() && destinations.go.is_empty() && destinations.sends.is_empty() {
+                continue;
+            }
+            list.append(&mut stored::writes(first, writes)?);
+            let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
+            let routing = RoutingRecord::new(&self.task.graph, writes, destinations, false)?;
+            list.push(stored::entry(end, stored::ROUTING, &routing)?);
+        }
+        Ok(list)
+    }
+
+    /// Makes a copy of the checkpoint.
+    async fn fork(&mut self) -> Result<(), RunError> {
+        let records = self.checkpoint(Source::Fork)?.into_iter().collect();
+        self.commit(StepCommit { records, ..StepCommit::default() }).await?;
+        self.step = self.step.saturating_add(1);
+        Ok(())
+    }
+
+    /// Voids the results and answers of tasks that run again under the id of their checkpoint.
+    async fn void_results(&self, pending: &mut Pending) -> Result<(), RunError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let void = pending.void().map_err(|error| self.unsaved(&error))?;
+        if void.is_empty() {
+            return Ok(());
+        }
+        let records = void.iter().cloned().map(|writes| journal.log.record(writes)).collect();
+        self.commit_now(records, Also::default()).await?;
+        void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
+        Ok(())
+    }
+
+    fn readable<T>(&self, read: Result<T, crate::checkpoint::CodecError>) -> Result<T, RunError> {
+        read.map_err(|error| self.reader().unfit(error))
+    }
+
+    fn unsaved(&self, error: &NodeError) -> RunError {
+        RunError::Encode { graph: self.graph_name(), what: "the command".to_owned(), reason: error.to_string() }
+    }
+}
