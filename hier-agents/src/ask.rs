@@ -1,4 +1,4 @@
-//! Asking a model in a node of one's own: `run.model()?.ask(messages).await?`.
+//! Model requests in custom nodes: `run.model()?.ask(messages).await?`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,10 +26,10 @@ use hier_checkpoint::message::{self, ChatResponse, FinishReason, Message, Messag
 use hier_core::NodeError;
 use hier_core::Run;
 
-/// Asking a model in a node of one's own, whose context has one: `C: AsRef<BaseContext>`.
+/// Gives a node access to models. The run's context must hold a [`BaseContext`]: `C: AsRef<BaseContext>`.
 ///
-/// What is asked here is streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counts into the budget of the run and is
-/// traced, as what an agent asks.
+/// Requests made here are streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget
+/// of the run and traced, like those of an agent.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -74,12 +74,16 @@ use hier_core::Run;
 /// # }
 /// ```
 pub trait RunModel<C> {
-    /// The model of the context: [`BaseContext::model`]. An error if it has none.
+    /// Returns the context's own model, [`BaseContext::model`].
+    ///
+    /// # Errors
+    ///
+    /// The context has no model.
     fn model(&self) -> Result<ModelHandle<'_, C>, NodeError>
     where
         C: AgentContext;
 
-    /// Another model: `run.using(&run.context().smart).ask(…)`.
+    /// Returns a handle to another model: `run.using(&run.context().smart).ask(…)`.
     fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
     where
         C: AgentContext;
@@ -101,7 +105,7 @@ impl<C> RunModel<C> for Run<C> {
     }
 }
 
-/// A model, in a run: see [`RunModel`].
+/// A model in a run: see [`RunModel`].
 pub struct ModelHandle<'a, C> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -122,14 +126,14 @@ impl<C> fmt::Debug for ModelHandle<'_, C> {
 }
 
 impl<'a, C> ModelHandle<'a, C> {
-    /// The same run with another model.
+    /// Returns a handle to another model in the same run.
     #[must_use]
     pub fn with(self, model: &'a impl ChatModel) -> Self {
         Self { model, ..self }
     }
 
-    /// Asks for the next message of a conversation: messages, a list of them, `&state.messages`, or a text, which is a message
-    /// of the user. Nothing is asked before it is awaited.
+    /// Prepares a request for the next message of a conversation. It takes one message, a list of messages,
+    /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
     pub fn ask(self, messages: impl Into<Messages>) -> Ask<'a, C> {
         let request = ChatRequest::new(messages);
         Ask {
@@ -146,13 +150,13 @@ impl<'a, C> ModelHandle<'a, C> {
     }
 }
 
-/// How often a model may give an answer that does not fit, unless it is said.
 const ATTEMPTS: u32 = 3;
 
-/// A question to a model, asked once it is awaited. The answer is a [`ChatResponse`], or what [`output`](Self::output) says.
+/// A request to a model, sent when it is awaited. It resolves to a [`ChatResponse`], or to the type given to
+/// [`output`](Self::output).
 ///
-/// Cancel safety: dropped before its end, it has changed nothing but the budget.
-#[must_use = "nothing is asked before it is awaited"]
+/// Cancel safety: if the future is dropped early, only the budget has changed.
+#[must_use = "a request does nothing until it is awaited"]
 pub struct Ask<'a, C, T = ChatResponse> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -160,9 +164,8 @@ pub struct Ask<'a, C, T = ChatResponse> {
     toolsets: Vec<&'a dyn Toolset>,
     system: Option<String>,
     attempts: u32,
-    /// The name of the step that each answer is recorded as.
+    /// The step name under which each answer is recorded.
     step: Option<String>,
-    /// Of the answer, if it is of a type.
     shape: Option<Shape>,
     answer: PhantomData<fn() -> T>,
 }
@@ -174,39 +177,41 @@ impl<C, T> fmt::Debug for Ask<'_, C, T> {
 }
 
 impl<'a, C, T> Ask<'a, C, T> {
-    /// What the model is told to be: a message of the system in front of the conversation.
+    /// Sets the instructions, a system message in front of the conversation.
     pub fn system(self, text: impl Into<String>) -> Self {
         Self { system: Some(text.into()), ..self }
     }
 
-    /// The tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. Its calls are in the answer
-    /// ([`Message::tool_calls`]); a node `tools![…]` makes them.
+    /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The answer contains
+    /// the calls ([`Message::tool_calls`]); a node `tools![…]` makes them.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         Self { request: self.request.tools(tools), ..self }
     }
 
-    /// A [`Toolset`], whose tools the model may call as well. They are listed when it is asked.
+    /// Adds the tools of a [`Toolset`], which is listed when the request is sent.
     pub fn toolset(mut self, set: &'a impl Toolset) -> Self {
         self.toolsets.push(set);
         self
     }
 
-    /// How the model is to answer.
+    /// Sets the options of the request.
     pub fn options(self, options: ModelOptions) -> Self {
         Self { request: self.request.options(options), ..self }
     }
 
-    /// How often the model is asked at most, if its answers do not fit the [`output`](Self::output): 3 times unless it is said.
+    /// Sets how many times the model is asked if its answers do not fit the [`output`](Self::output). Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts, ..self }
     }
 
-    /// Makes it a durable step of this name, as [`Run::step`] does with what it runs: each answer of the model is recorded with the
-    /// task before it is returned, and when the task runs again (after a retry, an interrupt, a kill) the same question has the
-    /// recorded answer. The model is not asked again then, nothing is streamed again and nothing counts into the budget.
+    /// Makes the request a durable step of this name, as [`Run::step`] does. Each answer of the model is recorded with
+    /// the task before it is returned. If the task runs again after a retry, an interrupt or a crash, an equal request
+    /// returns the recorded answer. The model is not asked again, nothing is streamed again, and the budget is not
+    /// charged.
     ///
-    /// The key is the name and all that is asked: messages without their ids, tools, options, shape of the answer. Whatever is
-    /// asked differently is asked anew. An answer that does not fit the [`output`](Self::output) is recorded, too; a failure is not.
+    /// The key consists of the name, the messages without their ids, the tools, the options and the answer schema. A
+    /// request that differs in any of these is sent. Answers that do not fit the [`output`](Self::output) are recorded
+    /// too; failures are not.
     ///
     /// ```
     /// # use hier_agents::prelude::*;
@@ -217,7 +222,7 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// # graph! { Office<Letter, BaseContext> = Graph { nodes: [draft], edges: [START >> draft >> END] } }
     /// async fn draft(run: &Run<BaseContext>) -> Result<LetterUpdate> {
     ///     let draft = run.model()?.ask("Write the letter.").step("draft").await?;
-    ///     // The node runs again with the answer of the person, and has the same draft.
+    ///     // The node runs again after the answer, and gets the same draft.
     ///     let send: bool = run.interrupt(&draft.text()).await?;
     ///     Ok(Letter::update().text(if send { draft.text() } else { String::new() }))
     /// }
@@ -235,11 +240,12 @@ impl<'a, C, T> Ask<'a, C, T> {
         Self { step: Some(name.into()), ..self }
     }
 
-    /// The answer is a value of this type. The model is told its schema; if an answer does not fit, it is told what is wrong with
-    /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
+    /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
+    /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
+    /// fails with an error that quotes the answer.
     pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
         let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
-        // An object, of whatever type the value is: providers take no other shape.
+        // Providers accept only object schemas.
         let shape = Shape::of::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
@@ -247,11 +253,11 @@ impl<'a, C, T> Ask<'a, C, T> {
     }
 }
 
-/// Marks a question whose answer is of a type.
+/// Marks an [`Ask`] that resolves to a value of the type `T`.
 #[derive(Debug)]
 pub struct Output<T>(PhantomData<fn() -> T>);
 
-/// A name for the shape of a type: letters, digits and `_`.
+/// Returns a schema name for a type: ASCII letters, digits and `_`.
 fn name_of<T>() -> String {
     let name = std::any::type_name::<T>().split('<').next().unwrap_or_default();
     let name = name.rsplit("::").next().unwrap_or_default();
@@ -260,10 +266,12 @@ fn name_of<T>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
-/// By what a question is known again: all of it but the ids of its messages, which are new whenever a message is made.
+/// Returns the key of a recorded request: everything except the message ids, which differ each time a message is
+/// created.
 fn key(request: &ChatRequest) -> Result<Value, NodeError> {
-    let mut key = serde_json::to_value(request)
-        .map_err(|error| NodeError::permanent(format!("what the model is asked has no JSON: {error}")))?;
+    let mut key = serde_json::to_value(request).map_err(|error| {
+        NodeError::permanent(format!("the request to the model cannot be serialized to JSON: {error}"))
+    })?;
     for message in key.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = message.as_object_mut() {
             fields.remove("id");
@@ -272,11 +280,10 @@ fn key(request: &ChatRequest) -> Result<Value, NodeError> {
     Ok(key)
 }
 
-/// What layers see of the state of a node that asks: it has no agent's.
+/// The state that layers see: a custom node has no agent state.
 static NOBODY: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
-    /// Asks once, or takes what was answered before.
     async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
         let tools = self.offered().await?;
         let request = ChatRequest { messages, tools, ..self.request.clone() };
@@ -297,11 +304,10 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
         };
         match caller.call(self.model, request, None).await?.into_parts().0 {
             Reply::Answer(response) => Ok(response),
-            Reply::End(limit) => Err(NodeError::permanent(format!("the model is not asked: {limit}"))),
+            Reply::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
         }
     }
 
-    /// What the model may call.
     async fn offered(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
         if self.toolsets.is_empty() {
             return Ok(self.request.tools.clone());
@@ -315,7 +321,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
         Ok(offered.into())
     }
 
-    /// The conversation, with what the model is told to be in front.
+    /// Returns the conversation with the instructions in front.
     fn messages(&mut self) -> Messages {
         let messages = std::mem::take(&mut self.request.messages);
         match self.system.take() {
@@ -330,7 +336,6 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
     fn read(&self, text: &str) -> Result<T, String> {
         let given = message::read::<Value>(text)?;
         let Some(shape) = &self.shape else { return message::read(text) };
-        // The value is wrapped in an object, unless the model left the object out.
         let given = match shape.argument() {
             Some(argument) if given.get(argument).is_none() => json!({ argument: given }),
             _ => given,
@@ -351,7 +356,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
         })
     }
 
-    /// Asks until an answer fits.
+    /// Asks until an answer fits or the attempts are used up.
     async fn fitting(mut self) -> Result<T, NodeError> {
         let mut messages = self.messages();
         let mut attempt = 1;
@@ -364,12 +369,12 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
             let text = response.text();
             let mistake = match self.read(&text) {
                 Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
-                Ok(_) => "it has calls of tools beside it".to_owned(),
-                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools, and is no answer".to_owned(),
+                Ok(_) => "it also has tool calls".to_owned(),
+                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools instead of answering".to_owned(),
                 Err(mistake) => mistake,
             };
             if attempt >= self.attempts {
-                let reason = format!("{mistake}; it said {}", message::quoted(&said(&response.message)));
+                let reason = format!("{mistake}; the model answered {}", message::quoted(&said(&response.message)));
                 return Err(failed(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
             }
             let refused =
@@ -382,7 +387,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
     }
 }
 
-/// What a message says, with its calls.
+/// Renders the text and the calls of a message.
 fn said(message: &Message) -> String {
     let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
     let text = Some(message.text()).filter(|text| !text.is_empty());

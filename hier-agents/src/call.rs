@@ -1,5 +1,5 @@
-//! A call of a model: through layers, within the budget, told to who listens, traced after OpenTelemetry's conventions. Every
-//! call goes through here, of agents as of nodes.
+//! Calls a model: through the layers, within the budget, streamed, and traced after OpenTelemetry's conventions. Every
+//! model call of agents and nodes goes through this module.
 
 use std::sync::Arc;
 
@@ -24,19 +24,17 @@ use hier_core::Run;
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Who calls a model.
 pub(super) struct Caller<'a, S: Values, C> {
     pub(super) run: &'a Run<C>,
     pub(super) state: &'a S,
     pub(super) agent: &'a str,
     pub(super) budget: Option<&'a Budget>,
-    /// The layers that it inherits, and its own.
+    /// The inherited layers, and the agent's own.
     pub(super) layers: (Above<'a>, &'a [Listed<S, C>]),
     pub(super) lens: Lens<S>,
 }
 
 impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> {
-    /// Calls a model, through all layers.
     pub(super) async fn call(
         &self,
         model: &dyn ChatModel,
@@ -49,19 +47,19 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> Caller<'_, S, C> 
         let reply = if self.layers.0.is_empty() && self.layers.1.is_empty() {
             ModelReply::of(plainly(self.run, self.budget, model, request, None).await?)
         } else {
-            // Boxed: a call without layers stays small.
+            // Boxed to keep the future of a call without layers small.
             Box::pin(self.layered(model, request, offer)).await?
         };
         if let Reply::Answer(response) = &reply.reply
             && self.run.context().as_ref().debug
         {
             let (agent, node) = (self.run.graph(), self.run.node());
-            tracing::debug!(agent, node, message = ?response.message, "a model answered");
+            tracing::debug!(agent, node, message = ?response.message, "the model answered");
         }
         Ok(reply)
     }
 
-    /// Calls a model through layers: what is told goes through them, and its end follows them.
+    /// Calls a model through layers. The end of the stream is sent after the layers have seen the whole answer.
     async fn layered(
         &self,
         model: &dyn ChatModel,
@@ -114,14 +112,13 @@ impl<S: Values, C> Caller<'_, S, C> {
     }
 }
 
-/// Redacts a request to a model.
 fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
     if let Some(messages) = redactor.conversation(&request.messages) {
         request.messages = messages;
     }
 }
 
-/// What stands at the end of layers: the model.
+/// The innermost end of the layers: it calls the model.
 struct Asked<'a> {
     budget: Option<&'a Budget>,
     redactor: Option<Arc<Redactor>>,
@@ -148,7 +145,7 @@ impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for Asked<'_> {
     }
 }
 
-/// Tells the end of an answer, and all of it, if nothing of it was told.
+/// Sends the end of an answer, or the whole answer if none of it was streamed.
 fn finish<C>(run: &Run<C>, response: &mut ChatResponse, has_spoken: bool) {
     if !run.wants_messages() {
         return;
@@ -163,10 +160,9 @@ fn finish<C>(run: &Run<C>, response: &mut ChatResponse, has_spoken: bool) {
     }
 }
 
-/// What the pieces of an answer go through, and what is known of who heard them.
 type Heard<'a> = Option<(&'a mut Line, &'a Voice)>;
 
-/// Calls a model, as far as the budget allows it.
+/// Calls a model if the budget allows it.
 async fn plainly<C>(
     run: &Run<C>,
     budget: Option<&Budget>,
@@ -192,16 +188,16 @@ async fn plainly<C>(
     Ok(Reply::Answer(response))
 }
 
-/// Refuses what is no message of an assistant.
+/// Checks that the response is an assistant message.
 fn assistants(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), NodeError> {
     if matches!(response.message.body, Body::Assistant { .. }) {
         return Ok(());
     }
-    let reason = "it is no message of an assistant".to_owned();
+    let reason = "it is not an assistant message".to_owned();
     Err(failed(ModelError::BadAnswer { model: model.name().to_owned(), reason }))
 }
 
-/// Gets the answer; piece by piece, if somebody listens. Through layers the end of it is not told yet.
+/// Requests the answer, and streams it if the run has a listener. With layers, the end of the stream is sent later.
 async fn speak<C>(
     model: &dyn ChatModel,
     request: ChatRequest,
@@ -247,7 +243,6 @@ async fn speak<C>(
     Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
 }
 
-/// An answer that is being told piece by piece: by whom, and the id that its message will have.
 struct Spoken {
     id: String,
     task: Uuid,
@@ -270,13 +265,11 @@ fn usage(message: &Message) -> Option<Usage> {
     }
 }
 
-/// The failure of a node whose model failed.
 pub(super) fn failed(error: ModelError) -> NodeError {
     let transient = error.is_transient();
     NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)
 }
 
-/// The span of a call of a model.
 fn span(model: &dyn ChatModel) -> Span {
     tracing::info_span!(
         "chat",

@@ -4,15 +4,13 @@
 
 use hier_checkpoint::message::{Body, ChatChunk, Message, ToolCall};
 
-/// Gives each call of an answer a unique id, the same in the answer and in its pieces.
+/// Gives each call of an answer a unique id, the same in the answer and in its chunks.
 #[derive(Debug, Default)]
 pub(super) struct CallIds {
-    /// The calls that have begun: the model's id and the new one.
     begun: Vec<(String, String)>,
 }
 
 impl CallIds {
-    /// Replaces the ids in a piece of the answer.
     pub(super) fn piece(&mut self, piece: &mut ChatChunk) {
         match piece {
             ChatChunk::CallStarted { id, .. } => {
@@ -29,7 +27,6 @@ impl CallIds {
         }
     }
 
-    /// Replaces the ids in the whole answer.
     pub(super) fn answer(&mut self, message: &mut Message) {
         let Body::Assistant { calls, .. } = &mut message.body else { return };
         if calls.len() < 2 {
@@ -45,7 +42,7 @@ impl CallIds {
         }
     }
 
-    /// Returns the id itself if no earlier call has it, else a new one.
+    /// Returns the id if no earlier call has it, or else a new one.
     fn own(&self, id: &str) -> String {
         if self.begun.iter().any(|(_, own)| own == id) {
             ToolCall::new("", serde_json::Value::Null).id
@@ -63,7 +60,7 @@ mod tests {
     use hier_checkpoint::message::ChatResponse;
 
     #[test]
-    fn calls_of_one_id_are_told_apart_in_the_answer_and_its_pieces() {
+    fn calls_with_equal_ids_get_unique_ids_in_answer_and_chunks() {
         let call = |id: &str| ToolCall::new("look", json!({})).with_id(id);
         let message = Message::calls("", [call("a"), call("a"), call(""), call("")]);
         let mut ids = CallIds::default();

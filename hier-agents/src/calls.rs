@@ -1,5 +1,5 @@
-//! Makes a call of a tool: through layers, approved, traced, and answered, whatever becomes of it. Every call goes through here, those of
-//! agents and those of a node `tools![…]`.
+//! Calls a tool: through the layers, approved, traced, and always with a result. Every tool call of agents and of
+//! `tools![…]` nodes goes through this module.
 
 use async_trait::async_trait;
 use tracing::Instrument;
@@ -19,39 +19,34 @@ use hier_core::checkpoint::codec;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
-/// Who makes calls, and where their results go.
 pub(super) struct Caller<'a, S: Values, C> {
-    /// The agent, for the operator.
+    /// The agent's name, for the operator.
     pub(super) agent: &'a str,
     pub(super) errors: ToolErrors,
-    /// The channel of the conversation.
     pub(super) channel: &'static str,
-    /// Adds messages to the conversation.
     pub(super) said: fn(Messages) -> S::Write,
-    /// The layers that it inherits, and its own.
+    /// The inherited layers, and the agent's own.
     pub(super) layers: (Above<'a>, &'a [Listed<S, C>]),
     pub(super) lens: Lens<S>,
 }
 
-/// The longest piece of what a model gave for arguments that it is shown again, in characters.
+/// Maximum length, in characters, of invalid arguments that are quoted to the model.
 const SHOWN: usize = 200;
 
-/// Why a call is not made whose arguments are text: the model made a mistake, or its answer was cut off. The operator is
+/// Describes arguments that are a string, because the model made a mistake or its answer was cut off. The operator is
 /// not asked to approve such a call.
 fn no_object(call: &ToolCall) -> Option<String> {
     let shown: String = call.args.as_str()?.chars().take(SHOWN).collect();
     Some(format!(
-        "the arguments are a text that is no JSON, and must be a JSON object: `{shown}`. If your answer was cut off, say it shorter"
+        "the arguments are invalid JSON, and must be a JSON object: `{shown}`. If your answer was cut off, make it shorter"
     ))
 }
 
 impl<S: Values, C> Caller<'_, S, C> {
-    /// A command that adds this to the conversation.
     pub(super) fn says(&self, messages: impl Into<Messages>) -> Command<S> {
         Command::update(S::Update::from_writes(Writes::from_iter([(self.said)(messages.into())])))
     }
 
-    /// A command that answers a call with why it is not made.
     pub(super) fn refuses(&self, call: &ToolCall, why: &str) -> Command<S> {
         self.says([words::refusal(call, why)])
     }
@@ -94,7 +89,7 @@ impl<S: Values, C> Caller<'_, S, C> {
         if approved.args == call.args {
             return self.made(tool, &approved, task).await;
         }
-        // What a person put in place of the arguments is held to the same rules. What the layers make of it, nobody is asked again.
+        // The operator's arguments obey the same rules. If the layers revise them, no second approval is requested.
         let args = approved.args.clone();
         match self.checked(approved, task).await? {
             Ok(call) => self.made(tool, &call, task).await,
@@ -104,7 +99,6 @@ impl<S: Values, C> Caller<'_, S, C> {
         }
     }
 
-    /// The call as the layers let it be made, or why it may not be.
     async fn checked(&self, call: ToolCall, task: &Task<S, C>) -> Result<Result<ToolCall, String>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -115,7 +109,6 @@ impl<S: Values, C> Caller<'_, S, C> {
         check(self.layers, &self.lens, self.site(task), call).await
     }
 
-    /// Whether there are no layers.
     fn is_bare(&self) -> bool {
         self.layers.0.is_empty() && self.layers.1.is_empty()
     }
@@ -124,7 +117,7 @@ impl<S: Values, C> Caller<'_, S, C> {
         site(task.state(), task.run(), self.agent, self.layers.0, &self.lens)
     }
 
-    /// The call as the operator wants it, or why it is not made.
+    /// Asks the operator if necessary. Returns the approved call, or the reason for the rejection.
     async fn approved(
         &self,
         tool: &dyn Tool<S, C>,
@@ -138,7 +131,7 @@ impl<S: Values, C> Caller<'_, S, C> {
             return Ok(Ok(call));
         }
         let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
-        // A person's answer counts, even if the tool refuses these arguments since.
+        // An answer of the operator counts even if the tool has since come to refuse these arguments.
         if !task.run().has_answer(&question)?
             && let Some(mistake) = tool.mistake(&call)
         {
@@ -151,7 +144,6 @@ impl<S: Values, C> Caller<'_, S, C> {
         })
     }
 
-    /// Makes a call that nothing is in the way of.
     async fn made(&self, tool: &dyn Tool<S, C>, call: &ToolCall, task: &Task<S, C>) -> Result<Command<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -181,14 +173,14 @@ impl<S: Values, C> Caller<'_, S, C> {
         Ok(command)
     }
 
-    /// What the output of a call leads to.
+    /// Turns the output of a call into a command.
     fn led_to(&self, output: Result<ToolOutput<S>, NodeError>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         Ok(match output {
             Ok(ToolOutput::Content(content)) => self.says([words::answer(call, content)]),
             Ok(ToolOutput::Messages(messages)) => self.answered(self.says(messages), call)?,
             Ok(ToolOutput::Command(command)) => self.answered(command, call)?,
             Ok(ToolOutput::Invalid(mistake)) => self.refuses(call, &mistake),
-            // A question of the tool's is no failure of it, and nothing that its model could mend.
+            // An interrupt is not a failure, and the model cannot fix it.
             Err(error) if error.is_signal() => return Err(error),
             Err(error) => match self.errors.told(&error) {
                 Some(text) => self.refuses(call, &text),
@@ -197,8 +189,8 @@ impl<S: Values, C> Caller<'_, S, C> {
         })
     }
 
-    /// The command, in which the call has an answer: providers refuse a conversation in which one has none. Whatever leaves
-    /// the agent's graph answers for itself.
+    /// Adds a result if the command has none, because providers reject a conversation with an unanswered call. A
+    /// command for the parent graph is unchanged: that graph answers the call.
     fn answered(&self, mut command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         if command.is_for_parent() {
             return Ok(command);
@@ -213,7 +205,7 @@ impl<S: Values, C> Caller<'_, S, C> {
                 }
             }
         }
-        // In front of what else was said: the answer follows the call.
+        // The result directly follows the call.
         let answer = (self.said)([words::answer(call, words::DONE)].into());
         let writes = std::iter::once(answer).chain(std::mem::take(&mut command.writes)).collect();
         Ok(command.with_writes(writes))
@@ -231,7 +223,7 @@ fn meant<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall) -> ToolCa
     }
 }
 
-/// Calls a tool. It may panic before it gives a future.
+/// Calls a tool and catches panics, including those before it returns a future.
 async fn caught<S: Values, C: 'static>(
     tool: &dyn Tool<S, C>,
     call: &ToolCall,
@@ -241,7 +233,7 @@ async fn caught<S: Values, C: 'static>(
     called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
-/// What stands at the end of layers: the tool.
+/// The innermost end of the layers: it calls the tool.
 struct Called<'a, S: Values, C> {
     tool: &'a dyn Tool<S, C>,
     task: &'a Task<S, C>,

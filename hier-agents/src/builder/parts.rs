@@ -1,4 +1,4 @@
-//! From a builder to a graph: compiled at run time, or of what the macro has checked.
+//! Turns a builder into a graph: checked at run time, or already checked by the macro.
 
 use std::sync::Arc;
 
@@ -23,13 +23,21 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
+    /// Compiles the agent to run by itself or as a subagent.
+    ///
+    /// # Errors
+    ///
+    /// The error lists every mistake of the builder.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(true)
     }
 
-    /// The agent as the root of a hierarchy: one that reports has nobody to report to, and ends with `finish_task`. An `Agent`
-    /// ends as it always does.
+    /// Compiles the agent as the root of a hierarchy. A root that reports has no supervisor and ends with
+    /// `finish_task`. An `Agent` ends as usual.
+    ///
+    /// # Errors
+    ///
+    /// The error lists every mistake of the builder.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
     }
@@ -68,7 +76,7 @@ where
     }
 }
 
-/// The name, with a number if it is used already.
+/// Returns the name, with a number if it is already used.
 fn unused(name: &str, names: &mut Vec<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}_{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
@@ -77,7 +85,7 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
     free
 }
 
-/// The code of an agent that the macro has checked.
+/// Builds the code of an agent that the macro has checked.
 #[doc(hidden)]
 pub fn agent<S, C>(
     kind: AgentKind,
@@ -100,7 +108,8 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
+    /// Assembles the agent's graph: its own nodes, then the nodes of its subagents and stages, in the order of the
+    /// spec.
     pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {
         let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
         let nodes = spec.nodes[first..].iter();

@@ -1,14 +1,14 @@
-//! Where a conversation can be cut: never between a call and its result.
+//! Finds the positions where a conversation can be cut: never between a call and its result.
 
 use std::collections::HashMap;
 
 use hier_checkpoint::message::{Body, Messages};
 
-/// For each place whether the conversation can be cut before it; the last is its end. It can be cut before a user's or a model's message
-/// whose predecessors have no result at or behind it.
+/// Returns for each position, including the end, whether the conversation can be cut before it. A cut is possible
+/// before a user or assistant message if no earlier call has its result at or after the cut.
 pub(super) fn cuts(messages: &Messages) -> Vec<bool> {
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
-    // How many pairs begin at or before a place and end behind it, as differences.
+    // Changes of the number of pairs that begin before a position and end at or after it.
     let mut spans = vec![0_isize; messages.len() + 2];
     for (place, message) in messages.iter().enumerate() {
         for call in message.tool_calls() {

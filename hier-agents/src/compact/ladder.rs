@@ -1,4 +1,4 @@
-//! From long to short, rung by rung.
+//! The stages of a compaction, from the least to the most invasive.
 
 use std::ops::Range;
 
@@ -8,47 +8,45 @@ use super::size::{Used, size, size_of_all, size_of_text};
 use super::view::sent;
 use hier_checkpoint::message::{Body, Messages};
 
-/// As short as this a message is not clipped any further, in characters.
+/// Minimum length of a clipped message, in characters.
 const SHORTEST: usize = 200;
-/// The longest summary, in tokens, however much room there is.
+/// Maximum length of a summary, in tokens.
 const LONGEST_SUMMARY: u64 = 2_000;
 
-/// What is aimed at.
+/// The target of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
-    /// The tokens that the question may have, as the provider counts them.
+    /// The maximum size of the request, in tokens of the provider.
     pub(crate) tokens: u64,
-    /// What is sent beside the conversation, estimated.
+    /// The estimated size of everything that is sent in addition to the conversation.
     pub(crate) fixed: u64,
-    /// What is known of its size.
     pub(crate) used: Used,
-    /// Whether the last message of the user is what the turn is about.
+    /// True if the last user message is the subject of the turn and must be sent.
     pub(crate) pins_last: bool,
 }
 
-/// How far the way went.
+/// The result of the stages that need no model.
 #[derive(Debug)]
 pub(crate) struct Climb {
     pub(crate) record: Compaction,
     pub(crate) next: Step,
 }
 
-/// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing: it is short enough, or cannot be shorter.
+    /// The conversation is short enough, or cannot be shortened further.
     Done,
-    /// These messages are to be summed up: [`Climb::summed_up`].
+    /// The model must summarize these messages: see [`Climb::summed_up`].
     SumUp(Range<usize>),
 }
 
 impl Goal {
-    /// The same as an estimate, of the conversation only.
+    /// Returns the target size of the conversation, in estimated tokens.
     fn size(&self) -> u64 {
         self.used.unscaled(self.tokens).saturating_sub(self.fixed)
     }
 
-    /// How long the summary may be, in tokens.
+    /// Returns the maximum length of the summary, in tokens.
     pub(crate) fn summary(&self) -> u64 {
         (self.size() / 5).clamp(50, LONGEST_SUMMARY)
     }
@@ -58,7 +56,7 @@ impl Goal {
     }
 }
 
-/// The first rungs: what can be done without a model.
+/// Applies the stages that need no model.
 pub(crate) fn climb(messages: &Messages, before: Option<&Compaction>, goal: Goal) -> Climb {
     let mut record = before.filter(|record| record.fits(messages)).cloned().unwrap_or_default();
     record.tokens = goal.used.tokens;
@@ -78,7 +76,7 @@ pub(crate) fn climb(messages: &Messages, before: Option<&Compaction>, goal: Goal
     if goal.is_reached(messages, &record) {
         return record.done();
     }
-    // No single message takes most of the room: else all others would have to give way to it.
+    // No single message may take most of the room, because all others would have to make way for it.
     let quarter = usize::try_from(goal.size()).unwrap_or(usize::MAX).max(SHORTEST);
     if messages.iter().any(|message| size(message) > goal.size() / 4) {
         record.clip(messages, quarter);
@@ -94,7 +92,7 @@ pub(crate) fn climb(messages: &Messages, before: Option<&Compaction>, goal: Goal
 }
 
 impl Climb {
-    /// The messages up to here are summed up: the last rung.
+    /// Applies the last stage: replaces the messages before `to` with a summary.
     pub(crate) fn summed_up(self, messages: &Messages, goal: Goal, to: usize, (summary, by): (String, String)) -> Self {
         let mut record = self.record;
         record.cut = Mark::behind(messages, to);
@@ -119,7 +117,7 @@ impl Compaction {
         self.clipped = upto.map(|upto| Clipping { upto, characters });
     }
 
-    /// The last rung: each message is clipped as far as is needed, the longest first.
+    /// Clips each message only as far as needed, the longest first.
     fn clipped_to(mut self, messages: &Messages, goal: Goal) -> Climb {
         if goal.is_reached(messages, &self) {
             return self.done();
@@ -141,8 +139,8 @@ impl Compaction {
     }
 }
 
-/// The messages of the user that are always sent: the first, which is the task of an agent that is given one, and the last, if a turn
-/// is about it.
+/// Returns the ids of the user messages that are always sent: the first, which is the task of a subagent, and the last,
+/// if the turn is about it.
 fn pinned(messages: &Messages, last: bool) -> Vec<String> {
     let mut users = messages.iter().filter(|message| matches!(message.body, Body::User { .. }));
     let first = users.next();
@@ -150,7 +148,8 @@ fn pinned(messages: &Messages, last: bool) -> Vec<String> {
     first.into_iter().chain(last).filter_map(|message| message.id.clone()).collect()
 }
 
-/// How many messages are old: all but the last ones of this size. What the model has not answered yet is not old.
+/// Returns the number of old messages: all except the last ones of this size. Messages that the model has not answered
+/// yet are not old.
 fn old(messages: &Messages, recent: u64) -> usize {
     let answered = messages.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));
     let mut total = 0_u64;
@@ -161,7 +160,8 @@ fn old(messages: &Messages, recent: u64) -> usize {
     (messages.len() - kept.count()).min(answered.unwrap_or(0))
 }
 
-/// Where the conversation is cut: as early as leaves it short enough; if none does, as late as possible. None if there is no place.
+/// Returns where to cut the conversation: at the first position that makes it short enough, or else at the last
+/// possible one.
 fn cut(messages: &Messages, record: &Compaction, goal: Goal, from: usize) -> Option<usize> {
     let cuts = cuts(messages);
     let uncut = Compaction { cut: None, ..record.clone() };
@@ -170,7 +170,7 @@ fn cut(messages: &Messages, record: &Compaction, goal: Goal, from: usize) -> Opt
     let places = record.pinned.iter().filter_map(|id| messages.place(id));
     let pinned: u64 = places.map(|place| sizes[place]).sum();
     let room = goal.size().saturating_sub(instructions + pinned + goal.summary());
-    // There is something to sum up before it that is no instruction.
+    // At least one message that is not an instruction must precede the cut.
     let first = messages.iter().skip(from).position(|message| !is_system(message))? + from;
     let (mut left, mut best) = (0_u64, None);
     for place in (first + 1..messages.len()).rev() {
