@@ -1,27 +1,24 @@
-//! An agent without an answer.
-
-/// An agent's model gave no answer that could be used, as often as it was asked: what a run fails with whose root is such
-/// an agent. A supervisor is told instead, and goes on.
+/// The error of a run whose root agent got no usable answer from its model within the allowed attempts. If the agent is
+/// a subagent, its supervisor receives the error as the report instead and continues.
 ///
-/// It is the source of the node's error: find it with [`AgentFailed::of`]. A run that is taken up again asks the model again;
-/// a new input begins a new turn.
+/// It is the source of the node's error: find it with [`AgentFailed::of`]. A resumed run asks the model again. A new
+/// input begins a new turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the agent `{agent}` has no answer: {reason}{}", shown(said))]
+#[error("the agent `{agent}` got no usable answer: {reason}{}", shown(said))]
 #[non_exhaustive]
 pub struct AgentFailed {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// What was wrong with the last answer, each field with its path.
+    /// The faults of the last answer, each field with its path.
     pub reason: String,
-    /// What the model said last, cut off after 1000 characters; may be empty.
+    /// The text of the last answer, at most 1000 characters. May be empty.
     pub said: String,
 }
 
-/// The longest text of a model in an error, in characters.
 const SHOWN: usize = 1000;
 
 fn shown(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!("\nthe model said: {said}") }
+    if said.is_empty() { String::new() } else { format!("\nthe model answered: {said}") }
 }
 
 impl AgentFailed {
@@ -31,7 +28,7 @@ impl AgentFailed {
         Self { agent: agent.to_owned(), reason, said }
     }
 
-    /// The reason why a run failed, if it is that an agent had no answer.
+    /// Returns this error if it is why the run failed.
     pub fn of(error: &hier_core::RunError) -> Option<&Self> {
         match error.root() {
             hier_core::RunError::Node { error, .. } => error.source()?.downcast_ref(),

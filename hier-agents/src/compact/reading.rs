@@ -1,4 +1,4 @@
-//! The tool by which a model reads what is not sent any more.
+//! The tool `read_earlier`, by which a model reads messages that are no longer sent.
 
 use std::fmt::Write as _;
 
@@ -8,32 +8,31 @@ use crate::model::ToolSpec;
 use crate::words::READ_EARLIER;
 use hier_checkpoint::message::{Body, Content, Message, Messages, Part, ToolCall};
 
-/// How much of a message is read at once, in characters.
+/// Maximum number of characters per call.
 const PAGE: usize = 8_000;
-/// How many messages a search finds at the most.
+/// Maximum number of messages that a search returns.
 const HITS: usize = 10;
-/// What is shown on each side of what was found, in characters.
+/// Number of characters shown on each side of a search result.
 const AROUND: usize = 120;
 
-/// What the model is told of it.
 pub(crate) fn spec() -> ToolSpec {
     ToolSpec {
         name: READ_EARLIER.to_owned(),
-        description: "Reads earlier messages of this conversation that are cleared, cut or summed up: one by its id, or those that \
-                      have a text in them."
+        description: "Reads earlier messages of this conversation that were cleared, cut or summarized: one by its id, or those that \
+                      contain a text."
             .to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {
-                "id": {"type": "string", "description": "The id of a message, as it is shown in place of what is left out."},
-                "from": {"type": "integer", "minimum": 0, "description": "With an id: the character to begin at, 0 unless given."},
-                "search": {"type": "string", "description": "Without an id: a text that messages have in them."},
+                "id": {"type": "string", "description": "The id of a message, as shown in place of the omitted text."},
+                "from": {"type": "integer", "minimum": 0, "description": "With an id: the character to begin at. Defaults to 0."},
+                "search": {"type": "string", "description": "Without an id: a text that the messages contain."},
             },
         }),
     }
 }
 
-/// Reads or searches; the error says what is wrong with the call.
+/// Reads or searches. The error describes an invalid call.
 pub(crate) fn read(messages: &Messages, call: &ToolCall) -> Result<Content, String> {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (text("id"), text("search")) {
@@ -49,11 +48,11 @@ pub(crate) fn read(messages: &Messages, call: &ToolCall) -> Result<Content, Stri
     }
 }
 
-/// What a message says, with its calls.
+/// Renders the text and the calls of a message.
 fn whole(message: &Message) -> String {
     let mut text = message.text();
     for call in message.tool_calls() {
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "\n{}({})", call.name, call.args);
     }
     text
@@ -96,10 +95,10 @@ fn found(messages: &Messages, wanted: &str) -> String {
     });
     let mut lines: Vec<String> = hits.by_ref().take(HITS).collect();
     if lines.is_empty() {
-        return "No message of this conversation has that in it.".to_owned();
+        return "No message of this conversation contains that text.".to_owned();
     }
     if hits.next().is_some() {
-        lines.push(format!("[more than {HITS} messages have it: search for more of the text]"));
+        lines.push(format!("[more than {HITS} messages contain it: search for a longer text]"));
     }
     lines.join("\n")
 }

@@ -1,12 +1,13 @@
-//! Compares a model's value with a JSON schema. Models often use another JSON type than the requested one: `5.0` for an integer,
-//! `"true"`, a list as text. Such values are converted where their meaning is clear. Everything else is a fault with its path.
+//! Compares a model's value with a JSON schema. Models often use another JSON type than the requested one: `5.0` for an
+//! integer, `"true"`, a list as text. Such values are converted where their meaning is clear. Everything else is a
+//! fault with its path.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Number, Value};
 
-/// Maximum number of values and schemas to compare. Schemas that contain themselves in several places could otherwise continue forever.
+/// Maximum number of comparisons. It stops schemas that contain themselves in several places.
 const MOST_STEPS: usize = 20_000;
 /// Maximum depth to which a value is followed.
 const MOST_DEPTH: usize = 120;
@@ -109,7 +110,6 @@ fn inside(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// A walk of a value through a schema.
 struct Walk<'s> {
     /// The schema in which references are looked up.
     root: &'s Value,
@@ -235,7 +235,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Walks a value that may be meant in another way. Its steps count, and its faults are returned.
+    /// Walks a copy of a value and returns its faults. The steps count.
     fn tried(&mut self, value: &mut Value, schema: &'s Value, path: &str, depth: usize) -> Vec<Fault> {
         let faults = std::mem::take(&mut self.faults);
         self.value(value, schema, path, depth);
@@ -256,7 +256,7 @@ impl<'s> Walk<'s> {
         fields.all(|(name, schema)| schema.get("const").is_none_or(|tag| value.get(name) == Some(tag)))
     }
 
-    /// A value of a list of options.
+    /// Matches a value against a list of options.
     fn option(&mut self, value: &mut Value, options: &[Value], path: &str) {
         if options.contains(value) {
             return;

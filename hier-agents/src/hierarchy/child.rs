@@ -1,4 +1,4 @@
-//! A graph as the subagent or stage of an agent: what it is given when it is entered, and what it gives back.
+//! A graph as the subagent or stage of an agent: the state that it starts with, and the writes that it returns.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,6 @@ use hier_core::graph::{NodeResult, Task};
 use hier_core::internals::{Attached, ErasedGraph, Subgraph};
 use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
-/// The role of a graph in an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     /// The model calls it.
@@ -29,34 +28,32 @@ pub(crate) enum Role {
     Stage,
 }
 
-/// What a subagent knows of the agent that calls it.
+/// The subagents of the calling agent, and how it counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
-    /// All its subagents.
     pub(crate) subagents: Arc<[Arc<str>]>,
-    /// Whether it keeps its count of iterations where a subagent shares its state. One that reports begins anew then, as in
-    /// the reference.
+    /// True if the supervisor keeps its iteration count when a subagent shares its state. The kinds that report start
+    /// again at 0, as in LangGraph.
     pub(crate) keeps_count: bool,
 }
 
-/// A graph attached to an agent over `S`.
+/// A graph attached to an agent over another state.
 pub(crate) struct Called<T: Values, C, D> {
     pub(crate) attached: Attached<T, C, D>,
     pub(crate) name: Arc<str>,
     pub(crate) role: Role,
-    /// None: the two share one state.
+    /// None if the two graphs share one state.
     pub(crate) policy: Option<SubagentPolicy>,
-    /// Arguments of the call.
     pub(crate) args: ArgsSpec,
     pub(crate) layout: OnceLock<Layout<T>>,
 }
 
-/// The channels of the inner state that entry and exit are about, by their indices.
+/// The indices of the inner channels that entry and exit read or write.
 pub(crate) struct Layout<T> {
     initial: T,
-    /// Those that the policy empties.
+    /// The channels that the policy clears.
     cleared: Vec<usize>,
-    /// Whether what is written to them goes back to the supervisor.
+    /// For each channel, whether its writes are returned to the supervisor.
     returned: Arc<[bool]>,
     report: Option<usize>,
     turn: Option<usize>,
@@ -85,7 +82,7 @@ impl<T: Values> Layout<T> {
             channel.is_cancelled.name(),
             channel.layer_counts.name(),
         ];
-        // Who shares the state has a turn of its own all the same.
+        // A subagent that shares the state still has its own turn.
         let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
         let has_counts = policy.is_none() && keeps_count;
         let is_own = |spec: &ChannelSpec| {
@@ -157,10 +154,10 @@ impl<T: Values, C, D> Called<T, C, D> {
         })
     }
 
-    /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
-    /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
-    /// change.
-    #[allow(clippy::ref_option)] // as the channel holds it, which copies it
+    /// Returns the state that the inner graph starts with: the supervisor's values without those that the policy
+    /// clears, plus the call and, with a policy, one more frame. The result is the same each time a call resumes.
+    /// Unchanged values are not copied.
+    #[allow(clippy::ref_option)] // the channel copies an `Option`
     fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
     where
         S: Values + Contains<BaseState>,
@@ -208,13 +205,13 @@ impl<T: Values, C, D> Called<T, C, D> {
         }
     }
 
-    /// What the supervisor takes over: what was written to the channels that go back, and the answer to the call.
+    /// Returns the writes for the supervisor: those of the returned channels, and the answer to the call.
     fn leave<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>, end: &T, returned: Vec<T::Write>) -> Writes<S>
     where
         S: Values + Contains<BaseState>,
     {
         let layout = self.layout();
-        // Of several that run side by side none has the last word: their reports are the answers to their calls.
+        // Parallel subagents do not overwrite each other's report. Their reports are the answers to their calls.
         let report = layout.report.filter(|_| task.was_sent());
         let returned = returned.into_iter();
         let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
@@ -235,7 +232,7 @@ impl<T: Values, C, D> Called<T, C, D> {
         writes
     }
 
-    /// One call more has ended: this one, and of those in the same step all before it.
+    /// Counts the end of this call, and of those before it in the same step.
     fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
         let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
         let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
@@ -248,7 +245,6 @@ impl<T: Values, C, D> Called<T, C, D> {
         matches!(&self.role, Role::Tool(supervisor) if supervisor.keeps_count)
     }
 
-    /// How the task calls its subagent.
     fn frame_call<S>(&self, task: &Task<S, impl Sized>, call: Option<&ToolCall>, policy: &SubagentPolicy) -> FrameCall
     where
         S: Values + Contains<BaseState>,

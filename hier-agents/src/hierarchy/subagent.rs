@@ -1,5 +1,3 @@
-//! A graph on its way to being a subagent or a stage of an agent.
-
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +15,7 @@ use hier_core::graph::{Child, CompiledGraph, NodeDef, Task};
 use hier_core::internals::{Attached, ContextFn, Shares, SpecRef, body};
 use hier_core::state::{Contains, SharesWith, Values};
 
-/// A graph on its way to being a subagent or a stage of an agent over `S`.
+/// A compiled graph prepared as a subagent or stage of an agent over `S`.
 ///
 /// ```
 /// # use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
@@ -42,11 +40,10 @@ pub struct Subagent<S: Values, C = BaseContext> {
     make: Make<S, C>,
 }
 
-/// Attaches the graph.
 type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
-    /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
+    /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
     pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
@@ -75,7 +72,8 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
 
-    /// What it is given of its supervisor's state, and gives back. A second one completes the first.
+    /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy fills the unset
+    /// options of the first.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),
@@ -84,14 +82,14 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self
     }
 
-    /// What its supervisor's model is told of it, where that is not the graph's own description.
+    /// Sets the description for its supervisor's model. Defaults to the description of the graph.
     pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// The type of its arguments, a struct. They are `task`, `task_scope` and `task_iterations` unless given. The
-    /// subagent finds them with [`BaseState::args`].
+    /// Sets the type of the arguments, a struct. Defaults to `task`, `task_scope` and `task_iterations`. The subagent
+    /// reads them with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
         self.typed_args(Some(ArgsSpec::of::<A>()))
     }
