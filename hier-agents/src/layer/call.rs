@@ -1,4 +1,4 @@
-//! A call of a model as layers see it, and what comes of it.
+//! Model calls as layers see them, and their outcomes.
 
 use std::any::Any;
 use std::fmt;
@@ -14,16 +14,16 @@ use hier_core::NodeError;
 use hier_core::Run;
 use hier_core::state::{Update, Values};
 
-/// Where a call is made: by which agent, in which run and state.
+/// The origin of a call: the agent, the run and the state.
 pub struct CallSite<'a, S, C> {
     pub(super) state: &'a S,
     pub(super) run: &'a Run<C>,
     pub(super) agent: &'a str,
-    /// What is counted in this process, where a layer is inherited.
+    /// The counters of an inherited layer in this process.
     pub(super) tally: Option<&'a Tally>,
-    /// Whether the state is an agent's, in which counts are stored.
+    /// True if the state belongs to an agent, which stores counts.
     pub(super) is_stored: bool,
-    /// The layer that is called: the same in every process.
+    /// The key of the layer that is called, equal in every process.
     pub(super) key: &'a str,
 }
 
@@ -42,26 +42,25 @@ impl<S, C> fmt::Debug for CallSite<'_, S, C> {
 }
 
 impl<'a, S, C> CallSite<'a, S, C> {
-    /// The state as of the start of the step: the agent's; in an [inherited](super::Inherited) layer the [`BaseState`] part of that of
-    /// the agent that makes the call. A node that asks a model has none: it is a fresh one then, with the conversation of a node
-    /// `tools![…]`.
+    /// Returns the state at the start of the step. An [inherited](super::Inherited) layer sees the [`BaseState`] of the
+    /// calling agent. If a custom node asks the model, the state is a fresh one; for a node `tools![…]` it contains the
+    /// node's conversation.
     ///
     /// [`BaseState`]: crate::BaseState
     pub fn state(&self) -> &'a S {
         self.state
     }
 
-    /// The run: context, configuration, steps that are done once, events.
+    /// Returns the run, which gives access to the context, the configuration, durable steps and events.
     pub fn run(&self) -> &'a Run<C> {
         self.run
     }
 
-    /// The agent or graph that makes the call.
+    /// Returns the name of the calling agent or graph.
     pub fn agent(&self) -> &'a str {
         self.agent
     }
 
-    /// The same place, seen in another state and run.
     pub(super) fn seen<'b, T, D>(&self, state: &'b T, run: &'b Run<D>) -> CallSite<'b, T, D>
     where
         'a: 'b,
@@ -71,18 +70,18 @@ impl<'a, S, C> CallSite<'a, S, C> {
     }
 }
 
-/// What a model is told of the answer that an agent is for: a shape, if it keeps to one itself, else a tool.
+/// How the answer of a typed agent is requested: as an output schema if the model supports it, or else with a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) shape: OutputSpec,
-    /// The tools beside the shape.
+    /// The tools in addition to the schema.
     pub(crate) tools: Arc<[ToolSpec]>,
-    /// The tools with the one by which the answer is given.
+    /// The tools including the one that gives the answer.
     pub(crate) all: Arc<[ToolSpec]>,
 }
 
 impl Offer {
-    /// The request as this model takes it, unless its tools are others already.
+    /// Adapts the request to this model if a layer has not replaced the tools.
     pub(crate) fn fit(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
         let (from, to, output) = if model.native_output(&self.shape) {
             (&self.all, &self.tools, Some(&self.shape))
@@ -96,7 +95,7 @@ impl Offer {
     }
 }
 
-/// What was told of an answer so far.
+/// Records whether chunks of an answer were streamed.
 #[derive(Debug, Default)]
 pub(crate) struct Voice {
     spoken: AtomicBool,
@@ -112,9 +111,9 @@ impl Voice {
     }
 }
 
-/// A call of a model, on its way to it. A clone is the same call once more: for a layer that calls several times.
+/// A model call on its way to the model. Clone it to call several times.
 pub struct ModelCall<'a, S, C> {
-    /// What the model is asked. What a layer changes here is sent, and stored nowhere.
+    /// The request. Changes are sent to the model, but are not stored.
     pub request: ChatRequest,
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
@@ -137,32 +136,32 @@ impl<S, C> fmt::Debug for ModelCall<'_, S, C> {
 }
 
 impl<'a, S, C> ModelCall<'a, S, C> {
-    /// Where the call is made.
+    /// Returns the origin of the call.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
 
-    /// The state as of the start of the step: see [`CallSite::state`].
+    /// Returns the state at the start of the step: see [`CallSite::state`].
     pub fn state(&self) -> &'a S {
         self.site.state
     }
 
-    /// The run: see [`CallSite::run`].
+    /// Returns the run: see [`CallSite::run`].
     pub fn run(&self) -> &'a Run<C> {
         self.site.run
     }
 
-    /// The context of the run.
+    /// Returns the context of the run.
     pub fn context(&self) -> &'a C {
         self.site.run.context()
     }
 
-    /// The model that is asked.
+    /// Returns the model that will be asked.
     pub fn model(&self) -> &'a dyn ChatModel {
         self.model
     }
 
-    /// The same call of another model.
+    /// Directs the call to another model.
     #[must_use]
     pub fn with_model<'b>(self, model: &'b dyn ChatModel) -> ModelCall<'b, S, C>
     where
@@ -175,19 +174,18 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         call
     }
 
-    /// Whether somebody has been told a piece of the answer already. Who asks again then says things twice.
+    /// Returns true if a chunk of the answer was already streamed. A second request would then stream a second answer.
     pub fn has_spoken(&self) -> bool {
         self.voice.has_spoken()
     }
 
-    /// The same call, whose pieces go out through what this makes: anew each time that a model is asked.
+    /// Sends the chunks through a filter, created anew for each request to a model.
     #[must_use]
     pub fn through<P: Pieces>(mut self, make: impl Fn() -> P + Send + Sync + 'static) -> Self {
         self.pieces.push(Arc::new(move || Box::new(make())));
         self
     }
 
-    /// A call that no layer has seen.
     pub(crate) fn new(
         request: ChatRequest,
         site: CallSite<'a, S, C>,
@@ -198,7 +196,6 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         Self { request, site, model, offer, voice, pieces: Vec::new() }
     }
 
-    /// What the pieces of one answer go through.
     pub(crate) fn line(&self) -> Line {
         Line::new(&self.pieces)
     }
@@ -207,7 +204,6 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         self.voice
     }
 
-    /// The same call, seen in another place.
     pub(super) fn at<'b, T, D>(self, site: CallSite<'b, T, D>) -> ModelCall<'b, T, D>
     where
         'a: 'b,
@@ -217,26 +213,26 @@ impl<'a, S, C> ModelCall<'a, S, C> {
     }
 }
 
-/// What comes of a call of a model.
+/// The outcome of a model call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// The answer.
+    /// The model answered.
     Answer(ChatResponse),
-    /// The model is not asked: the agent is ended at this limit. A question of a node fails.
+    /// The model is not asked, and the agent ends at this limit. The request of a custom node fails.
     End(AgentLimit),
 }
 
-/// What comes of a call of a model, and what layers write into the state together with it.
+/// The reply to a model call, with the writes of the layers.
 pub struct ModelReply<S: Values> {
-    /// What comes of it.
+    /// The outcome of the call.
     pub reply: Reply,
     pub(super) writes: Signed<S>,
-    /// The writes of a state of another type, on their way through layers of this one.
+    /// Writes for a state of another type, carried through layers over this state.
     pub(super) carried: Option<Box<dyn Any + Send>>,
 }
 
-/// Writes, each with the layer that makes it; none: it returns it just now.
+/// Writes with the key of their layer. The key is none until the layer returns.
 pub(crate) type Signed<S> = Vec<(Option<Arc<str>>, <S as Values>::Write)>;
 
 impl<S: Values> fmt::Debug for ModelReply<S> {
@@ -246,12 +242,12 @@ impl<S: Values> fmt::Debug for ModelReply<S> {
 }
 
 impl<S: Values> ModelReply<S> {
-    /// This answer.
+    /// Creates a reply with this answer.
     pub fn answer(response: ChatResponse) -> Self {
         Self::of(Reply::Answer(response))
     }
 
-    /// The agent is ended at this limit.
+    /// Creates a reply that ends the agent at this limit.
     pub fn end(limit: AgentLimit) -> Self {
         Self::of(Reply::End(limit))
     }
@@ -260,20 +256,18 @@ impl<S: Values> ModelReply<S> {
         Self { reply, writes: Vec::new(), carried: None }
     }
 
-    /// What comes of it, and the writes of layers.
     pub(crate) fn into_parts(self) -> (Reply, Signed<S>) {
         (self.reply, self.writes)
     }
 
-    /// The same, and what the layer writes: stored together with what the answer leads to. In a channel without a reducer there
-    /// may be one write, of one layer: another one, or the agent's own, is an error.
+    /// Adds writes of the layer, which are stored together with the results of the answer. A channel without a reducer
+    /// accepts a write of one layer only. A second one, or a write of the agent itself, is an error.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
         self
     }
 
-    /// Changes each write of the layers.
     pub(crate) fn map_writes(
         &mut self,
         mut change: impl FnMut(S::Write) -> Result<S::Write, NodeError>,
@@ -289,7 +283,7 @@ impl<S: Values> ModelReply<S> {
         self
     }
 
-    /// The answer, if there is one.
+    /// Returns the answer, if there is one.
     pub fn response(&self) -> Option<&ChatResponse> {
         match &self.reply {
             Reply::Answer(response) => Some(response),
@@ -297,7 +291,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// The answer, if there is one, to be changed.
+    /// Returns the answer for modification, if there is one.
     pub fn response_mut(&mut self) -> Option<&mut ChatResponse> {
         match &mut self.reply {
             Reply::Answer(response) => Some(response),
@@ -305,13 +299,13 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// The text of the answer, if there is one.
+    /// Returns the text of the answer, if there is one.
     pub fn text(&self) -> Option<String> {
         self.response().map(ChatResponse::text)
     }
 }
 
-/// Says of writes that are new whose they are.
+/// Marks the new writes with the key of their layer.
 pub(super) fn sign<S: Values>(writes: &mut Signed<S>, key: &Arc<str>) {
     for (signed, _) in writes.iter_mut().filter(|(signed, _)| signed.is_none()) {
         *signed = Some(key.clone());

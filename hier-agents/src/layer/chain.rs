@@ -10,20 +10,20 @@ use hier_core::NodeError;
 use hier_core::internals::Repeat;
 use hier_core::state::Values;
 
-/// What stands at the end of layers.
+/// The innermost end of the layers.
 #[async_trait]
 pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
     async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError>
     where
         C: Send + Sync + 'static;
 
-    /// Whether a layer behind it [compacts](super::Layer::compacts).
+    /// Returns true if a layer behind it [compacts](super::Layer::compacts).
     fn compacts(&self) -> bool {
         false
     }
 }
 
-/// What comes after a layer: the layers inside of it, then the model. A copy is the same.
+/// The inner layers, then the model.
 pub struct NextModel<'a, S: Values, C> {
     pub(super) layers: &'a [Listed<S, C>],
     pub(super) end: &'a dyn ModelEnd<S, C>,
@@ -45,14 +45,14 @@ impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
-    /// Whether one of the layers that come [compacts](super::Layer::compacts).
+    /// Returns true if one of the inner layers [compacts](super::Layer::compacts).
     pub fn compacts(&self) -> bool {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
-    /// Passes the call on. It may be passed on several times, in its current state. If the call failed or was dropped and is passed on
-    /// again, the inner layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next one
-    /// gets new steps and questions.
+    /// Passes the call on, any number of times. If the call failed or was dropped and is passed on again, the inner
+    /// layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next
+    /// one gets new steps and questions.
     ///
     /// Cancel safety: dropping this future drops the call.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {

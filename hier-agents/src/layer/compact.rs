@@ -1,4 +1,4 @@
-//! Keeps what is sent within the model's context: [`Compact`] as a layer.
+//! [`Compact`] as a layer.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -21,9 +21,9 @@ use hier_checkpoint::message::{Body, ChatChunk, Message, Messages, Usage};
 use hier_core::state::{Contains, State, Update, Values, Writes};
 use hier_core::{NodeError, NodeErrorKind};
 
-/// The step in which a summary is recorded, so that it is not paid for again after a kill.
+/// The name of the durable step that records a summary. A recorded summary is not paid for again after a crash.
 const SUMMARY: &str = "__compact__";
-/// The least that is summed up at once, in tokens: smaller pieces would make no summary.
+/// Minimum number of tokens that are summarized at once.
 const SHORTEST_PIECE: u64 = 500;
 
 #[async_trait]
@@ -52,7 +52,7 @@ where
         if let Some(mistake) = Self::mistake(self) {
             return Err(NodeError::permanent(mistake));
         }
-        // What is sent instead has to be stored, and there is one record of it.
+        // A compaction needs a state that stores it, and only one layer may make it.
         if !call.site.is_stored || next.compacts() {
             return next.call(call).await;
         }
@@ -61,26 +61,25 @@ where
     }
 }
 
-/// A conversation that may be too long.
 struct Talk {
-    /// What of it is stored, and what is sent before that.
+    /// The stored messages, and those sent before them.
     messages: Messages,
-    /// What is sent behind it, whole: it is stored nowhere yet.
+    /// The messages at the end that are not stored yet. They are sent whole.
     more: Vec<Message>,
-    /// What was sent instead of it the last time.
+    /// The current compaction.
     record: Option<Compaction>,
-    /// Whether the turn is about the last message of the user.
+    /// True if the turn is about the last user message.
     pins_last: bool,
 }
 
 impl Talk {
-    /// The conversation of a call; none if nothing of it is stored.
+    /// Splits the conversation of a call. Returns none if no message of it is stored.
     fn of<S: Contains<BaseState>, C>(call: &ModelCall<'_, S, C>) -> Option<Self> {
         let (base, sent) = (call.state().part(), &call.request.messages);
         let is_stored = |message: &Message| message.id.as_deref().is_some_and(|id| base.messages.place(id).is_some());
         let last = sent.iter().rposition(is_stored)?;
         let (messages, more) = sent.split(last + 1);
-        // Members that report are asked by a message of the user each time.
+        // The kinds that report ask with a new user message each time.
         let pins_last = !matches!(&*more, [asked] if matches!(asked.body, Body::User { .. }));
         Some(Self { messages, more, record: base.compaction.as_deref().cloned(), pins_last })
     }
@@ -98,13 +97,13 @@ struct Summary {
     usage: Usage,
 }
 
-/// One call of a model, with as much of the conversation as it can read.
+/// A model call whose conversation may be compacted.
 struct Asking<'a, S: Values, C> {
     compact: &'a Compact<C>,
     call: ModelCall<'a, S, C>,
     next: NextModel<'a, S, C>,
     talk: Talk,
-    /// What other layers wrote with the calls for summaries.
+    /// The writes of other layers during the calls for summaries.
     writes: Signed<S>,
 }
 
@@ -124,13 +123,13 @@ where
         let marks = context.map(|context| self.compact.marks(context));
         let mut record = None;
         if let Some((full, left)) = marks.filter(|(full, _)| used.tokens >= *full) {
-            // However much stands beside the conversation, half of the rest is left to it.
+            // Half of the rest is left to the conversation, whatever else is sent.
             let beside = used.scaled(fixed);
             let tokens = left.max(beside.saturating_add(full.saturating_sub(beside) / 2));
             record = match self.shorter(self.talk.record.clone(), Goal { tokens, ..goal }).await {
                 Err(error) if !error.is_signal() => {
-                    // It may still be short enough: the provider says so.
-                    tracing::warn!(%error, "a conversation could not be summed up: it is sent as it is");
+                    // It may still be short enough; the provider decides.
+                    tracing::warn!(%error, "failed to summarize a conversation, which is sent as it is");
                     None
                 }
                 record => record?,
@@ -151,7 +150,7 @@ where
         }
     }
 
-    /// The reply, with what is sent of the conversation from now on, and what the summaries led to.
+    /// Adds the new compaction and the writes of the calls for summaries to the reply.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.append(&mut self.writes);
         let Some(record) = record else { return reply };
@@ -159,7 +158,6 @@ where
         reply.write(S::Update::from_writes(Writes::from_iter([write])))
     }
 
-    /// Asks once.
     async fn send(&self, record: Option<&Compaction>) -> Result<ModelReply<S>, NodeError> {
         let mut call = self.call.clone();
         call.request.messages = self.talk.sent(record);
@@ -170,7 +168,7 @@ where
         self.next.call(call).await
     }
 
-    /// Something shorter to send; none if there is nothing shorter.
+    /// Compacts the conversation further. Returns none if that is not possible.
     async fn shorter(&mut self, before: Option<Compaction>, goal: Goal) -> Result<Option<Compaction>, NodeError> {
         let goal = Goal { fixed: goal.fixed.saturating_add(fixed_size(&[], &[reading::spec()])), ..goal };
         let climb = climb(&self.talk.messages, before.as_ref(), goal);
@@ -191,7 +189,8 @@ where
         Ok(Some(record).filter(|record| !record.sends_as(before.as_ref())))
     }
 
-    /// A summary of these messages and of what was summed up before; none if no model may be asked for it.
+    /// Summarizes these messages together with the previous summary. Returns none if the budget or a layer does not
+    /// allow it.
     async fn summary(&mut self, climb: &Climb, goal: Goal, range: Range<usize>) -> Result<Option<Summary>, NodeError> {
         let (model, context) = match &self.compact.by {
             Some(choose) => (choose(self.call.context()), None),
@@ -214,13 +213,13 @@ where
         Ok(Some(summary))
     }
 
-    /// Whether the budget allows a summary: its last call is the answer's.
+    /// Returns true if the budget allows a summary in addition to the answer.
     fn may_ask_twice(&self) -> bool {
         let whole = self.call.context().as_ref().budget.as_ref();
         whole.is_none_or(|whole| self.call.state().part().subagent_stack.budget(whole).has_calls(2))
     }
 
-    /// Asks for a summary, through the layers inside of this one. Nobody hears it: it is nothing that the agent says.
+    /// Asks for a summary through the inner layers. It is not streamed, because it is not part of the agent's answer.
     async fn sum_up(&mut self, model: &dyn ChatModel, asked: &str, tokens: u64) -> Result<Option<Summary>, NodeError> {
         let instructions = Message::system(words::summarise(tokens * 3 / 4));
         let request = ChatRequest::new([instructions, Message::user(asked)]);
@@ -233,7 +232,7 @@ where
         let Reply::Answer(answer) = reply else { return Ok(None) };
         let text = answer.text();
         if text.trim().is_empty() {
-            let reason = "it was to sum up a conversation, and said nothing".to_owned();
+            let reason = "it returned an empty summary".to_owned();
             let error = ModelError::BadAnswer { model: model.name().to_owned(), reason };
             return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false));
         }
@@ -242,21 +241,21 @@ where
     }
 }
 
-/// Lets nothing out.
+/// Drops all chunks.
 struct Unheard;
 
 impl Pieces for Unheard {
     fn piece(&mut self, _piece: ChatChunk, _out: &mut dyn FnMut(ChatChunk)) {}
 }
 
-/// What is aimed at after a provider has refused a conversation as too long: half of what it took last, or of what was sent; less if it
-/// has never told how it counts.
+/// Returns the target size after the provider rejected a conversation as too long: half of the last accepted or sent
+/// size. If the provider never reported a size, a quarter.
 fn overflow(left: Option<u64>, used: Used) -> u64 {
     let sent = if used.reported.is_some() { used.tokens / 2 } else { used.tokens / 4 };
     [left, used.reported.map(|reported| reported / 2)].into_iter().flatten().fold(sent, u64::min)
 }
 
-/// Whether a provider refused a conversation as too long.
+/// Returns true if the provider rejected a conversation as too long.
 fn is_too_long(error: &NodeError) -> bool {
     let mut chain = successors(error.source(), |error: &&'_ (dyn Error + 'static)| (**error).source());
     chain.any(|error| matches!(error.downcast_ref(), Some(ModelError::TooLong { .. })))

@@ -1,5 +1,3 @@
-//! Results in place of tools, for tests.
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,8 +8,8 @@ use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// Gives the results of tools in their place, for tests: the tool is not called. A call for which the function returns none is
-/// made. Approvals are asked for as ever.
+/// Replaces tools with a function, for tests. The function returns the result of a call, or none to call the tool.
+/// Approvals are requested as usual.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -40,7 +38,6 @@ pub struct Emulate {
     answer: Answer,
 }
 
-/// Gives the result of a call.
 type Answer = Box<dyn Fn(&ToolCall) -> Option<Content> + Send + Sync>;
 
 impl fmt::Debug for Emulate {
@@ -50,7 +47,7 @@ impl fmt::Debug for Emulate {
 }
 
 impl Emulate {
-    /// The results that this function gives.
+    /// Creates a layer with this function.
     pub fn new<T: Into<Content>>(answer: impl Fn(&ToolCall) -> Option<T> + Send + Sync + 'static) -> Self {
         Self { answer: Box::new(move |call| answer(call).map(Into::into)) }
     }

@@ -1,5 +1,3 @@
-//! Asks another model, if one fails.
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -11,15 +9,15 @@ use crate::model::{ChatModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Chooses a model of the context.
 type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
 
-/// Asks another model, if the first fails, whatever its error is: `Fallback(|desk| &desk.cheap)`.
+/// Asks another model if the first one fails, whatever the error is: `Fallback(|desk| &desk.cheap)`.
 ///
-/// Never after a piece of the answer has gone out, unless [told](Self::after_pieces): who listens would hear the beginning of one answer
-/// and then another. What only its maker can read (signatures, encrypted reasoning) is not sent to another provider in any case.
+/// By default, no other model is asked once a chunk of the answer was streamed, because the client would receive the
+/// beginning of one answer and then another ([`after_pieces`](Self::after_pieces)). Data that only its provider can
+/// read, such as signatures and encrypted reasoning, is never sent to another provider.
 ///
-/// With [`or`](Self::or) more models are tried, in order. The error is that of the last one.
+/// Further models from [`or`](Self::or) are tried in order. The error is that of the last one.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -50,19 +48,19 @@ impl<C> fmt::Debug for Fallback<C> {
 }
 
 impl<C> Fallback<C> {
-    /// This model of the context.
+    /// Falls back to this model of the context.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { models: Vec::new(), after_pieces: false }.or(choose)
     }
 
-    /// And if that fails, too, this one.
+    /// Adds a model that is asked if all previous ones failed.
     #[must_use]
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
-    /// Also after pieces of the answer have gone out. The pieces of the next answer have another id.
+    /// Also falls back after chunks of the answer were streamed. The chunks of the next answer have another id.
     #[must_use]
     pub fn after_pieces(mut self) -> Self {
         self.after_pieces = true;
@@ -89,14 +87,13 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Fallback<C> {
             }
             let model = choose(call.context());
             let (failed, other) = (call.model().name(), model.name());
-            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, another is asked");
+            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, asking another one");
             result = next.call(call.clone().with_model(model)).await;
         }
         result
     }
 }
 
-/// Whether it is a model that failed.
 fn is_models(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Source(source) if source.is::<ModelError>())
 }

@@ -1,5 +1,3 @@
-//! A function that decides whether a tool may be called.
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,7 +8,6 @@ use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::{Contains, Values};
 
-/// Decides.
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
 /// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call and the state, or a
@@ -59,7 +56,7 @@ impl<P> fmt::Debug for Guard<P> {
 }
 
 impl<P> Guard<P> {
-    /// This function.
+    /// Creates a layer with this function.
     pub fn new(decide: impl Fn(&ToolCall, &P) -> Verdict + Send + Sync + 'static) -> Self {
         Self { decide: Box::new(decide) }
     }

@@ -1,4 +1,4 @@
-//! Layers that agents inherit from those around, and the ways through all layers.
+//! Layers that agents inherit from those around them, and the path of a call through all layers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,23 +22,24 @@ use hier_core::graph::Command;
 use hier_core::internals::Repeat;
 use hier_core::state::{Contains, Values};
 
-/// What was counted in this process, for layers that several agents share.
+/// Counters of inherited layers, shared by the agents of this process.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Mutex<HashMap<String, u64>>);
 
 impl Tally {
-    /// What was counted: what is stored, or what is known here, if that is more.
+    /// Returns the count: the stored one, or that of this process if it is higher.
     pub(super) fn get(&self, key: &str, stored: u64) -> u64 {
         lock(&self.0).get(key).copied().unwrap_or_default().max(stored)
     }
 
+    /// Adds to a count.
     pub(super) fn add(&self, key: &str, stored: u64, more: u64) {
         let mut counts = lock(&self.0);
         let count = counts.entry(key.to_owned()).or_default();
         *count = (*count).max(stored).saturating_add(more);
     }
 
-    /// Takes one, if fewer than this were counted.
+    /// Increments a count if it is below `most`. Returns false otherwise.
     pub(super) fn take(&self, key: &str, stored: u64, most: u64) -> bool {
         let mut counts = lock(&self.0);
         let count = counts.entry(key.to_owned()).or_default();
@@ -49,19 +50,18 @@ impl Tally {
     }
 }
 
-/// The layers that are passed down.
+/// The layers that an agent passes to the agents below.
 pub(crate) struct Heirs {
-    /// Those from above the agent that passes them down.
+    /// The layers that the agent itself inherits.
     above: Arc<[Listed<BaseState, ()>]>,
-    /// The same with its own.
+    /// The inherited layers, and those that the agent passes on.
     all: Arc<[Listed<BaseState, ()>]>,
     tally: Arc<Tally>,
 }
 
-/// No layers.
 const NONE: &[Listed<BaseState, ()>] = &[];
 
-/// The inherited layers that a call goes through.
+/// The inherited layers that a call passes through.
 #[derive(Clone, Copy)]
 pub(crate) struct Above<'a> {
     layers: &'a [Listed<BaseState, ()>],
@@ -85,7 +85,7 @@ impl<'a> Above<'a> {
 }
 
 impl Heirs {
-    /// What an agent passes down: what was passed to it, and these layers of its own, with its context.
+    /// Adds the agent's own layers, in its context, to those that it inherits.
     pub(crate) fn extended<C: Send + Sync + 'static>(
         outer: Option<&Self>,
         own: &[Listed<BaseState, C>],
@@ -101,8 +101,8 @@ impl Heirs {
         Self { above, all, tally: outer.map(|outer| outer.tally.clone()).unwrap_or_default() }
     }
 
-    /// The layers that a call in this run goes through before its maker's own: of an agent that passes down some of its own,
-    /// only those from above.
+    /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, this excludes its
+    /// own.
     pub(crate) fn of<C>(run: &Run<C>, passes_on: bool) -> Above<'_> {
         let heirs = run.scope().and_then(|scope| scope.downcast_ref::<Self>());
         match heirs {
@@ -116,12 +116,12 @@ impl Heirs {
 /// How inherited layers see a state.
 pub(crate) struct Lens<S: Values> {
     pub(crate) base: fn(&S) -> Cow<'_, BaseState>,
-    /// None: what they write goes nowhere.
+    /// None if the state does not store their writes.
     pub(crate) lift: Option<fn(BaseStateWrite) -> S::Write>,
 }
 
 impl<S: Values + Contains<BaseState>> Lens<S> {
-    /// Of an agent's state.
+    /// Returns the projection of an agent's state.
     pub(crate) fn part() -> Self {
         Self { base: |state| Cow::Borrowed(state.part()), lift: Some(<S as Contains<BaseState>>::lift) }
     }
@@ -134,7 +134,7 @@ impl<S: Values> Lens<S> {
     }
 }
 
-/// A place of a call, before its layers are known.
+/// Creates a call site without a layer.
 pub(crate) fn site<'a, S: Values, C>(
     state: &'a S,
     run: &'a Run<C>,
@@ -145,7 +145,7 @@ pub(crate) fn site<'a, S: Values, C>(
     CallSite { state, run, agent, tally: above.tally, is_stored: lens.lift.is_some(), key: "" }
 }
 
-/// Makes a call of a model through the inherited layers and the agent's own.
+/// Calls a model through the inherited layers and the agent's own.
 pub(crate) async fn around_model<S, C>(
     (above, own): (Above<'_>, &[Listed<S, C>]),
     lens: &Lens<S>,
@@ -170,7 +170,7 @@ where
     Ok(ModelReply { reply, writes, carried: None })
 }
 
-/// Makes a call of a tool through the inherited layers and the agent's own.
+/// Calls a tool through the inherited layers and the agent's own.
 pub(crate) async fn around_tool<S, C>(
     (above, own): (Above<'_>, &[Listed<S, C>]),
     lens: &Lens<S>,
@@ -196,10 +196,10 @@ where
     Ok(ToolReply { said: reply.said, writes, rest, carried: None })
 }
 
-/// What a call of a tool does beside what it says.
+/// The part of a tool's result that layers of another state cannot see.
 type Effects<S> = (Option<Command<S>>, Signed<S>);
 
-/// The call as all layers let it pass, or why one does not.
+/// Asks all layers whether the call may be made. Returns the call with revised arguments, or the reason for the denial.
 pub(crate) async fn check<S, C>(
     (above, own): (Above<'_>, &[Listed<S, C>]),
     lens: &Lens<S>,
@@ -244,14 +244,14 @@ where
         Verdict::Revise(args @ Value::Object(_)) => Ok(ToolCall { args, ..call }),
         Verdict::Revise(_) => {
             return Err(NodeError::permanent(format!(
-                "the layer `{}` revised the arguments of `{}` to what is no JSON object",
+                "the layer `{}` revised the arguments of `{}` to a value that is not a JSON object",
                 listed.key, call.name
             )));
         }
     })
 }
 
-/// Goes on from the inherited layers to the agent's own.
+/// Continues from the inherited layers to the agent's own.
 struct Own<'a, N, S, C> {
     next: N,
     site: CallSite<'a, S, C>,
@@ -278,13 +278,13 @@ impl<S: Values, C: Send + Sync + 'static> ToolEnd<BaseState, ()> for Own<'_, Nex
     }
 }
 
-/// A layer with the context of the agent that lists it.
+/// A layer in the context of the agent that lists it.
 struct InContext<C> {
     layer: Arc<dyn Layer<BaseState, C>>,
     context: Arc<C>,
 }
 
-/// Goes on in the context of who makes the call.
+/// Continues in the context of the caller.
 struct Back<'a, N> {
     next: N,
     site: CallSite<'a, BaseState, ()>,

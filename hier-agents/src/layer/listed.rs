@@ -1,4 +1,4 @@
-//! The layers of an agent.
+//! The layers of an agent, and their writes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use hier_core::NodeError;
 use hier_core::channel::ChannelSpec;
 use hier_core::state::{ChannelWrite, Values, Writes};
 
-/// A layer in its place.
+/// A layer at its position in the list of an agent.
 pub(crate) struct Listed<S, C> {
-    /// The agent that lists it, and its number: the same in every process.
+    /// The agent's name, the position and the layer's name: equal in every process.
     pub(super) key: Arc<str>,
     pub(super) layer: Arc<dyn Layer<S, C>>,
 }
@@ -30,24 +30,23 @@ impl<S, C> fmt::Debug for Listed<S, C> {
 }
 
 impl<S: Values, C: 'static> Listed<S, C> {
-    /// A layer of this agent, at this place of its list.
     pub(crate) fn new(agent: &str, place: usize, layer: Arc<dyn Layer<S, C>>) -> Self {
         Self { key: format!("{agent}/{place}:{}", layer.name()).into(), layer }
     }
 
-    /// The layer as agents below have it.
+    /// Returns the form of the layer that the agents below inherit.
     pub(crate) fn inherited(&self) -> Option<Listed<BaseState, C>> {
         Some(Listed { key: self.key.clone(), layer: self.layer.inherited()? })
     }
 
-    /// The layer's name, for drawings.
+    /// Returns the layer's name for drawings.
     pub(crate) fn name(&self) -> String {
         let name = self.layer.name();
         if self.layer.inherited().is_some() { format!("Inherited({name})") } else { name.into_owned() }
     }
 }
 
-/// What is wrong with a list of layers: two that would both say what is sent of a conversation, to the same agents.
+/// Finds two layers of a list that would both compact the conversations of the same agents.
 pub(crate) fn mistake<S: Values, C: 'static>(layers: &[Listed<S, C>]) -> Option<String> {
     let compacting = |are_inherited: bool| {
         layers
@@ -58,12 +57,10 @@ pub(crate) fn mistake<S: Values, C: 'static>(layers: &[Listed<S, C>]) -> Option<
         let mut found = compacting(are_inherited).map(Listed::name);
         found.next().zip(found.next())
     })?;
-    Some(format!(
-        "the layers `{first}` and `{second}` both say which part of the conversation is sent: keep one of them"
-    ))
+    Some(format!("the layers `{first}` and `{second}` both compact the conversation: keep one of them"))
 }
 
-/// The writes of layers and those of the node around them as one, if no channel without a reducer is written twice.
+/// Combines the writes of layers and of the node around them, unless a channel without a reducer is written twice.
 pub(crate) fn united<S: Values>(
     signed: Signed<S>,
     own: Writes<S>,

@@ -1,11 +1,11 @@
-//! The pieces of an answer, on their way out.
+//! The chunks of an answer on their way to the client.
 
 use std::sync::Arc;
 
 use hier_checkpoint::message::ChatChunk;
 
-/// What the pieces of an answer go through on their way to who listens. It may change pieces, hold them back, and add some; what
-/// it sends must add up to what the layer makes of the whole answer.
+/// Filters the chunks of an answer on their way to the client. It may change chunks, hold them back and add new ones.
+/// The chunks that it sends must add up to the answer that the layer returns.
 ///
 /// ```
 /// use hier_agents::ChatChunk;
@@ -23,19 +23,18 @@ use hier_checkpoint::message::ChatChunk;
 /// }
 /// ```
 pub trait Pieces: Send + 'static {
-    /// Takes a piece, and sends what is to go out. It never sees [`ChatChunk::Done`].
+    /// Receives a chunk and sends the chunks to pass on. Never receives [`ChatChunk::Done`].
     fn piece(&mut self, piece: ChatChunk, out: &mut dyn FnMut(ChatChunk));
 
-    /// The answer has no more pieces: sends what was held back.
+    /// Sends the chunks that were held back, after the last chunk.
     fn end(&mut self, out: &mut dyn FnMut(ChatChunk)) {
         let _ = out;
     }
 }
 
-/// Makes what the pieces of one answer go through.
 pub(super) type MakePieces = Arc<dyn Fn() -> Box<dyn Pieces> + Send + Sync>;
 
-/// What the pieces of one answer go through, the innermost layer's first.
+/// The chunk filters of one answer, the innermost layer's first.
 pub(crate) struct Line(Vec<Box<dyn Pieces>>);
 
 impl Line {

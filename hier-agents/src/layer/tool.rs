@@ -1,4 +1,4 @@
-//! A call of a tool as layers see it, and what comes of it.
+//! Tool calls as layers see them, and their outcomes.
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +15,7 @@ use hier_core::graph::Command;
 use hier_core::internals::Repeat;
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
-/// A call of a tool that nothing is in the way of, on its way to the tool. A clone is the same call once more.
+/// A checked and approved tool call on its way to the tool. Clone it to call several times.
 pub struct ToolUse<'a, S, C> {
     /// The call.
     pub call: ToolCall,
@@ -35,7 +35,7 @@ impl<S, C> fmt::Debug for ToolUse<'_, S, C> {
 }
 
 impl<'a, S, C> ToolUse<'a, S, C> {
-    /// Where the call is made.
+    /// Returns the origin of the call.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
@@ -45,26 +45,26 @@ impl<'a, S, C> ToolUse<'a, S, C> {
     }
 }
 
-/// What the model is told of a call.
+/// The result of a tool call, as the model receives it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Said {
-    /// The result.
+    /// The content of the result.
     Content(Content),
-    /// Messages, one of which answers the call, or none: then it is answered for the tool.
+    /// Messages, one of which answers the call. If none does, an answer is added.
     Messages(Vec<Message>),
-    /// The arguments do not fit: what is wrong.
+    /// A description of invalid arguments.
     Invalid(String),
 }
 
-/// What comes of a call of a tool: what the model is told, and what else the tool and layers do.
+/// The reply to a tool call, with the effects of the tool and the layers.
 pub struct ToolReply<S: Values> {
-    /// What the model is told.
+    /// The result for the model.
     pub said: Said,
     pub(super) writes: Signed<S>,
-    /// What else the tool does.
+    /// Further effects of the tool.
     pub(super) rest: Option<Command<S>>,
-    /// What is of a state of another type, on its way through layers of this one.
+    /// Effects on a state of another type, carried through layers over this state.
     pub(super) carried: Option<Box<dyn Any + Send>>,
 }
 
@@ -75,12 +75,12 @@ impl<S: Values> fmt::Debug for ToolReply<S> {
 }
 
 impl<S: Values> ToolReply<S> {
-    /// The model is told this result.
+    /// Creates a reply with this result.
     pub fn content(content: impl Into<Content>) -> Self {
         Self::of(Said::Content(content.into()))
     }
 
-    /// The model is told what is wrong with the call.
+    /// Creates a reply that describes what is wrong with the call.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::of(Said::Invalid(reason.into()))
     }
@@ -89,15 +89,15 @@ impl<S: Values> ToolReply<S> {
         Self { said, writes: Vec::new(), rest: None, carried: None }
     }
 
-    /// The same, and what the layer writes: stored together with the result. In a channel without a reducer there may be one
-    /// write, of one layer: another one, or the tool's own, is an error.
+    /// Adds writes of the layer, which are stored together with the result. A channel without a reducer accepts a write
+    /// of one layer only. A second one, or a write of the tool itself, is an error.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
         self
     }
 
-    /// Changes each text that the model is told.
+    /// Changes each text that the model receives.
     pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
         match &mut self.said {
             Said::Content(content) => content.change_texts(&mut change),
@@ -111,7 +111,7 @@ impl<S: Values> ToolReply<S> {
         }
     }
 
-    /// What a tool returned. Of a command, what it says in this channel is taken out.
+    /// Converts the output of a tool. Messages in `channel` are taken out of a command.
     pub(crate) fn returned(output: ToolOutput<S>, channel: &str) -> Result<Self, NodeError> {
         Ok(match output {
             ToolOutput::Content(content) => Self::of(Said::Content(content)),
@@ -131,7 +131,7 @@ impl<S: Values> ToolReply<S> {
         })
     }
 
-    /// What the tool returned, as the layers leave it, and their writes.
+    /// Returns the output of the tool as changed by the layers, and the writes of the layers.
     pub(crate) fn into_output(
         self,
         add: fn(Messages) -> S::Write,
@@ -157,7 +157,7 @@ impl<S: Values> ToolReply<S> {
     }
 }
 
-/// The messages that a write adds to this channel.
+/// Returns the messages that a write adds to this channel.
 fn said(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, NodeError> {
     if write.name() != channel || write.is_overwrite() {
         return Ok(None);
@@ -168,7 +168,7 @@ fn said(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, No
     Ok(Some(codec::decode(&bytes)?))
 }
 
-/// What stands at the end of layers.
+/// The innermost end of the layers.
 #[async_trait]
 pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
     async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError>
@@ -176,7 +176,7 @@ pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
         C: Send + Sync + 'static;
 }
 
-/// What comes after a layer: the layers inside of it, then the tool. A copy is the same.
+/// The inner layers, then the tool.
 pub struct NextTool<'a, S: Values, C> {
     pub(super) layers: &'a [Listed<S, C>],
     pub(super) end: &'a dyn ToolEnd<S, C>,

@@ -1,5 +1,3 @@
-//! Secrets that nobody is told, and that are stored nowhere.
-
 mod said;
 
 use std::borrow::Cow;
@@ -60,23 +58,23 @@ impl fmt::Debug for Redact {
 }
 
 impl Redact {
-    /// What this finds, with the mark `[redacted]`.
+    /// Redacts the secrets that `find` finds, with the mark `[redacted]`.
     pub fn new(find: impl Find) -> Self {
         Self(Arc::new(Pattern { find: Arc::new(find), mark: "[redacted]".to_owned() }))
     }
 
-    /// These texts.
+    /// Redacts these texts.
     pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::new(Texts::new(texts))
     }
 
-    /// Another mark.
+    /// Sets the mark.
     #[must_use]
     pub fn mark(self, mark: impl Into<String>) -> Self {
         Self(Arc::new(Pattern { find: self.0.find.clone(), mark: mark.into() }))
     }
 
-    /// A text without secrets.
+    /// Returns the text without secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(vec![self.0.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),

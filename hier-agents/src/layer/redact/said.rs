@@ -1,4 +1,4 @@
-//! An answer that is being said, without secrets.
+//! Redacts an answer while it is streamed.
 
 use std::sync::Arc;
 
@@ -8,26 +8,25 @@ use crate::layer::Pieces;
 use crate::redaction::Redactor;
 use hier_checkpoint::message::ChatChunk;
 
-/// What is held back of an answer that is being said.
+/// Holds back the parts of a streamed answer that may contain a secret.
 pub(crate) struct Held {
     redactor: Arc<Redactor>,
     text: Waiting,
     reasoning: Waiting,
-    /// The arguments of each call, by its id.
     calls: Vec<(String, String)>,
 }
 
-/// A text of which the end is held back.
+/// A text whose end is held back.
 #[derive(Default)]
 struct Waiting {
     text: String,
-    /// The number of bytes that were held back when the text was last read.
+    /// The number of bytes that were held back when the text was last searched.
     read: usize,
 }
 
 impl Waiting {
-    /// Adds a piece, and takes what can be sent now. A long text is read again only once it has grown by an eighth, since reading
-    /// begins at its start.
+    /// Adds a chunk, and returns the text that can be sent now. A long text is searched again only after it has grown
+    /// by an eighth, because each search begins at its start.
     fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
         const LONG: usize = 1024;
         self.text.push_str(piece);
@@ -40,7 +39,6 @@ impl Waiting {
     }
 }
 
-/// Makes a piece of a text.
 type Whole = fn(String) -> ChatChunk;
 
 impl Held {
@@ -77,7 +75,7 @@ impl Pieces for Held {
             }
         }
         for (id, held) in self.calls.drain(..) {
-            // The letters of a secret may be escaped in JSON.
+            // JSON may escape the letters of a secret.
             let text = match serde_json::from_str::<Value>(&held) {
                 Ok(mut args) => {
                     if self.redactor.value(&mut args) {
