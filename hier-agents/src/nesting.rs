@@ -1,19 +1,19 @@
-//! Arguments of calls that are nested too deep to be stored: they are cut where an answer comes in, and refused where the
-//! call would be made.
+//! Handles arguments that are nested too deeply to be stored. They are cut when an answer arrives, and the call is
+//! rejected.
 //!
-//! A conversation is stored, and what could not be read must not be written: one such call would end a durable run, again
-//! and again. What is left after the cut is still an object, so that providers take the conversation back, and still too
-//! deep, so that the tool is never called with half of what the model meant.
+//! A conversation is stored, and a value that the codec cannot read back must not be written, because it would fail a
+//! durable run forever. The remainder is still an object, so that providers accept the conversation. It is still one
+//! level too deep, so that no tool is called with truncated arguments.
 
 use serde_json::Value;
 
 use hier_checkpoint::message::{Body, Message, ToolCall};
 
-/// How deep the arguments of a call may be nested, in lists and objects. The rest of what the codec reads is for what they
-/// lie in: the call, its message, the conversation.
+/// Maximum nesting of a call's arguments, in lists and objects. The codec reads deeper values, but the call, its
+/// message and the conversation add levels.
 const DEPTH: usize = 100;
 
-/// Cuts the arguments of a message's calls one level below what a tool takes.
+/// Cuts the arguments of a message's calls one level below the maximum.
 pub(super) fn cut(message: &mut Message) {
     let Body::Assistant { calls, .. } = &mut message.body else { return };
     for call in calls.iter_mut().filter(|call| is_nested(&call.args, DEPTH + 1)) {
@@ -21,14 +21,17 @@ pub(super) fn cut(message: &mut Message) {
     }
 }
 
-/// Why a call is not made, if its arguments are nested too deep.
+/// Describes a call with arguments that are nested too deeply.
 pub(super) fn mistake(call: &ToolCall) -> Option<String> {
     is_nested(&call.args, DEPTH).then(|| {
-        format!("the arguments of `{}` are nested more than {DEPTH} deep: give them flatter, or as a text", call.name)
+        format!(
+            "the arguments of `{}` are nested more than {DEPTH} levels deep: flatten them, or pass a string",
+            call.name
+        )
     })
 }
 
-/// Whether a value is nested deeper than this. Without recursion: a value may be deeper than the stack.
+/// Returns true if a value is nested deeper than `depth`. It does not recurse, because the value may exceed the stack.
 fn is_nested(value: &Value, depth: usize) -> bool {
     // Most arguments are flat.
     let is_flat = match value {
@@ -56,7 +59,7 @@ fn has_inside(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }
 
-/// Makes a text of everything below so many levels.
+/// Converts everything below this number of levels to a string.
 fn shorten(value: &mut Value, levels: usize) {
     match (value, levels.checked_sub(1)) {
         (Value::Array(list), Some(left)) => list.iter_mut().for_each(|value| shorten(value, left)),

@@ -78,7 +78,7 @@ fn is_paired(messages: &Messages) -> bool {
 /// Maps each message that makes calls to the positions of their results, in the order of the calls.
 fn results(messages: &Messages) -> HashMap<usize, Vec<Option<usize>>> {
     let mut results: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
-    // The messages with open calls of an id, the last one at the end.
+    // The messages with open calls of each id, the last one at the end.
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, message) in messages.iter().enumerate() {
         let calls = message.tool_calls();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn results_follow_their_calls_wherever_they_stood() {
+    fn results_follow_their_calls_from_any_position() {
         let (ask, one, two) = (
             Message::calls("ask", [call("1"), call("2")]),
             Message::tool(&call("1"), "one"),
@@ -143,7 +143,7 @@ mod tests {
         let all: Messages = [Message::calls("ask", [call("1")]), Message::user("go on")].into();
         let sent = paired(&all);
         assert_eq!(texts(&sent), ["ask", words::NO_RESULT, "go on"]);
-        // The same conversation is sent as the same messages.
+        // Equal conversations are sent as equal messages.
         assert_eq!(sent, paired(&all));
         let all: Messages = [Message::user("hi"), Message::tool(&call("9"), "lost")].into();
         let sent = paired(&all);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_belongs_to_the_last_open_call_of_its_id() {
+    fn result_belongs_to_last_open_call_with_its_id() {
         let first = Message::calls("first", [call("0")]);
         let second = Message::calls("second", [call("0"), call("0")]);
         let result = |text: &str| Message::tool(&call("0"), text);

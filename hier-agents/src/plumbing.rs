@@ -1,4 +1,4 @@
-//! Items that macro-generated code uses: those of `hier-core`, and of agents. Not public API, and exempt from semver.
+//! Items for macro-generated code, including those of `hier-core`. Not public API, and exempt from semver.
 
 pub use hier_core::plumbing::*;
 

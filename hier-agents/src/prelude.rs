@@ -1,4 +1,4 @@
-//! Everything a program with agents needs: `use hier_agents::prelude::*;`
+//! The common imports of programs with agents: `use hier_agents::prelude::*;`
 
 pub use hier_core::prelude::*;
 #[doc = include_str!("prelude/tool.md")]

@@ -1,4 +1,4 @@
-//! The answer of a type that an agent is for: its schema, and how it is read.
+//! The typed answer of an agent: its schema, and how it is read.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Channel, Contains, Plain, Values, WritableChannel};
 
-/// A channel that an agent can give its answer in: without a reducer, of a type that a model can give.
+/// A channel that can hold an agent's answer: it has no reducer, and a type that a model can produce.
 #[diagnostic::on_unimplemented(
-    message = "an agent cannot give its answer in `{Self}`",
-    label = "not for an answer",
-    note = "`answer` names a channel without a reducer, whose type, or what is in its `Option`, has `Deserialize` and `JsonSchema`"
+    message = "an agent cannot write its answer to `{Self}`",
+    label = "not an answer channel",
+    note = "`answer` needs a channel without a reducer, whose type (or the type inside its `Option`) implements `Deserialize` and `JsonSchema`"
 )]
 pub trait AnswerChannel: WritableChannel<Value: JsonSchema + DeserializeOwned + 'static> + Sync {
     #[doc(hidden)]
     fn channel_name(&self) -> &'static str;
 
-    /// The write by which it is as in this state.
+    /// Returns the write that restores the channel's value in this state.
     #[doc(hidden)]
     fn write_as_in(&self, state: &Self::State) -> <Self::State as Values>::Write;
 }
@@ -43,24 +43,22 @@ where
     }
 }
 
-/// How often an agent's model may give an answer that cannot be used, unless the agent says itself.
+/// The default number of unusable answers before an agent fails.
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 3;
 
-/// Reads an answer: the write of its channel, or what is wrong with it.
+/// Reads an answer: returns the write of its channel, or the faults.
 pub(crate) type Read<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
 
-/// The answer that an agent is for.
 pub(crate) struct Answer<S: Values> {
-    /// The channel that it is written to.
+    /// The channel for the answer.
     pub(crate) channel: String,
     pub(crate) shape: Arc<Shape>,
     pub(crate) read: Read<S::Write>,
-    /// Puts the channel back to what it was at first.
+    /// Resets the channel to its initial value.
     pub(crate) clear: Arc<dyn Fn() -> S::Write + Send + Sync>,
 }
 
 impl<S: Values> Answer<S> {
-    /// An answer of this type, and what is made of it.
     pub(crate) fn of<T: JsonSchema + DeserializeOwned>(
         channel: &str,
         write: impl Fn(T) -> S::Write + Send + Sync + 'static,
@@ -72,37 +70,39 @@ impl<S: Values> Answer<S> {
         Self { channel: channel.to_owned(), shape, read, clear: Arc::new(clear) }
     }
 
-    /// The tool by which it is given.
+    /// Returns the tool that gives the answer.
     pub(crate) fn tool(&self) -> ToolSpec {
         ToolSpec {
             name: FINAL_ANSWER.to_owned(),
-            description: "Gives your answer and ends your work. Call it alone, once you know all of it.".to_owned(),
+            description: "Gives your answer and ends your work. Call it alone, when your answer is complete."
+                .to_owned(),
             parameters: self.shape.schema().clone(),
         }
     }
 
-    /// The shape of the answer, for models that keep to one.
+    /// Returns the output schema, for models that support one.
     pub(crate) fn output(&self) -> OutputSpec {
         OutputSpec { name: self.channel.clone(), schema: self.shape.schema().clone() }
     }
 
-    /// Reads what a model gave.
+    /// Reads the arguments of the answer tool.
     pub(crate) fn take(&self, given: &Value) -> Result<S::Write, String> {
         (self.read)(given).map_err(|faults| format!("the answer does not fit:\n- {}", faults.join("\n- ")))
     }
 
-    /// Reads what a model said.
+    /// Reads the text of an answer.
     pub(crate) fn parse(&self, said: &str) -> Result<(Value, S::Write), String> {
         let said = said.trim();
-        // Some models put JSON into a block of code.
+        // Some models wrap JSON in a code block.
         let inner = said.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
         let inner = inner.map_or(said, |inner| inner.strip_prefix("json").unwrap_or(inner));
-        let value: Value = serde_json::from_str(inner).map_err(|error| format!("the answer is no JSON: {error}"))?;
+        let value: Value =
+            serde_json::from_str(inner).map_err(|error| format!("the answer is not valid JSON: {error}"))?;
         let write = self.take(&value)?;
         Ok((value, write))
     }
 
-    /// The answer as a text, for a supervisor.
+    /// Renders the answer as text for a supervisor.
     pub(crate) fn report(&self, given: &Value) -> String {
         let meant = fit::meant(given, self.shape.schema());
         let given = meant.as_ref().unwrap_or(given);
@@ -111,7 +111,7 @@ impl<S: Values> Answer<S> {
     }
 }
 
-/// Reads an answer of this shape, or says what is wrong with it.
+/// Reads a value with this schema, or returns its faults.
 pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
     let is_read = shape.value(given).is_some_and(|value| T::deserialize(value).is_ok());
     let args = if is_read { None } else { fit::meant(given, shape.schema()) };

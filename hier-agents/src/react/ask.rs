@@ -1,4 +1,4 @@
-//! Asks an agent's model, as long as it may be asked.
+//! Requests to an agent's model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use hier_core::NodeError;
 use hier_core::graph::Task;
 use hier_core::state::{Contains, Values};
 
-/// Why no model is asked any more, if none is.
+/// Returns why no model may be asked, if the run was cancelled or the budget is used up.
 pub(super) fn over<S, C>(task: &Task<S, C>) -> Option<String>
 where
     S: Values + Contains<BaseState>,
@@ -28,24 +28,23 @@ where
     budget(task).and_then(|budget| budget.used_up())
 }
 
-/// What a model is asked.
+/// A request to the agent's model.
 pub(super) struct Question {
     /// The whole conversation, as it is sent.
     pub(super) messages: Messages,
-    /// What it may call.
     pub(super) tools: Arc<[ToolSpec]>,
-    /// What it is told of the answer that the agent is for.
+    /// The request for a typed answer.
     pub(super) offer: Option<Offer>,
 }
 
-/// What comes of a question.
+/// The reply to a request.
 pub(super) struct Answered<S: Values> {
     pub(super) reply: ModelReply<S>,
-    /// The fingerprints of the tools of toolsets that the answer calls, as the model was told of them.
+    /// The fingerprints of the toolset tools that the answer calls, as they were sent to the model.
     pub(super) told: BTreeMap<String, String>,
 }
 
-/// Asks the model. None if the run was cancelled. Every question of an agent goes through here.
+/// Asks the model. Returns none if the run was cancelled. Every request of an agent passes through this function.
 pub(super) async fn ask<S, C>(
     agent: &Agent<S, C>,
     task: &Task<S, C>,
@@ -64,7 +63,7 @@ where
         None => &**context.as_ref().model()?,
     };
     let Question { messages, tools, offer } = question;
-    // Boxed: the question of an agent without toolsets stays small.
+    // Boxed to keep the future of an agent without toolsets small.
     let catalogue = if agent.toolsets.is_empty() { None } else { Some(Box::pin(agent.catalogue(context)).await?) };
     let listed = catalogue.iter().flat_map(Catalogue::specs).cloned();
     let earlier = task.state().part().compaction.is_some().then(reading::spec);

@@ -1,4 +1,4 @@
-//! The node `model` of an `Agent`: asks the model, and goes where its answer says.
+//! The node `model` of an `Agent`: asks the model, and continues as its answer requires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,36 +44,35 @@ where
     Ok(command.with_writes(writes))
 }
 
-/// One time that a model is asked.
+/// One request of a turn.
 struct Turn<'a, S: Values, C> {
     agent: &'a Agent<S, C>,
     state: &'a S,
-    /// Which time of the turn this is, from 1.
+    /// The number of the request in the turn, from 1.
     iteration: u32,
-    /// How often it may be asked.
+    /// The maximum number of requests.
     most: u32,
 }
 
-/// What comes of the model's answer.
+/// The consequences of an answer.
 struct Reply<S: Values> {
-    /// What becomes part of the conversation.
+    /// The messages that are added to the conversation.
     said: Vec<Message>,
-    /// What the agent keeps of its turn, if it changes.
+    /// The agent's state for the turn, if it changes.
     turn: Option<AgentTurn>,
-    /// The write of the answer.
+    /// The write of the typed answer.
     answer: Option<S::Write>,
-    /// The fingerprints of the tools of toolsets that are called.
+    /// The fingerprints of the toolset tools that are called.
     told: BTreeMap<String, String>,
     next: Next,
 }
 
-/// Where the agent goes on.
 enum Next {
     /// The model is asked again.
     Model,
     /// The calls are made.
     Calls(Vec<(Callee, ToolCall)>),
-    /// The turn is over, with this report.
+    /// The turn ends with this report.
     End(String),
 }
 
@@ -88,7 +87,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         self.state.part()
     }
 
-    /// What the model is asked: the system prompt, which is stored nowhere, and the conversation.
+    /// Returns the request: the system prompt, which is not stored, and the conversation.
     fn question(&self) -> Question {
         let base = self.base();
         let is_last = self.iteration == self.most && self.iteration > 1;
@@ -140,7 +139,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         }
     }
 
-    /// The model called something.
+    /// Handles an answer with tool calls.
     fn called(&self, message: Message, is_cut_off: bool) -> Result<Reply<S>, NodeError> {
         let calls = message.tool_calls().to_vec();
         let refused = |reason: &str| calls.iter().map(|call| words::refusal(call, reason)).collect::<Vec<_>>();
@@ -187,15 +186,14 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         Ok(Reply::next(said, Next::Calls(made)))
     }
 
-    /// The answers of the turn so far.
     fn earlier(&self) -> Earlier<'_> {
         let (messages, answers) = (&self.base().messages, self.base().iteration_number);
         Earlier { messages, answers, users_count: true, most: self.agent.max_repeats }
     }
 
-    /// The model gave its answer, perhaps several times.
+    /// Handles one or several calls of the answer tool.
     fn answered(&self, message: Message, calls: &[ToolCall]) -> Result<Reply<S>, NodeError> {
-        // It is asked only if there is one.
+        // The tool exists only with a typed answer.
         let Some(answer) = &self.agent.answer else { return self.again("", Vec::new(), None, "") };
         let read: Vec<Result<S::Write, String>> = calls.iter().map(|call| answer.take(&call.args)).collect();
         let mut fitting = calls.iter().zip(&read).filter(|(_, read)| read.is_ok()).map(|(call, _)| call);
@@ -221,7 +219,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         }
     }
 
-    /// An answer that cannot be used: the model is asked again, as often as the agent allows.
+    /// Asks the model again after an unusable answer, as often as the agent allows.
     fn again(
         &self,
         mistake: &str,
@@ -242,7 +240,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         Ok(Reply { turn: Some(turn), ..Reply::next(said, Next::Model) })
     }
 
-    /// The agent has no answer. A supervisor is told; a run whose root it is fails.
+    /// Ends an agent without an answer. A supervisor receives a report; the run of a root fails.
     fn failed(&self, reason: String, said: Vec<Message>, shown: &str) -> Result<Reply<S>, NodeError> {
         let failed = AgentFailed::new(&self.agent.name, reason, shown);
         if self.base().current_tool_call.is_none() {
@@ -262,7 +260,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         self.ended(end, said, report)
     }
 
-    /// The answer is cut off: a person sees what there is of it, a supervisor is told so.
+    /// Ends the turn with a truncated answer. A person sees its text; a supervisor is informed about the truncation.
     fn cut_off(&self, message: Message) -> Reply<S> {
         let (end, text) = (AgentEnd::Limit(AgentLimit::Length), message.text());
         let report = if self.base().current_tool_call.is_some() { words::stopped(&end, &text) } else { text };
@@ -283,7 +281,7 @@ impl<S: Values + Contains<BaseState>, C> Turn<'_, S, C> {
         Reply { turn: Some(turn), ..Reply::next(said, Next::End(report)) }
     }
 
-    /// What the node writes, and where it leads.
+    /// Returns the writes of the node and its targets.
     fn command(&self, reply: Reply<S>) -> Command<S> {
         let (agent, base, channels) = (self.agent, self.base(), BaseState::channels());
         let Reply { said, mut turn, answer, told, next } = reply;

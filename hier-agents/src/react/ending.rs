@@ -26,8 +26,8 @@ fn messages<S: Values + Contains<BaseState>>(messages: Vec<Message>) -> S::Write
     BaseState::channels().messages.write::<S>(messages)
 }
 
-/// The node `empty_back`: the report was written when the answer came; here its call is answered, so that the
-/// conversation can go on, and the report goes where else it is wanted.
+/// The node `empty_back`. The report was written with the answer. This node answers its call, so that the conversation
+/// can continue, and copies the report to other channels.
 pub(super) fn report<S, C>(agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,
@@ -45,7 +45,7 @@ where
     writing(writes)
 }
 
-/// The node `forced_exit`: the agent ends whether it wants or not.
+/// The node `forced_exit`: ends the agent at a limit.
 pub(super) fn forced<S, C>(_agent: &Agent<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,

@@ -1,4 +1,5 @@
-//! What an agent writes before a new input: what is left of its last turn is put away, and a call becomes its first message.
+//! The writes of an agent at the start of a turn: they clear the state of the last turn, and turn a call into a
+//! message.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use hier_checkpoint::message::{Body, Message};
 use hier_core::reducer::Overwrite;
 use hier_core::state::{Contains, State, Values, Writes};
 
-/// The ids of the messages that `system` nodes write begin like this.
+/// The prefix of the ids of messages from `system` nodes.
 pub(super) const SYSTEM_ID: &str = "system:";
 
 impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
@@ -40,7 +41,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             let left = flags.into_iter().filter(|(is_set, _)| *is_set);
             left.for_each(|(_, flag)| writes.push(flag.write::<S>(Overwrite(false))));
         }
-        // A member that reports shows its supervisor's last report as its own partial progress, as in the reference.
+        // A member that reports starts with its supervisor's last report as its partial progress, as in LangGraph.
         if !base.current_agent_report.is_empty() && (!is_called || self.converses()) {
             writes.push(channels.current_agent_report.write::<S>(String::new()));
         }
@@ -71,7 +72,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
     }
 }
 
-/// What a subagent is asked: its task and scope, or, if it declares other arguments, these.
+/// Returns the first messages of a called subagent: its task and scope, or the custom arguments as JSON.
 fn task(args: &Map<String, Value>) -> Vec<Message> {
     let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match text("task") {

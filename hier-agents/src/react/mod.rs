@@ -1,7 +1,6 @@
-//! Agents that ask a model what to do: the graph that each of them is.
+//! The graphs of agents, which ask a model what to do.
 //!
-//! An agent is an ordinary graph of this engine, whose nodes are made here from what the agent is told to be. The shape
-//! of the graph is [`hier_spec::agent`].
+//! An agent is an ordinary graph. This module creates the code of its nodes; [`hier_spec::agent`] defines its shape.
 
 mod answer;
 mod ask;
@@ -46,13 +45,13 @@ use hier_core::graph::{Command, NodeDef, NodeResult, Output, Task};
 use hier_core::internals::body;
 use hier_core::state::{Contains, Update, Values, Writes};
 
-/// How often an agent may ask its model, unless it says itself.
+/// The default number of times that an agent may ask its model.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 
 /// The default number of times in a row that a call of an `Agent` may return the same result.
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
-/// What an agent says, as a constant or made of its state.
+/// A text of an agent: a constant, or a function of its state.
 pub(crate) enum Prompt<S> {
     Text(Arc<str>),
     Made(Arc<dyn Fn(&S) -> String + Send + Sync>),
@@ -67,26 +66,25 @@ impl<S> Prompt<S> {
     }
 }
 
-/// What an agent says: a text, or a function of its state that makes one.
+/// A text of an agent, or a function of its state that returns one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no text of an agent over `{S}`",
-    label = "neither a text nor a function that makes one",
-    note = "give a text, or an `fn(&{S}) -> String`"
+    message = "`{Self}` is not a text for an agent over `{S}`",
+    label = "neither a text nor a function that returns one",
+    note = "pass a text, or an `fn(&{S}) -> String`"
 )]
 pub trait IntoPrompt<S, M> {
     #[doc(hidden)]
     fn into_prompt(self) -> PromptText<S>;
 }
 
-/// A text of an agent.
 #[doc(hidden)]
 pub struct PromptText<S>(pub(crate) Prompt<S>);
 
-/// Marks a text.
+/// Marks a constant text.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Constant;
-/// Marks a function that makes a text.
+/// Marks a function that returns a text.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Made;
@@ -107,77 +105,72 @@ where
     }
 }
 
-/// Whether an agent may report.
+/// Returns true if an agent may report.
 pub(crate) type Check<S> = Arc<dyn Fn(&S) -> bool + Send + Sync>;
 
-/// The list of things to do, of an agent that has one.
+/// The TODO list of a `TodoGraph`.
 pub(crate) struct Todo<S> {
-    /// Whether it may report; none: once there is a list, and all of it is done.
+    /// The condition for the report. Defaults to a list that is not empty and complete.
     pub(crate) check: Option<Check<S>>,
-    /// What it is told otherwise.
+    /// The answer to a report that comes too early.
     pub(crate) refusal: Arc<str>,
 }
 
-/// Writes a report somewhere else.
 pub(crate) type ReportInto<S> = Arc<dyn Fn(String) -> Writes<S> + Send + Sync>;
 
-/// Chooses the model of an agent.
 pub(crate) type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
 
-/// What an agent is.
+/// The definition of an agent.
 pub(crate) struct Agent<S: Values, C> {
     pub(crate) kind: AgentKind,
     pub(crate) name: Arc<str>,
-    /// The model that it asks; none: that of the context.
+    /// Defaults to the model of the context.
     pub(crate) model: Option<Choose<C>>,
     pub(crate) options: ModelOptions,
     pub(crate) system: Prompt<S>,
     pub(crate) reasoning: Prompt<S>,
     pub(crate) tools: Vec<Arc<dyn Tool<S, C>>>,
-    /// Those that list their tools at run time.
     pub(crate) toolsets: Toolsets<C>,
-    /// The subagents as its model sees them, in the order of their nodes.
+    /// The subagents in the order of their nodes.
     pub(crate) subagents: Vec<Card>,
     pub(crate) max_iterations: u32,
-    /// Number of times in a row that a call may return the same result.
     pub(crate) max_repeats: u32,
     pub(crate) reports: bool,
-    /// Where else the report is written.
+    /// Writes the report to another channel.
     pub(crate) report_into: Option<ReportInto<S>>,
     pub(crate) todo: Option<Todo<S>>,
-    /// The answer of a type that it ends with.
     pub(crate) answer: Option<Answer<S>>,
-    /// How many answers of its model may be of no use.
+    /// The number of unusable answers before the agent fails.
     pub(crate) attempts: u32,
-    /// The node that comes when it has ended, if there is one. Of an `Agent`.
+    /// `Agent` only: the first back stage.
     pub(crate) exit: Option<Arc<str>>,
     pub(crate) parallel: bool,
     pub(crate) errors: ToolErrors,
-    /// What stands around its calls, the outermost first.
+    /// The layers around its calls, the outermost first.
     pub(crate) layers: Vec<Listed<S, C>>,
-    /// Whether agents below inherit some of them.
+    /// True if the agents below inherit some of the layers.
     pub(crate) passes_on: bool,
-    /// What is called by which name.
+    /// The callees by their names.
     pub(crate) callees: HashMap<String, Callee>,
-    /// What the model is told of all of them.
+    /// The specs for the model.
     pub(crate) specs: Arc<[ToolSpec]>,
-    /// The same with the tool by which it ends: of one that is told to report, or to give its answer.
+    /// The specs for the last request: the same, plus the tool that ends the agent.
     pub(crate) ending_specs: Arc<[ToolSpec]>,
 }
 
-/// What a call calls.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
-    /// A tool of the agent's own, by its place.
+    /// A tool of the agent, by its index.
     Tool(usize),
-    /// A subagent, by its place.
+    /// A subagent, by its index.
     Subagent(usize),
-    /// One that every agent may have, or nothing.
+    /// A built-in tool, a tool of a toolset, or an unknown name.
     Other,
 }
 
 impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
-    /// Whether the agent has something to do before it may report.
+    /// Returns true if the agent must complete its TODO list before it may report.
     fn holds_back(&self, state: &S) -> bool {
         self.todo.as_ref().is_some_and(|todo| match &todo.check {
             Some(check) => !check(state),
@@ -196,17 +189,17 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
 }
 
 impl<S: Values, C> Agent<S, C> {
-    /// Whether it ends as soon as its model answers.
+    /// Returns true for an `Agent`, which ends as soon as its model answers.
     pub(crate) fn converses(&self) -> bool {
         self.kind == AgentKind::Agent
     }
 
-    /// The layers that its calls in this run go through: those that it inherits, and its own.
+    /// Returns the inherited layers and the agent's own.
     fn layers<'a>(&'a self, run: &'a Run<C>) -> (Above<'a>, &'a [Listed<S, C>]) {
         (Heirs::of(run, self.passes_on), &self.layers)
     }
 
-    /// What the toolsets have now. An error if a name is that of something else the agent has.
+    /// Lists the tools of the toolsets. A name that the agent already uses is an error.
     async fn catalogue(&self, context: &C) -> Result<Catalogue<C>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -219,12 +212,11 @@ impl<S: Values, C> Agent<S, C> {
         self.toolsets.list(context, built_in.chain(own)).await
     }
 
-    /// What is called by this name.
     fn callee(&self, name: &str) -> Callee {
         self.callees.get(name).copied().unwrap_or(Callee::Other)
     }
 
-    /// What makes this call: a subagent whose arguments do not fit is not called, the tool node says why.
+    /// Returns the target of a call. The tool node rejects calls of subagents with invalid arguments.
     fn callee_for(&self, call: &ToolCall) -> Callee {
         match self.callee(&call.name) {
             Callee::Subagent(number) if self.subagents[number].mistake(call).is_some() => Callee::Other,
@@ -238,7 +230,7 @@ where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
-    /// The code of the nodes that an agent of this kind has, in the order of [`AgentKind::nodes`].
+    /// Returns the nodes of an agent of this kind, in the order of [`AgentKind::nodes`].
     pub(crate) fn nodes(self: &Arc<Self>) -> Vec<NodeDef<S, C>> {
         if self.converses() {
             return vec![
@@ -261,7 +253,7 @@ where
         nodes
     }
 
-    /// A node that waits for somebody.
+    /// Creates an asynchronous node.
     fn asking(self: &Arc<Self>, code: Asking<S, C>) -> NodeDef<S, C> {
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {
@@ -271,7 +263,7 @@ where
         NodeDef::from_body(code, None)
     }
 
-    /// A node that is done at once.
+    /// Creates a synchronous node.
     fn at_once(self: &Arc<Self>, code: fn(&Self, &Task<S, C>) -> Command<S>) -> NodeDef<S, C> {
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {
@@ -281,7 +273,7 @@ where
         NodeDef::from_body(code, None)
     }
 
-    /// A node that answers every open call with an error.
+    /// Creates a node that refuses all open calls.
     fn refusal(reason: &str) -> NodeDef<S, C> {
         let reason = reason.to_owned();
         let code = body(move |task: &Task<S, C>| {
@@ -293,23 +285,20 @@ where
     }
 }
 
-/// The code of a node that waits for somebody.
 type Asking<S, C> = for<'a> fn(Arc<Agent<S, C>>, &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// Counts a node.
 fn count<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(task: &Task<S, C>) {
     if let Some(budget) = budget(task) {
         budget.step();
     }
 }
 
-/// What the agent may spend, if that is limited.
+/// Returns the agent's share of the budget, if there is one.
 fn budget<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(task: &Task<S, C>) -> Option<&Arc<Budget>> {
     let whole = task.run().context().as_ref().budget.as_ref()?;
     Some(task.state().part().subagent_stack.budget(whole))
 }
 
-/// A command that makes these writes.
 fn writing<S: Values>(writes: impl IntoIterator<Item = S::Write>) -> Command<S> {
     Command::update(S::Update::from_writes(writes.into_iter().collect::<Writes<S>>()))
 }

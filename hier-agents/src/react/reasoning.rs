@@ -1,4 +1,4 @@
-//! The node `reasoning`: asks the model, and goes where its answer says.
+//! The node `reasoning`: asks the model, and continues as its answer requires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ where
 
 /// The consequences of an answer.
 struct Followed {
-    /// The part that is added to the conversation.
+    /// The message that is added to the conversation.
     answer: Option<Message>,
     /// The results of refused calls.
     refused: Vec<Message>,
@@ -158,7 +158,7 @@ fn called<S: Values, C>(
     Followed { answer: Some(answer), refused: parted.refused, way, calls: parted.made, turn: None }
 }
 
-/// Follows the way that was found.
+/// Turns the route of an answer into a command.
 fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: Vec<ToolCall>) -> Command<S> {
     match way {
         Way::Again => command.goto(names::REASONING),
@@ -175,7 +175,7 @@ fn go<S: Values, C>(agent: &Agent<S, C>, command: Command<S>, way: Way, calls: V
 }
 
 impl<S: Values, C> Agent<S, C> {
-    /// The node that makes such a call.
+    /// Returns the node that makes a call.
     pub(super) fn node_of(&self, callee: Callee) -> &str {
         match callee {
             Callee::Subagent(number) => &self.subagents[number].node,
@@ -188,7 +188,7 @@ fn permanent(error: impl std::error::Error + Send + Sync + 'static) -> NodeError
     NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false)
 }
 
-/// The calls of subagents that are about to be made, counted.
+/// Returns the progress with the new calls of subagents.
 pub(super) fn scheduled<S: Values, C>(agent: &Agent<S, C>, base: &BaseState, made: &[Callee]) -> Option<Progress> {
     let mut counts: BTreeMap<&Arc<str>, Calls> = BTreeMap::new();
     for callee in made {

@@ -111,7 +111,7 @@ mod tests {
         ToolCall::new("look", json!({ "order": order })).with_id(id.to_string())
     }
 
-    /// A conversation in which these orders were looked up one by one, with these results.
+    /// Returns a conversation in which these orders were looked up one by one, with these results.
     fn looked_up(rounds: &[(u32, &str)]) -> Vec<Message> {
         let mut all = vec![Message::user("look")];
         for ((order, result), id) in rounds.iter().zip(0..) {
@@ -130,15 +130,15 @@ mod tests {
         let same = (1, "nothing");
         assert_eq!(repeat(looked_up(&[same; 2]), 2), Repeat::No);
         assert_eq!(repeat(looked_up(&[same; 3]), 3), Repeat::Tell);
-        // Something else between them, or another result: something has changed.
+        // Another call or another result in between means that something has changed.
         assert_eq!(repeat(looked_up(&[same, same, (2, "nothing"), same]), 4), Repeat::No);
         assert_eq!(repeat(looked_up(&[same, same, (1, "found"), same]), 4), Repeat::No);
-        // Those of an earlier turn do not count, with a message of the user or without.
+        // Calls of an earlier turn do not count, with or without a user message.
         assert_eq!(repeat(looked_up(&[same; 3]), 2), Repeat::No);
         let mut all = looked_up(&[same; 3]);
         all.insert(5, Message::user("once more"));
         assert_eq!(repeat(all, 3), Repeat::No);
-        // What others said as the model or the system does.
+        // System messages in between do not reset the count.
         let mut all = looked_up(&[same; 3]);
         all.insert(4, Message::system("rules"));
         assert_eq!(repeat(all, 3), Repeat::Tell);

@@ -1,4 +1,4 @@
-//! Where the answer of a model leads: decided here, and nowhere else.
+//! Decides where an answer of the model leads.
 
 use serde_json::Value;
 
@@ -9,28 +9,28 @@ use crate::words;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Contains, Values};
 
-/// By how many iterations an agent may exceed its number before it is ended.
+/// Number of iterations beyond the maximum before an agent is forced to exit.
 const GRACE: u32 = 5;
 
-/// The tools that are still called once the iterations are used up.
+/// The tools that may still be called after the last iteration.
 const LAST_WORDS: [&str; 3] = [REPORT, FINISH, RAISE];
 
 pub(super) const REPORT: &str = "report_to_supervisor";
 pub(super) const FINISH: &str = "finish_task";
 pub(super) const RAISE: &str = "raise_exception";
 
-/// Where an answer leads.
+/// The route of an answer.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// It called nothing: the model is asked once more.
+    /// The answer has no call: the model is asked again.
     Again,
-    /// It exceeded its iterations by too many.
+    /// The agent exceeded its iterations by too many.
     Forced,
-    /// All its calls are refused by this node.
+    /// This node refuses all calls.
     Refused(&'static str),
     /// The report ends the agent.
     Ended { report: String, finished: bool },
-    /// The calls are made, each by the one that stands in its place here.
+    /// These callees make the calls, in the order of the calls.
     Calls(Vec<Callee>),
 }
 
@@ -74,7 +74,7 @@ where
     Ok(Way::Calls(made))
 }
 
-/// The text of a report; none if there is none.
+/// Returns the text of a report, if it has one.
 fn report(call: &ToolCall) -> Option<String> {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str);
     if call.name == FINISH {

@@ -1,4 +1,4 @@
-//! The node `system`: tells the model what it is and what it has to do.
+//! The node `system`: adds the system prompt and the task to the conversation.
 
 use serde_json::Value;
 

@@ -43,7 +43,7 @@ where
     })
 }
 
-/// A call of what is neither a tool nor a subagent that the agent declares.
+/// Makes a call of a built-in tool or of a toolset.
 async fn other<S, C>(
     agent: &Arc<Agent<S, C>>,
     caller: &Caller<'_, S, C>,

@@ -1,4 +1,4 @@
-//! What a model can call: the tools that every agent may have, the agent's own, its subagents.
+//! The tools of an agent: built-in ones, its own, and its subagents.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use hier_core::state::{Contains, State, Values};
 /// The arguments of a subagent.
 #[derive(Clone, Debug)]
 pub struct ArgsSpec {
-    /// Their JSON schema: an object.
+    /// The JSON schema, an object.
     schema: Value,
-    /// Says what is wrong with those of a call; none if they fit.
+    /// Describes invalid arguments of a call.
     check: Option<fn(&ToolCall, &Value) -> Option<String>>,
     /// Returns true if the value deserializes to the argument type without conversion.
     reads: Option<fn(&Value) -> bool>,
 }
 
 impl ArgsSpec {
-    /// The fields of this type.
+    /// Creates the specification of this type's fields.
     pub fn of<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |call: &ToolCall, schema: &Value| {
             let mut arguments = ToolArguments::of_schema(call, schema);
@@ -58,22 +58,22 @@ impl Default for ArgsSpec {
     }
 }
 
-/// A subagent as its supervisor's model sees it.
+/// A subagent as a tool of its supervisor's model.
 #[derive(Clone)]
 pub(crate) struct Card {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
-    /// The node that runs it.
+    /// The node that runs the subagent.
     pub(crate) node: Arc<str>,
     pub(crate) args: ArgsSpec,
 }
 
 impl Card {
-    /// What is wrong with the arguments of a call.
+    /// Describes invalid arguments of a call.
     pub(super) fn mistake(&self, call: &ToolCall) -> Option<String> {
         let call = &self.args.meant(call.clone());
         if !call.args.is_object() {
-            return Some(format!("the arguments of `{}` must be an object", self.name));
+            return Some(format!("the arguments of `{}` must be a JSON object", self.name));
         }
         if let Some(mistake) = nesting::mistake(call) {
             return Some(mistake);
@@ -90,17 +90,16 @@ impl Card {
     }
 }
 
-/// The arguments of a subagent that does not declare its own.
 fn default_args() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "task": {"type": "string", "description": "What the agent is to do."},
-            "task_scope": {"type": "string", "description": "What the agent is to keep to."},
+            "task": {"type": "string", "description": "The task of the agent."},
+            "task_scope": {"type": "string", "description": "The limits of the task."},
             "task_iterations": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "How many iterations the agent may take at most; 0 leaves it to the agent.",
+                "description": "The maximum number of iterations. 0 leaves it to the agent.",
             },
         },
         "required": ["task"],
@@ -108,7 +107,7 @@ fn default_args() -> Value {
 }
 
 impl<S: Values, C: 'static> Agent<S, C> {
-    /// Fills in what is called by which name. To be called once all tools and subagents are there.
+    /// Builds the map of callees and the specs for the model. Call it after all tools and subagents are known.
     pub(crate) fn index(&mut self) {
         let tools = self.tools.iter().enumerate();
         let tools = tools.map(|(number, tool)| (tool.spec().name, Callee::Tool(number)));
@@ -123,19 +122,19 @@ impl<S: Values, C: 'static> Agent<S, C> {
             self.ending_specs = self.specs.iter().cloned().chain(answer).collect();
             return;
         }
-        // A root that nobody told how to end could not.
+        // A root needs a tool to end with.
         let finish = (!self.reports && !self.callees.contains_key(super::route::FINISH)).then(finish_task);
         let known = self.built_in().into_iter();
         self.specs = known.chain(finish).chain(own).chain(self.todo_tools()).chain(cards).collect();
-        // Whoever is told to report has to be able to.
+        // On the last request, even a root may be asked to report.
         let report = (!self.reports).then(report_to_supervisor);
         self.ending_specs = report.into_iter().chain(self.specs.iter().cloned()).collect();
     }
 
-    /// What a model is told when it calls a tool that is not there; `listed` are those of its toolsets.
+    /// Returns the answer to a call of an unknown tool. `listed` has the tools of the toolsets.
     pub(super) fn unknown_tool(&self, name: &str, listed: Vec<String>) -> String {
         let told = words::unknown_tool(name, self.tool_names().chain(listed));
-        // A root can do it, and its list does not say so, as in the reference.
+        // A root can call `finish_task`, but the list omits it, as in LangGraph.
         let finish = self.ending_specs.iter().map(|tool| &*tool.name).filter(|name| *name == super::route::FINISH);
         match hier_spec::nearest(name, finish) {
             Some(meant) => format!("{told} Did you mean `{meant}`?"),
@@ -172,11 +171,11 @@ fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> 
 
 fn report_to_supervisor() -> ToolSpec {
     let properties = json!({
-        "report": {"type": "string", "description": "What was done and found."},
+        "report": {"type": "string", "description": "The work done, and its results."},
         "request_iterations": {
             "type": "integer",
             "minimum": 0,
-            "description": "How many more iterations are needed, if the task could not be completed.",
+            "description": "The number of additional iterations that are needed if the task is not complete.",
         },
     });
     tool(super::route::REPORT, "Ends your task and reports to your supervisor.", properties, &["report"])
@@ -189,27 +188,27 @@ fn finish_task() -> ToolSpec {
 
 fn raise_exception() -> ToolSpec {
     let properties = json!({
-        "reason": {"type": "string", "description": "Why it is impossible to go on."},
-        "subject_agent": {"type": "string", "description": "The agent that the reason is about, if it is about one."},
+        "reason": {"type": "string", "description": "Why it is impossible to continue."},
+        "subject_agent": {"type": "string", "description": "The agent that the reason concerns, if any."},
     });
-    tool(super::route::RAISE, "Stops all work, because it is impossible to go on.", properties, &["reason"])
+    tool(super::route::RAISE, "Stops all work, because it is impossible to continue.", properties, &["reason"])
 }
 
 const TODO_WRITE: &str = "todo_write";
 const TODO_COMPLETE: &str = "todo_complete";
 
 fn todo_write() -> ToolSpec {
-    let items = json!({"type": "array", "items": {"type": "string"}, "description": "What is to be done, in order."});
+    let items = json!({"type": "array", "items": {"type": "string"}, "description": "The items, in order."});
     tool(TODO_WRITE, "Puts items on the TODO list, all of them open.", json!({"items": items}), &["items"])
 }
 
 fn todo_complete() -> ToolSpec {
-    let properties = json!({"item": {"type": "string", "description": "The item, as it stands on the list."}});
+    let properties = json!({"item": {"type": "string", "description": "The item, exactly as on the list."}});
     tool(TODO_COMPLETE, "Marks an item of the TODO list as done.", properties, &["item"])
 }
 
-/// Calls a tool that every agent may have: its writes, or what is wrong with the arguments. None if there is no such
-/// tool. Reports come here only if they have no text.
+/// Calls a built-in tool. Returns its writes or a description of invalid arguments, or none if the tool does not exist.
+/// Reports arrive here only without a text.
 pub(super) fn call<S>(list: Option<&TodoList>, call: &ToolCall) -> Option<Result<Vec<S::Write>, String>>
 where
     S: Values + Contains<BaseState>,
@@ -224,15 +223,15 @@ where
 }
 
 fn text_missing(argument: &str) -> String {
-    format!("`{argument}` must be a text that is not empty")
+    format!("`{argument}` must be a non-empty string")
 }
 
 fn write_todos<S: Values + Contains<BaseState>>(call: &ToolCall) -> Result<Vec<S::Write>, String> {
     let meant = fit::meant(&call.args, &todo_write().parameters);
     let args = meant.as_ref().unwrap_or(&call.args);
-    let items = args.get("items").and_then(Value::as_array).ok_or("`items` must be a list of texts")?;
+    let items = args.get("items").and_then(Value::as_array).ok_or("`items` must be a list of strings")?;
     let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-    let items = items.ok_or("`items` must be a list of texts")?;
+    let items = items.ok_or("`items` must be a list of strings")?;
     let list: TodoList = items.iter().map(|item| (*item, false)).collect();
     Ok(done::<S>(call, list, format!("TODO list updated ({} items).", items.len())))
 }
@@ -241,12 +240,12 @@ fn complete_todo<S>(call: &ToolCall, list: &TodoList) -> Result<Vec<S::Write>, S
 where
     S: Values + Contains<BaseState>,
 {
-    let item = call.args.get("item").and_then(Value::as_str).ok_or("`item` must be a text")?;
+    let item = call.args.get("item").and_then(Value::as_str).ok_or("`item` must be a string")?;
     if list.get(item).is_none() {
         let open = list.iter().filter(|(_, done)| !done).map(|(item, _)| format!("`{item}`"));
         let open = open.collect::<Vec<_>>().join(", ");
-        let open = if open.is_empty() { "nothing is open".to_owned() } else { format!("open are {open}") };
-        return Err(format!("`{item}` is no item of the TODO list: {open}"));
+        let open = if open.is_empty() { "nothing is open".to_owned() } else { format!("open items: {open}") };
+        return Err(format!("`{item}` is not on the TODO list: {open}"));
     }
     Ok(done::<S>(call, [(item, true)].into_iter().collect(), format!("Completed: {item}")))
 }
