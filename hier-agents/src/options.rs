@@ -33,16 +33,16 @@ pub struct ModelOptions {
     /// Texts that end the answer. They are not part of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Whether the model may, must or must not call a tool.
+    /// Allows, requires or forbids tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Whether one answer may contain several calls.
+    /// Allows or forbids several calls in one answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
     /// Requests with equal seeds get equal answers, as far as the provider supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// How long the provider should cache the prompt, if caching must be requested.
+    /// The time to cache the prompt, for providers that cache only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
     /// Additional request fields in the provider's format: an object that is merged into the request. It replaces values and appends to
@@ -181,7 +181,7 @@ impl From<Effort> for String {
     }
 }
 
-/// Whether a model may, must or must not call a tool.
+/// Allows, requires or forbids tool calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -196,7 +196,7 @@ pub enum ToolChoice {
     Tool(String),
 }
 
-/// How long a provider should cache a prompt, so that the next request with the same beginning costs less.
+/// The time for which a provider should cache a prompt. The next request with the same beginning then costs less.
 ///
 /// Instructions, tools and the conversation so far are marked for the cache. Most providers cache without a request and
 /// ignore this option.

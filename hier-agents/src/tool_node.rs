@@ -34,7 +34,7 @@ use hier_core::{BuildError, NodeError};
 /// [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a [`Command`]; a command with a `goto` must be
 /// the only call of its message.
 ///
-/// In `graph!` it is written `tools![…]`, here in a custom agent:
+/// In `graph!`, write `tools![…]`, as in this custom agent:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -76,7 +76,8 @@ use hier_core::{BuildError, NodeError};
 /// # }
 /// ```
 ///
-/// In a builder it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat, Desk>::new("act").tool(lookup::TOOL).compile()?)`.
+/// In a builder, it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
+/// Desk>::new("act").tool(lookup::TOOL).compile()?)`.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
     name: String,
@@ -92,7 +93,7 @@ impl<S: State, C> fmt::Debug for ToolNode<S, C> {
 }
 
 impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
-    /// A node without tools yet, under this name.
+    /// Creates a node without tools.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), tools: Vec::new(), toolsets: Vec::new(), errors: ToolErrors::default() }
     }
@@ -103,19 +104,22 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds a [`Toolset`] of the context, whose tools are listed when a call of one is made.
+    /// Adds the tools of a [`Toolset`] in the context, which is listed when one of its tools is called.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
     }
 
-    /// What becomes of tools that fail: the run fails, unless it is said.
+    /// Sets how failed tools are handled. By default, the run fails.
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { errors, ..self }
     }
 
-    /// The graph, as a node of others: for [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph). An error if two tools
-    /// have one name.
+    /// Compiles the graph for use as a node: see [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph).
+    ///
+    /// # Errors
+    ///
+    /// Two tools have the same name.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
         let mut known = HashSet::new();
@@ -129,16 +133,14 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
     }
 }
 
-/// The node for calls of tools that are not there. No tool has its name: it has a space.
+/// The node for calls of unknown tools. Its space keeps it distinct from all tools.
 const UNKNOWN: &str = "unknown tool";
 
-/// The same, where toolsets may have them.
+/// The node for calls of toolset tools.
 const LISTED: &str = "listed tool";
 
-/// The route to the calls.
 const CALLS: &str = "tool_calls";
 
-/// The shape of the graph.
 fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     let names: Vec<String> = tools.iter().cloned().chain([other.to_owned()]).collect();
     let nodes = names.iter().map(|name| NodeSpec { name: name.clone().into(), ..NodeSpec::new("") });
@@ -156,7 +158,7 @@ fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     }
 }
 
-/// The code of the graph. Used by the macro.
+/// Builds the code of the graph. Used by the macro.
 #[doc(hidden)]
 pub fn tool_parts<S, C>(
     name: &str,
@@ -201,7 +203,7 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     let calls = state.conversation().open_calls();
     if calls.is_empty() {
         return Err(NodeError::permanent(format!(
-            "there is nothing to call: the model has no open call in `{}`; ask `wants_tools` on the way here",
+            "there is nothing to call, because the model has no open call in `{}`: route here only if `wants_tools`",
             S::CHANNEL
         )));
     }
@@ -212,15 +214,14 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     Ok(())
 }
 
-/// Who makes the calls.
 fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> Caller<'a, S, C> {
-    // Inherited layers see the conversation, which is no agent's.
+    // Inherited layers see only the conversation, because the state is not an agent's.
     let base = |state: &S| Cow::Owned(BaseState { messages: state.conversation().clone(), ..BaseState::default() });
     let layers = (Heirs::of(task.run(), false), &[][..]);
     Caller { agent, errors, channel: S::CHANNEL, said: S::said, layers, lens: Lens { base, lift: None } }
 }
 
-/// The node that makes calls of a tool.
+/// Creates the node that makes the calls of a tool.
 fn making<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
@@ -237,7 +238,7 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// The command, as one of the graph around: there are the nodes that a tool can go to.
+/// Redirects a command with a target to the parent graph, which has the target nodes.
 fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
     if !command.has_targets() {
         return Ok(command);
@@ -246,12 +247,12 @@ fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Co
         return Ok(command.parent());
     }
     Err(NodeError::permanent(
-        "its command goes somewhere, and there are other calls beside it, whose results would be lost: go on by the edges of the \
+        "its command has a target, and the results of the other calls would be lost: use the edges of the \
          node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
     ))
 }
 
-/// The node that makes calls of what the toolsets have, and answers the others.
+/// Creates the node that makes the calls of toolset tools, and answers all others.
 fn listed<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
@@ -277,7 +278,7 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// The node that answers calls of tools that are not there.
+/// Creates the node that answers calls of unknown tools.
 fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
 where
     S: State + Conversation,
@@ -293,13 +294,13 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// A tool of a node, checked where it is named. Used by the macro.
+/// Returns a tool of a node, checked where it is named. Used by the macro.
 #[doc(hidden)]
 pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
     Arc::new(T::TOOL)
 }
 
-/// The run with the context that a tool takes. Used by `#[tool]`.
+/// Returns the run with the context that a tool takes. Used by `#[tool]`.
 #[doc(hidden)]
 pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
     run.narrowed(part)

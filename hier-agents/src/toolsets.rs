@@ -1,4 +1,4 @@
-//! The toolsets of an agent or of a node `tools![…]`: what is listed, what a call calls.
+//! The toolsets of an agent or of a node `tools![…]`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +14,21 @@ use hier_core::NodeError;
 use hier_core::graph::Task;
 use hier_core::state::Values;
 
-/// Chooses a toolset of the context.
 pub(super) type ChooseToolset<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn Toolset + 'static) + Send + Sync>;
 
-/// The choice of a toolset, as it is kept. Used by the macro.
+/// Wraps the choice of a toolset. Used by the macro.
 #[doc(hidden)]
 pub fn toolset_of<C, T: Toolset>(choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> ToolsetOf<C> {
     ToolsetOf(Arc::new(move |context| choose(context)))
 }
 
-/// A toolset of the context.
+/// The choice of a toolset of the context.
 #[doc(hidden)]
 pub struct ToolsetOf<C>(pub(super) ChooseToolset<C>);
 
-/// The toolsets of somebody who calls tools.
 pub(super) struct Toolsets<C>(pub(super) Vec<ChooseToolset<C>>);
 
-/// What a toolset has now. An error if it has no list, or if a name is known, with what has it.
+/// Lists a toolset. Invalid names, and names that are already known, are errors.
 pub(super) async fn listed(
     set: &dyn Toolset,
     known: &mut BTreeMap<String, String>,
@@ -50,7 +48,7 @@ pub(super) async fn listed(
     Ok(specs)
 }
 
-/// What the toolsets had when they were listed.
+/// The tools of the toolsets at the time when they were listed.
 pub(super) struct Catalogue<C> {
     tools: Vec<(ChooseToolset<C>, ToolSpec)>,
 }
@@ -60,8 +58,7 @@ impl<C: Send + Sync + 'static> Toolsets<C> {
         self.0.is_empty()
     }
 
-    /// What the toolsets have now. An error if one of them has no list, or if a name is that of two tools: `known` are the
-    /// names that are used already, each with what has it.
+    /// Lists the toolsets. `known` maps the names that are already used to descriptions of their owners.
     pub(super) async fn list<'n>(
         &self,
         context: &C,
@@ -78,18 +75,17 @@ impl<C: Send + Sync + 'static> Toolsets<C> {
 }
 
 impl<C: Send + Sync + 'static> Catalogue<C> {
-    /// What a model is told.
     pub(super) fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.tools.iter().map(|(_, spec)| spec)
     }
 
-    /// The fingerprints of the tools that these calls call.
+    /// Returns the fingerprints of the tools that these calls call.
     pub(super) fn fingerprints(&self, calls: &[ToolCall]) -> BTreeMap<String, String> {
         let called = |spec: &&ToolSpec| calls.iter().any(|call| call.name == spec.name);
         self.specs().filter(called).map(|spec| (spec.name.clone(), fingerprint(&spec.parameters))).collect()
     }
 
-    /// The tool of this name. `told` is the fingerprint of what the model was told of it, if that is known.
+    /// Returns the tool of this name. `told` is the fingerprint of the tool as it was sent to the model, if known.
     pub(super) fn find(self, name: &str, told: Option<&String>) -> Option<Listed<C>> {
         let (choose, spec) = self.tools.into_iter().find(|(_, spec)| spec.name == name)?;
         let is_changed = told.map(|told| *told != fingerprint(&spec.parameters));
@@ -97,16 +93,16 @@ impl<C: Send + Sync + 'static> Catalogue<C> {
     }
 }
 
-/// Tells whether a tool takes what it took before: by its parameters, whatever the order of their fields.
+/// Returns a hash of the parameters that does not depend on the order of fields.
 fn fingerprint(parameters: &Value) -> String {
     hier_core::internals::hash(parameters).unwrap_or_default()
 }
 
-/// A tool of a toolset, as one of the graph's.
+/// A tool of a toolset.
 pub(super) struct Listed<C> {
     choose: ChooseToolset<C>,
     spec: ToolSpec,
-    /// Whether it takes other arguments than the model was told; none if that is not known.
+    /// True if its parameters differ from those that the model received, none if they are unknown.
     is_changed: Option<bool>,
 }
 
@@ -115,14 +111,12 @@ impl<C> Listed<C> {
         (self.choose)(context)
     }
 
-    /// The tool with what only the context knows of it.
     pub(super) fn within(self, context: &C) -> ListedTool<C> {
         let needs_approval = self.set(context).needs_approval(&self.spec.name);
         ListedTool { listed: self, needs_approval }
     }
 }
 
-/// The same in a context.
 pub(super) struct ListedTool<C> {
     listed: Listed<C>,
     needs_approval: bool,
@@ -141,16 +135,16 @@ impl<S: Values, C: Send + Sync + 'static> Tool<S, C> for ListedTool<C> {
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {
         let Listed { spec, is_changed, .. } = &self.listed;
         if let Some(is_changed) = *is_changed {
-            // Found once to be the same, it is: a call that waits for an answer is not broken off by a new catalogue.
+            // A recorded check stays valid, so that a call that waits for an answer survives a new list.
             let mut refused = false;
             let same = async {
                 refused = is_changed;
-                if refused { Err(NodeError::permanent("the tool has changed")) } else { Ok(true) }
+                if refused { Err(NodeError::permanent("the parameters of the tool have changed")) } else { Ok(true) }
             };
             let checked = task.run().step_of(&format!("toolset {}", call.name), &call.id, same).await;
             if refused {
                 return Ok(ToolOutput::Invalid(format!(
-                    "not called: `{}` takes other arguments now than you were told. Call it again with these: {}",
+                    "not called: `{}` now takes other arguments. Call it again with these: {}",
                     call.name, spec.parameters
                 )));
             }

@@ -70,7 +70,7 @@ impl<'a, S, C> CallSite<'a, S, C> {
     }
 }
 
-/// How the answer of a typed agent is requested: as an output schema if the model supports it, or else with a tool.
+/// The request for the answer of a typed agent: an output schema if the model supports it, or else with a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) shape: OutputSpec,

@@ -113,7 +113,7 @@ impl Heirs {
     }
 }
 
-/// How inherited layers see a state.
+/// The view of inherited layers on a state.
 pub(crate) struct Lens<S: Values> {
     pub(crate) base: fn(&S) -> Cow<'_, BaseState>,
     /// None if the state does not store their writes.

@@ -163,7 +163,6 @@ impl Redactor {
         !changes.is_empty()
     }
 
-    /// Redacts a content.
     pub(crate) fn content(&self, content: &mut Content) {
         content.change_everything(&mut |text| {
             self.change(text);
@@ -289,7 +288,6 @@ impl Redactor {
         false
     }
 
-    /// Removes secrets from a model error.
     fn model_error(&self, error: &ModelError) -> ModelError {
         let mut error = error.clone();
         match &mut error {
@@ -321,7 +319,7 @@ impl Redactor {
     }
 }
 
-/// An error of which only the texts are left.
+/// An error that only has the redacted texts of another one.
 #[derive(Debug)]
 struct Shown {
     text: String,

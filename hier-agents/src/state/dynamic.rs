@@ -1,4 +1,4 @@
-//! The base state with channels that are declared at run time.
+//! The base state, extended with channels that are declared at run time.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use hier_core::state::{
     Update, Values, Writes,
 };
 
-/// The base state with channels that are declared at run time: for agents that are not known before the program runs.
+/// The base state, extended with channels that are declared at run time. It is the state of agents that are built from
+/// data.
 ///
-/// All agents of a hierarchy are built over one schema, and so over one set of channels.
+/// All agents of a hierarchy must be built over one schema.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,27 +44,26 @@ pub struct DynBaseState {
     more: DynState,
 }
 
-/// The number of channels of the base state, which come first.
 const BASE: usize = BaseState::CHANNELS.len();
 
 impl DynBaseState {
-    /// The state in which nothing was written yet.
+    /// Creates a state without writes.
     pub fn initial(schema: &Arc<Schema>) -> Self {
         Self { base: BaseState::default(), more: schema.initial() }
     }
 
-    /// The part that every agent has.
+    /// Returns the base state.
     pub fn base(&self) -> &BaseState {
         &self.base
     }
 
-    /// The value of a channel that was declared at run time; none if it has no value, or if there is no such channel.
+    /// Returns the value of a channel that was declared at run time, or none if the channel does not exist or is empty.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.more.get(name)
     }
 
-    /// An update of the channels that were declared at run time, from a JSON object. Those of the base state have
-    /// methods: [`BaseStateSetters`](crate::BaseStateSetters).
+    /// Creates an update of the channels that were declared at run time from a JSON object. For the channels of the
+    /// base state, use [`BaseStateSetters`](crate::BaseStateSetters).
     pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
         Ok(DynBaseUpdate::of(self.more.update(object)?))
     }
@@ -183,12 +183,12 @@ impl Contains<Self> for DynBaseState {
     }
 }
 
-/// One write of one channel of a [`DynBaseState`].
+/// A write to one channel of a [`DynBaseState`].
 #[derive(Clone, Debug)]
 pub enum DynBaseWrite {
-    /// Of the base state.
+    /// A write to the base state.
     Base(BaseStateWrite),
-    /// Of a channel that was declared at run time.
+    /// A write to a channel that was declared at run time.
     More(DynWrite),
 }
 
@@ -245,7 +245,7 @@ impl ChannelWrite for DynBaseWrite {
     }
 }
 
-/// What a node over a [`DynBaseState`] returns.
+/// An update of a [`DynBaseState`], as returned by nodes.
 #[derive(Clone, Debug, Default)]
 pub struct DynBaseUpdate(Writes<DynBaseState>);
 
@@ -254,7 +254,7 @@ impl DynBaseUpdate {
         Self(update.into_writes().into_iter().map(DynBaseWrite::More).collect())
     }
 
-    /// Adds writes of the base state.
+    /// Adds writes to the base state.
     #[must_use]
     pub fn base(self, update: BaseStateUpdate) -> Self {
         let base = update.into_writes().into_iter().map(DynBaseWrite::Base);

@@ -1,4 +1,4 @@
-//! What every agent's state and context have.
+//! The parts of the state and the context that every agent has.
 
 pub(super) mod base;
 pub(super) mod budget;

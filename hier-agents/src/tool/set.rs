@@ -1,4 +1,4 @@
-//! Tools that are known at run time only: those of a server, of a registry, of a plugin.
+//! Tools that are known only at run time, such as those of a server or a plugin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::Run;
 
-/// Tools that are listed at run time: a connection to an MCP server, or whatever else knows its tools only then. It lives in
-/// the context, and an agent has it by a closure among its `tools:`.
+/// A set of tools that is listed at run time, for example those of an MCP server. It is a part of the context, and an
+/// agent selects it with a closure in its `tools:`.
 ///
-/// The agent lists the tools each time before it asks its model, so a set that has to ask somebody keeps its list for a
-/// while. A tool whose name another tool or subagent of the agent has is an error that names both; [`prefixed`](Self::prefixed)
-/// sets them apart. A call is made only if its tool takes the arguments that the model was told of: where the
-/// [`parameters`](ToolSpec::parameters) have changed since, the model is told so and can call it again.
+/// The agent lists the tools before each request to its model, so a remote set should cache its list. If two tools or
+/// subagents of an agent have the same name, the run fails with an error that names both; [`prefixed`](Self::prefixed)
+/// avoids this. A call is made only if the tool still takes the arguments that were sent to the model. If its
+/// [`parameters`](ToolSpec::parameters) have changed, the model receives the new ones and can call it again.
 ///
 /// ```
 /// use hier_agents::{ToolAnswer, ToolSpec, Toolset};
@@ -72,32 +72,33 @@ use hier_core::Run;
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no set of tools",
-    label = "no set of tools",
+    message = "`{Self}` is not a toolset",
+    label = "not a toolset",
     note = "a closure among `tools` chooses a `Toolset` of the context: `tools: [lookup, |desk| &desk.crm]`"
 )]
 #[async_trait]
 pub trait Toolset: Send + Sync + 'static {
-    /// What it is called in errors.
+    /// Returns the name for errors.
     fn name(&self) -> &str;
 
-    /// The tools that there are now, in an order that does not change from call to call: models are told in this order.
+    /// Returns the current tools, in a stable order. Models receive them in this order.
     async fn tools(&self) -> Result<Arc<[ToolSpec]>, NodeError>;
 
-    /// Whether a person must approve each call of this tool before it is made.
+    /// Returns true if a person must approve each call of this tool.
     fn needs_approval(&self, tool: &str) -> bool {
         let _ = tool;
         false
     }
 
-    /// Calls one of its tools. Where the call has to ask somebody it returns the error of [`Run::interrupt`]; it is then called
-    /// again with the answer, and what it did before must be a step ([`Run::step`]). An error is a failure of the set's, and is
-    /// handled as one of any tool ([`ToolErrors`](crate::ToolErrors)); what the model can mend is [`ToolAnswer::Refused`].
+    /// Calls a tool. To ask a question, it returns the error of [`Run::interrupt`] and is called again with the answer;
+    /// earlier side effects must be in a [`Run::step`]. An error is handled as the failure of any tool
+    /// ([`ToolErrors`](crate::ToolErrors)). Errors that the model can fix are [`ToolAnswer::Refused`].
     ///
-    /// Cancel safety: it is dropped where the run is cancelled.
+    /// Cancel safety: the future is dropped if the run is cancelled.
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError>;
 
-    /// The same tools under names that begin with this: `crm_` makes `crm_lookup` of `lookup`. Letters, digits, `_` and `-`.
+    /// Prefixes the names of the tools: with `crm_`, `lookup` becomes `crm_lookup`. The prefix may contain ASCII
+    /// letters, digits, `_` and `-`.
     fn prefixed(self, prefix: impl Into<String>) -> Prefixed<Self>
     where
         Self: Sized,
@@ -106,17 +107,17 @@ pub trait Toolset: Send + Sync + 'static {
     }
 }
 
-/// What a tool of a [`Toolset`] answers.
+/// The result of a call of a [`Toolset`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolAnswer {
     /// The result.
     Content(Content),
-    /// The tool did not do it, and why: the model is told that the call failed, whatever the error policy.
+    /// The reason why the call failed. The model receives it, whatever the error policy.
     Refused(String),
 }
 
-/// A [`Toolset`] whose tools have other names: [`Toolset::prefixed`].
+/// A [`Toolset`] with prefixed names: see [`Toolset::prefixed`].
 #[derive(Clone, Debug)]
 pub struct Prefixed<T> {
     prefix: String,
@@ -124,7 +125,7 @@ pub struct Prefixed<T> {
 }
 
 impl<T> Prefixed<T> {
-    /// The set itself.
+    /// Returns the set without the prefix.
     pub fn inner(&self) -> &T {
         &self.set
     }
@@ -148,7 +149,7 @@ impl<T: Toolset> Toolset for Prefixed<T> {
 
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {
         let Some(name) = call.name.strip_prefix(&self.prefix) else {
-            return Ok(ToolAnswer::Refused(format!("`{}` is none of its tools", call.name)));
+            return Ok(ToolAnswer::Refused(format!("`{}` is not a tool of this set", call.name)));
         };
         self.set.call(&ToolCall { name: name.to_owned(), ..call.clone() }, run).await
     }
