@@ -11,20 +11,19 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::call::{Caller, failed};
-use super::fit;
-use super::layer::{Heirs, Lens, Reply};
-use super::model::{ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
-use super::options::ModelOptions;
-use super::schema::Shape;
-use super::state::base::BaseState;
-use super::state::context::{AgentContext, BaseContext};
-use super::tool::set::Toolset;
-use super::toolsets::listed;
-use super::words;
+use crate::call::model::{ModelCaller, node_error};
+use crate::coercion::{self, SchemaFault};
+use crate::layer::{CallLayers, InheritedLayers, ModelOutcome, StateProjection};
+use crate::model::{ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
+use crate::options::ModelOptions;
+use crate::prompts;
+use crate::schema::ObjectSchema;
+use crate::state::base::BaseState;
+use crate::state::context::{AgentContext, BaseContext};
+use crate::tool::catalogue::list_toolset;
+use crate::tool::toolset::Toolset;
 use hier_checkpoint::message::{self, ChatResponse, FinishReason, Message, Messages};
-use hier_core::NodeError;
-use hier_core::Run;
+use hier_core::{NodeError, Run};
 
 /// Gives a node access to models. The run's context must hold a [`BaseContext`]: `C: AsRef<BaseContext>`.
 ///
@@ -166,7 +165,7 @@ pub struct Ask<'a, C, T = ChatResponse> {
     attempts: u32,
     /// The step name under which each answer is recorded.
     step: Option<String>,
-    shape: Option<Shape>,
+    shape: Option<ObjectSchema>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -243,10 +242,10 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
     /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
     /// fails with an error that quotes the answer.
-    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
+    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, TypedOutput<O>> {
         let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
         // Providers accept only object schemas.
-        let shape = Shape::of::<O>();
+        let shape = ObjectSchema::of_type::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
         Ask { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
@@ -255,7 +254,7 @@ impl<'a, C, T> Ask<'a, C, T> {
 
 /// Marks an [`Ask`] that resolves to a value of the type `T`.
 #[derive(Debug)]
-pub struct Output<T>(PhantomData<fn() -> T>);
+pub struct TypedOutput<T>(PhantomData<fn() -> T>);
 
 /// Returns a schema name for a type: ASCII letters, digits and `_`.
 fn name_of<T>() -> String {
@@ -268,7 +267,7 @@ fn name_of<T>() -> String {
 
 /// Returns the key of a recorded request: everything except the message ids, which differ each time a message is
 /// created.
-fn key(request: &ChatRequest) -> Result<Value, NodeError> {
+fn request_key(request: &ChatRequest) -> Result<Value, NodeError> {
     let mut key = serde_json::to_value(request).map_err(|error| {
         NodeError::permanent(format!("the request to the model cannot be serialized to JSON: {error}"))
     })?;
@@ -281,34 +280,34 @@ fn key(request: &ChatRequest) -> Result<Value, NodeError> {
 }
 
 /// The state that layers see: a custom node has no agent state.
-static NOBODY: LazyLock<BaseState> = LazyLock::new(BaseState::default);
+static NO_AGENT: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
-    async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
-        let tools = self.offered().await?;
+    async fn send_or_replay(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
+        let tools = self.all_tools().await?;
         let request = ChatRequest { messages, tools, ..self.request.clone() };
         match &self.step {
-            Some(name) => self.run.step_of(name, &key(&request)?, self.send(request)).await,
+            Some(name) => self.run.step_of(name, &request_key(&request)?, self.send(request)).await,
             None => self.send(request).await,
         }
     }
 
     async fn send(&self, request: ChatRequest) -> Result<ChatResponse, NodeError> {
-        let caller = Caller::<BaseState, C> {
+        let caller = ModelCaller::<BaseState, C> {
             run: self.run,
-            state: &*NOBODY,
+            state: &*NO_AGENT,
             agent: self.run.graph(),
             budget: self.run.context().as_ref().budget.as_deref(),
-            layers: (Heirs::of(self.run, false), &[]),
-            lens: Lens { base: |state| Cow::Borrowed(state), lift: None },
+            layers: CallLayers { outer: InheritedLayers::around(self.run, false), own: &[] },
+            projection: StateProjection { base: |state| Cow::Borrowed(state), lift: None },
         };
-        match caller.call(self.model, request, None).await?.into_parts().0 {
-            Reply::Answer(response) => Ok(response),
-            Reply::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
+        match caller.call_model(self.model, request, None).await?.into_parts().0 {
+            ModelOutcome::Answer(response) => Ok(response),
+            ModelOutcome::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
         }
     }
 
-    async fn offered(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
+    async fn all_tools(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
         if self.toolsets.is_empty() {
             return Ok(self.request.tools.clone());
         }
@@ -316,7 +315,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
         let mut known = own.map(|tool| (tool.name.clone(), format!("the node's own tool `{}`", tool.name))).collect();
         let mut offered = self.request.tools.to_vec();
         for set in &self.toolsets {
-            offered.extend_from_slice(&listed(*set, &mut known).await?);
+            offered.extend_from_slice(&list_toolset(*set, &mut known).await?);
         }
         Ok(offered.into())
     }
@@ -331,7 +330,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
     }
 }
 
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, TypedOutput<T>> {
     /// Reads the value from the model's text, or returns everything that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         let given = message::read::<Value>(text)?;
@@ -345,26 +344,26 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
             return Ok(value);
         }
         let mut fitted = given;
-        let faults = fit::fit(&mut fitted, shape.schema());
+        let faults = coercion::coerce(&mut fitted, shape.schema());
         let value = shape.value(&fitted).unwrap_or(&Value::Null);
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let faults: Vec<String> = match &*fit::with(faults, &error, argument) {
-                [_] => vec![fit::Fault::of(&error, argument).to_string()],
-                faults => faults.iter().map(fit::Fault::to_string).collect(),
+            let faults: Vec<String> = match &*coercion::add_type_error(faults, &error, argument) {
+                [_] => vec![SchemaFault::from_error(&error, argument).to_string()],
+                faults => faults.iter().map(SchemaFault::to_string).collect(),
             };
             faults.join("; ")
         })
     }
 
     /// Asks until an answer fits or the attempts are used up.
-    async fn fitting(mut self) -> Result<T, NodeError> {
+    async fn ask_until_fitting(mut self) -> Result<T, NodeError> {
         let mut messages = self.messages();
         let mut attempt = 1;
         loop {
-            let response = self.once(messages.clone()).await?;
+            let response = self.send_or_replay(messages.clone()).await?;
             if response.finish == Some(FinishReason::ContentFilter) {
-                let (model, reason) = (self.model.name().to_owned(), words::WITHHELD.to_owned());
-                return Err(failed(ModelError::Refused { model, reason }));
+                let (model, reason) = (self.model.name().to_owned(), prompts::WITHHELD.to_owned());
+                return Err(node_error(ModelError::Refused { model, reason }));
             }
             let text = response.text();
             let mistake = match self.read(&text) {
@@ -374,12 +373,12 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
                 Err(mistake) => mistake,
             };
             if attempt >= self.attempts {
-                let reason = format!("{mistake}; the model answered {}", message::quoted(&said(&response.message)));
-                return Err(failed(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
+                let reason = format!("{mistake}; the model answered {}", message::quoted(&render(&response.message)));
+                return Err(node_error(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
             }
             let refused =
-                response.message.tool_calls().iter().map(|call| Message::tool_error(call, words::ONLY_ANSWER));
-            let again = [Message::user(words::no_fit(&mistake))];
+                response.message.tool_calls().iter().map(|call| Message::tool_error(call, prompts::ONLY_ANSWER));
+            let again = [Message::user(prompts::no_fit(&mistake))];
             let more = refused.collect::<Vec<_>>().into_iter().chain(again);
             messages = messages.iter().cloned().chain([response.message.clone()]).chain(more).collect();
             attempt += 1;
@@ -388,7 +387,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
 }
 
 /// Renders the text and the calls of a message.
-fn said(message: &Message) -> String {
+fn render(message: &Message) -> String {
     let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
     let text = Some(message.text()).filter(|text| !text.is_empty());
     text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
@@ -401,12 +400,12 @@ impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for Ask<'a, C
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             let messages = self.messages();
-            self.once(messages).await
+            self.send_or_replay(messages).await
         })
     }
 }
 
-impl<'a, C, T> IntoFuture for Ask<'a, C, Output<T>>
+impl<'a, C, T> IntoFuture for Ask<'a, C, TypedOutput<T>>
 where
     C: AsRef<BaseContext> + Send + Sync + 'static,
     T: DeserializeOwned + Send + 'a,
@@ -415,6 +414,6 @@ where
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.fitting())
+        Box::pin(self.ask_until_fitting())
     }
 }

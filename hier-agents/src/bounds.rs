@@ -8,17 +8,17 @@ const DEEPEST: usize = 200;
 
 /// Returns the bounds of this schema that the value breaks, each with the path of the offending value.
 pub(super) fn broken(schema: &Value, value: &Value) -> Vec<String> {
-    let mut check = Check { root: schema, faults: Vec::new() };
+    let mut check = BoundsCheck { root: schema, faults: Vec::new() };
     check.value(schema, value, "", DEEPEST);
     check.faults
 }
 
-struct Check<'a> {
+struct BoundsCheck<'a> {
     root: &'a Value,
     faults: Vec<String>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> BoundsCheck<'a> {
     fn value(&mut self, schema: &'a Value, value: &Value, path: &str, left: usize) {
         let Some(fields) = schema.as_object().filter(|_| left > 0) else { return };
         let left = left - 1;

@@ -115,34 +115,28 @@
 //! agent is attached, as `Worker { … }`, or with the agent itself, as `policy: Policy { … }`. `Worker {}` uses the
 //! defaults. `Worker` alone, if the agent does not have a policy either, shares its supervisor's state.
 
+mod agent_error;
 mod ask;
 mod bounds;
 mod builder;
 mod call;
-mod call_ids;
-mod calls;
+mod coercion;
 mod compact;
-mod failed;
-mod fit;
 mod hierarchy;
 pub mod layer;
 mod model;
-mod nesting;
 mod operator;
 mod options;
-mod paired;
 #[doc(hidden)]
 pub mod plumbing;
 pub mod prelude;
+mod prompts;
 mod react;
 mod redaction;
 pub(crate) mod schema;
 mod state;
-mod stuck;
 pub(crate) mod tool;
 pub(crate) mod tool_node;
-pub(crate) mod toolsets;
-mod words;
 
 // The macros refer to this crate by its absolute path, also in its own states and tests.
 #[allow(unused_extern_crates)]
@@ -155,16 +149,16 @@ pub use hier_core::message::{
     Usage,
 };
 
+pub use agent_error::{AgentFailed, AgentStuck};
 pub use ask::{Ask, ModelHandle, RunModel};
 pub use builder::AgentBuilder;
-pub use compact::{Clipping, Compact, Compaction, Mark, compacted};
-pub use failed::AgentFailed;
+pub use call::pairing::paired;
+pub use compact::{Clipping, Compact, Compaction, MessageMark, compacted};
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
-pub use paired::paired;
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{
@@ -174,13 +168,13 @@ pub use state::budget::{Budget, Spent};
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
-pub use state::frame::{Frame, SubagentStack};
-pub use state::progress::{Calls, Progress};
+pub use state::frame::{SubagentFrame, SubagentStack};
+pub use state::outcome::AgentOutcome;
+pub use state::progress::{CallCounts, Progress};
 pub use state::todo::{TodoList, TodoLists};
-pub use state::turn::{AgentEnd, AgentLimit, AgentOutcome, AgentTurn, Draft};
-pub use stuck::AgentStuck;
+pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, RejectedAnswer};
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
-pub use tool::set::{Prefixed, ToolAnswer, Toolset};
+pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;

@@ -42,10 +42,10 @@ impl OutputSpec {
     ///     accepted: bool,
     /// }
     ///
-    /// let output = OutputSpec::of::<Verdict>("verdict");
+    /// let output = OutputSpec::of_type::<Verdict>("verdict");
     /// assert_eq!(output.schema["properties"]["accepted"]["type"], "boolean");
     /// ```
-    pub fn of<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
+    pub fn of_type<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
         Self { name: name.into(), schema: crate::schema::schema_of::<T>() }
     }
 }
@@ -196,6 +196,9 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
         (**self).stream(request).await
     }
 }
+
+/// Chooses a model of the context.
+pub(crate) type ChooseModel<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
 
 /// The error of a model. It never contains a key or another secret.
 #[derive(Clone, Debug, thiserror::Error)]

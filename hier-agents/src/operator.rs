@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::ToolSpec;
+use crate::prompts;
 use crate::schema::ToolSchema;
 use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
-use crate::words;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
@@ -28,10 +28,10 @@ pub struct ApprovalRequest {
 }
 
 /// Returns the result of a call that a new input has left without one.
-pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
     let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
-    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
+    prompts::refusal(call, if asked { prompts::WITHDRAWN } else { prompts::LEFT })
 }
 
 /// An operator's answer to an [`ApprovalRequest`]. As JSON: `{"decision": "approve"}`, `{"decision": "edit", "args":
@@ -161,7 +161,7 @@ where
         let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
         let mut command = Command::new();
         command.writes.push(channels.chat_with_operator.write::<S>(chat));
-        command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
+        command.writes.push(channels.messages.write::<S>([prompts::answer(call, answer)]));
         Ok(ToolOutput::Command(command))
     }
 }

@@ -91,7 +91,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 /// Returns the schema of a tool or subagent that takes its arguments as one value. The arguments are the fields of the
 /// value. A value that is not an object, or one of several variants, becomes a single argument.
 pub fn args_schema<T: JsonSchema>() -> Value {
-    let mut schema = Shape::of::<T>().schema;
+    let mut schema = ObjectSchema::of_type::<T>().schema;
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
     }
@@ -105,15 +105,15 @@ pub(crate) const VALUE: &str = "value";
 /// A schema with which a model can produce any value: an object. A value that is not an object becomes its only
 /// argument.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ObjectSchema {
     schema: Value,
     is_wrapped: bool,
 }
 
-impl Shape {
+impl ObjectSchema {
     /// Creates the schema of this type. For an `Option`, it is the schema of the inner type, because a model that must
     /// answer cannot answer with null.
-    pub(crate) fn of<T: JsonSchema>() -> Self {
+    pub(crate) fn of_type<T: JsonSchema>() -> Self {
         let mut schema = generator().into_root_schema_for::<T>();
         schema.remove("$schema");
         let mut schema = schema.to_value();

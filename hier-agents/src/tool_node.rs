@@ -8,15 +8,15 @@ use std::sync::Arc;
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
 use serde_json::Value;
 
-use super::calls::Caller;
-use super::layer::{Heirs, Lens};
-use super::operator::left;
-use super::state::base::BaseState;
-use super::tool::errors::ToolErrors;
-use super::tool::set::Toolset;
-use super::tool::{NamedTool, Tool};
-use super::toolsets::{ToolsetOf, Toolsets, toolset_of};
-use super::words;
+use crate::call::tool::ToolCaller;
+use crate::layer::{CallLayers, InheritedLayers, StateProjection};
+use crate::operator::result_of_left_call;
+use crate::prompts;
+use crate::state::base::BaseState;
+use crate::tool::catalogue::{ToolsetOf, Toolsets, toolset_of};
+use crate::tool::errors::ToolErrors;
+use crate::tool::toolset::Toolset;
+use crate::tool::{NamedTool, Tool};
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::Run;
 use hier_core::graph::Output;
@@ -175,12 +175,12 @@ where
     let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
     let spec = SpecRef::Owned(Arc::new(spec(name.to_owned(), &names, other)));
     let agent: Arc<str> = agent.into();
-    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| making(tool, agent.clone(), errors)).collect();
+    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| call_node(tool, agent.clone(), errors)).collect();
     nodes.push(if toolsets.is_empty() {
-        refusing(names.clone())
+        unknown_tool_node(names.clone())
     } else {
         let toolsets = Toolsets(toolsets.into_iter().map(|set| set.0).collect());
-        listed(toolsets, names.clone(), agent, errors)
+        toolset_node(toolsets, names.clone(), agent, errors)
     });
     let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
     Parts::made(spec, nodes, Hooks::made(Vec::new(), None, Arc::new(leave_calls))).part(Arc::new(route))
@@ -191,7 +191,7 @@ fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Write
     let mut writes = Writes::new();
     let Some(withdrawn) = withdrawn else { return writes };
     let open = state.conversation().open_calls();
-    let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+    let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
     if !left.is_empty() {
         writes.push(S::said(left.into()));
     }
@@ -214,15 +214,16 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     Ok(())
 }
 
-fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> Caller<'a, S, C> {
+fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> ToolCaller<'a, S, C> {
     // Inherited layers see only the conversation, because the state is not an agent's.
     let base = |state: &S| Cow::Owned(BaseState { messages: state.conversation().clone(), ..BaseState::default() });
-    let layers = (Heirs::of(task.run(), false), &[][..]);
-    Caller { agent, errors, channel: S::CHANNEL, said: S::said, layers, lens: Lens { base, lift: None } }
+    let layers = CallLayers { outer: InheritedLayers::around(task.run(), false), own: &[] };
+    let projection = StateProjection { base, lift: None };
+    ToolCaller { agent, errors, channel: S::CHANNEL, write_messages: S::said, layers, projection }
 }
 
 /// Creates the node that makes the calls of a tool.
-fn making<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+fn call_node<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
@@ -231,15 +232,15 @@ where
         let (tool, agent) = (tool.clone(), agent.clone());
         Box::pin(async move {
             let call: ToolCall = task.sent()?;
-            let command = caller(&agent, errors, task).call(&*tool, call, task).await?;
-            outward(command, task.state()).map(Output::from)
+            let command = caller(&agent, errors, task).call_tool(&*tool, call, task).await?;
+            to_parent(command, task.state()).map(Output::from)
         })
     });
     NodeDef::from_body(code, None)
 }
 
 /// Redirects a command with a target to the parent graph, which has the target nodes.
-fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
+fn to_parent<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
     if !command.has_targets() {
         return Ok(command);
     }
@@ -253,7 +254,7 @@ fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Co
 }
 
 /// Creates the node that makes the calls of toolset tools, and answers all others.
-fn listed<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+fn toolset_node<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
@@ -268,9 +269,9 @@ where
             let known: Vec<String> =
                 names.iter().cloned().chain(catalogue.specs().map(|spec| spec.name.clone())).collect();
             let caller = caller(&agent, errors, task);
-            let command = match catalogue.find(&call.name, None) {
-                Some(tool) => caller.call(&tool.within(context), call, task).await?,
-                None => caller.refuses(&call, &words::unknown_tool(&call.name, known.iter())),
+            let command = match catalogue.find(&call.name, None, context) {
+                Some(tool) => caller.call_tool(&tool, call, task).await?,
+                None => caller.refuse(&call, &prompts::unknown_tool(&call.name, known.iter())),
             };
             Ok(Output::from(command))
         })
@@ -279,15 +280,15 @@ where
 }
 
 /// Creates the node that answers calls of unknown tools.
-fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
+fn unknown_tool_node<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
 {
     let code = body(move |task: &Task<S, C>| {
         let refused = task.sent::<ToolCall>().map(|call| {
-            let why = words::unknown_tool(&call.name, names.iter());
-            Output::from(caller("", ToolErrors::Tell, task).refuses(&call, &why))
+            let why = prompts::unknown_tool(&call.name, names.iter());
+            Output::from(caller("", ToolErrors::Tell, task).refuse(&call, &why))
         });
         Box::pin(std::future::ready(refused))
     });

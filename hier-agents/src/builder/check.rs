@@ -1,7 +1,7 @@
 //! The rules for agents that are built at run time. The macro reports the same rules as compile errors.
 
 use crate::builder::AgentBuilder;
-use crate::layer::mistake_of;
+use crate::layer::compaction_conflict;
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
@@ -19,7 +19,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         if self.agent.attempts == 0 {
             mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
         }
-        mistakes.extend(mistake_of(&self.agent.layers));
+        mistakes.extend(compaction_conflict(&self.agent.layers));
         let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
         let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
         let reserved =

@@ -38,13 +38,13 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
     pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
         let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
         if let Err(error) = report(schema, channel, Value::Null) {
-            return self.mistaken(format!("`report_into`: {error}"));
+            return self.with_mistake(format!("`report_into`: {error}"));
         }
         let (schema, channel) = (schema.clone(), channel.to_owned());
         self.report_with(move |text| {
             // The channel was checked above.
             let update = report(&schema, &channel, Value::from(text)).unwrap_or_default();
-            DynBaseUpdate::of(update).into_writes()
+            DynBaseUpdate::from_dynamic(update).into_writes()
         })
     }
 }

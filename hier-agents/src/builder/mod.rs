@@ -10,20 +10,20 @@ use std::sync::Arc;
 use hier_spec::agent::AgentKind;
 
 use crate::hierarchy::subagent::Subagent;
-use crate::layer::{Layer, Listed};
+use crate::layer::{Layer, ListedLayer};
 use crate::model::ChatModel;
 use crate::options::ModelOptions;
+use crate::prompts;
 use crate::react::{
-    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, Prompt,
-    Todo,
+    AgentDef, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, PromptSource,
+    Todo, TypedAnswer,
 };
 use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
 use crate::tool::Tool;
+use crate::tool::catalogue::{Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
-use crate::tool::set::Toolset;
-use crate::toolsets::{Toolsets, toolset_of};
-use crate::words;
+use crate::tool::toolset::Toolset;
 use hier_core::channel::ChannelSpec;
 use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
 
@@ -50,7 +50,7 @@ pub use parts::agent;
 /// ```
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct AgentBuilder<S: Values, C = BaseContext> {
-    agent: Agent<S, C>,
+    agent: AgentDef<S, C>,
     description: String,
     subagents: Vec<Subagent<S, C>>,
     front: Vec<Subagent<S, C>>,
@@ -94,15 +94,15 @@ where
         channels: Vec<ChannelSpec>,
         initial: Arc<dyn Fn() -> S + Send + Sync>,
     ) -> Self {
-        let system = if kind == AgentKind::Agent { "" } else { words::DEFAULT_SYSTEM };
-        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: words::DEFAULT_TODO.into() });
-        let agent = Agent {
+        let system = if kind == AgentKind::Agent { "" } else { prompts::DEFAULT_SYSTEM };
+        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: prompts::DEFAULT_TODO.into() });
+        let agent = AgentDef {
             kind,
             name: name.into(),
             model: None,
             options: ModelOptions::default(),
-            system: Prompt::Text(system.into()),
-            reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
+            system: PromptSource::Text(system.into()),
+            reasoning: PromptSource::Text(prompts::DEFAULT_REASONING.into()),
             tools: Vec::new(),
             toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
@@ -147,7 +147,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Sets the user message with which a `ReactGraph` or `TodoGraph` asks its model each time: a text, or a function
     /// of the state that returns one. An `Agent` sends only its conversation.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
-        self.only("reasoning", AgentKind::React);
+        self.requires_kind("reasoning", AgentKind::React);
         self.agent.reasoning = text.into_prompt().0;
         self
     }
@@ -199,7 +199,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// ```
     pub fn layer(mut self, layer: impl Layer<S, C>) -> Self {
         self.mistakes.extend(layer.mistake());
-        let listed = Listed::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
+        let listed = ListedLayer::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
         self.agent.layers.push(listed);
         self
     }
@@ -254,7 +254,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Sets whether the agent reports to a supervisor. Defaults to true, or to false if the agent is compiled as a
     /// root. An `Agent` does not have this option: its answer is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
-        self.only("reports_to_supervisor", AgentKind::React);
+        self.requires_kind("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
         self
     }
@@ -320,9 +320,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     where
         S: Contains<K::State>,
     {
-        self.only("answer", AgentKind::Agent);
+        self.requires_kind("answer", AgentKind::Agent);
         let initial = self.initial.clone();
-        self.agent.answer = Some(Answer::of(
+        self.agent.answer = Some(TypedAnswer::new(
             channel.channel_name(),
             |value| <S as Contains<K::State>>::lift(channel.write_of(value)),
             move || <S as Contains<K::State>>::lift(channel.write_as_in(initial().part())),
@@ -336,7 +336,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     }
 
     /// Checks that the agent's kind has this option. An option of a `TodoGraph` turns a `ReactGraph` into one.
-    fn only(&mut self, option: &str, kind: AgentKind) {
+    fn requires_kind(&mut self, option: &str, kind: AgentKind) {
         match (self.agent.kind, kind) {
             (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,
             (AgentKind::Agent, AgentKind::React | AgentKind::Todo) => {
@@ -349,7 +349,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         }
     }
 
-    pub(crate) fn mistaken(mut self, mistake: String) -> Self {
+    pub(crate) fn with_mistake(mut self, mistake: String) -> Self {
         self.mistakes.push(mistake);
         self
     }
@@ -357,15 +357,15 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Sets the condition under which the agent may report. Defaults to a TODO list that is not empty and complete.
     /// Turns a `ReactGraph` into a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
-        self.only("todo_check", AgentKind::Todo);
-        let refusal = self.agent.todo.take().map_or_else(|| words::DEFAULT_TODO.into(), |todo| todo.refusal);
+        self.requires_kind("todo_check", AgentKind::Todo);
+        let refusal = self.agent.todo.take().map_or_else(|| prompts::DEFAULT_TODO.into(), |todo| todo.refusal);
         self.agent.todo = Some(Todo { check: Some(Arc::new(check)), refusal });
         self
     }
 
     /// Sets the answer that the model receives if it reports too early. Turns a `ReactGraph` into a `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.only("todo_refusal", AgentKind::Todo);
+        self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);
         self.agent.todo = Some(Todo { check, refusal: text.into() });
         self

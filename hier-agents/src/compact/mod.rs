@@ -21,20 +21,20 @@
 //! * An assistant message with reasoning, which its provider may have signed, is sent unchanged or not at all.
 //! * Files and images in messages that are sent whole are unchanged.
 
-mod groups;
-mod ladder;
+mod cut_points;
 mod policy;
-pub(crate) mod reading;
+pub(crate) mod read_earlier;
 mod record;
 mod shorten;
 mod size;
+mod stages;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transcript;
 mod view;
 
-pub(crate) use ladder::{Climb, Goal, Step, climb};
 pub use policy::Compact;
-pub use record::{Clipping, Compaction, Mark};
-pub(crate) use size::{Used, fixed_size, used};
+pub use record::{Clipping, Compaction, MessageMark};
+pub(crate) use size::{ContextUsage, context_usage, fixed_size};
+pub(crate) use stages::{CompactionGoal, NextStage, apply_stages};
 pub use view::compacted;

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::ChatModel;
-
-type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
+use crate::model::{ChatModel, ChooseModel};
 
 /// A layer that keeps an agent's requests within the context of its model. Once the conversation fills a given part of
 /// the context, old messages are cleared, summarized and clipped. The state keeps all of them; the channel `compaction`
@@ -39,7 +37,7 @@ pub struct Compact<C = ()> {
     /// value.
     pub context_tokens: Option<u64>,
     /// The model that writes summaries. Defaults to the agent's model.
-    pub(crate) by: Option<Choose<C>>,
+    pub(crate) by: Option<ChooseModel<C>>,
 }
 
 impl<C> Default for Compact<C> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::DRAFT;
+use crate::prompts::DRAFT;
 use hier_checkpoint::message::{Body, Message, Messages, Usage};
 
 /// A description of what is sent of a conversation instead of all messages. It is the value of the channel `compaction`
@@ -18,7 +18,7 @@ use hier_checkpoint::message::{Body, Message, Messages, Usage};
 pub struct Compaction {
     /// The position up to which the summary replaces the messages, or none without a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Mark>,
+    pub cut: Option<MessageMark>,
     /// The summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
@@ -30,10 +30,10 @@ pub struct Compaction {
     pub pinned: Vec<String>,
     /// The position up to which tool results are cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleared: Option<Mark>,
+    pub cleared: Option<MessageMark>,
     /// The position up to which long texts and arguments are shortened to their beginnings.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub offloaded: Option<Mark>,
+    pub offloaded: Option<MessageMark>,
     /// The maximum length of the messages that are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
@@ -47,7 +47,7 @@ pub struct Compaction {
 /// of the kinds that report do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Mark {
+pub struct MessageMark {
     /// The id of the message.
     pub message: String,
     /// The number of messages up to this position, without system messages.
@@ -59,7 +59,7 @@ pub struct Mark {
 #[non_exhaustive]
 pub struct Clipping {
     /// The position up to which messages are clipped.
-    pub upto: Mark,
+    pub upto: MessageMark,
     /// The maximum length of a message, in characters.
     pub characters: usize,
 }
@@ -74,7 +74,7 @@ pub(super) fn is_system(message: &Message) -> bool {
     matches!(message.body, Body::System { .. })
 }
 
-impl Mark {
+impl MessageMark {
     /// Returns the position behind the first `place` messages, or none if only instructions precede it.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
@@ -96,7 +96,7 @@ impl Mark {
 
 impl Clipping {
     /// Limits the messages up to this position to a number of characters.
-    pub fn new(upto: Mark, characters: usize) -> Self {
+    pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }
 }

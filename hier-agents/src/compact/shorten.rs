@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Body, Content, Message, Part};
 
 /// Maximum length of a result that is not cleared, in characters.
@@ -74,7 +74,7 @@ fn cleared<'a>(content: &'a Content, id: &str) -> Cow<'a, Content> {
     if media == 0 && characters <= SHORT_RESULT {
         return Cow::Borrowed(content);
     }
-    Cow::Owned(Content::Text(words::cleared(characters, media, id)))
+    Cow::Owned(Content::Text(prompts::cleared(characters, media, id)))
 }
 
 fn is_longer(content: &Content, most: usize) -> bool {
@@ -111,7 +111,7 @@ fn clip(text: String, most: usize, id: &str) -> String {
     let at = |place: usize| text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
     let end = most / 4;
     let (head, tail) = (at(most - end), at(length - end));
-    format!("{}{}{}", &text[..head], words::left_out(length - most, id), &text[tail..])
+    format!("{}{}{}", &text[..head], prompts::left_out(length - most, id), &text[tail..])
 }
 
 fn clip_json(value: &mut Value, most: usize, id: &str) {

@@ -12,7 +12,7 @@ const IMAGE: u64 = 1_500;
 
 /// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Used {
+pub(crate) struct ContextUsage {
     pub(crate) tokens: u64,
     /// The ratio of the provider's tokens to estimated tokens.
     pub(crate) scale: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Used {
     pub(crate) reported: Option<u64>,
 }
 
-impl Used {
+impl ContextUsage {
     /// Converts estimated tokens to tokens of the provider.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is an estimate
     pub(crate) fn scaled(&self, estimate: u64) -> u64 {
@@ -37,17 +37,17 @@ impl Used {
 /// Returns the size of a request with these messages. The provider's last report counts, and later messages are
 /// estimated. Without a report, everything is estimated. `fixed` is the estimated size of everything else that is sent.
 #[allow(clippy::cast_precision_loss)] // it is an estimate
-pub(crate) fn used(view: &Messages, fixed: u64) -> Used {
+pub(crate) fn context_usage(view: &Messages, fixed: u64) -> ContextUsage {
     let reported = |message: &Message| message.usage().filter(|usage| usage.input_tokens > 0);
     let last = view.iter().enumerate().rev().find_map(|(place, message)| Some((place, reported(message)?)));
     let Some((place, usage)) = last else {
-        return Used { tokens: fixed.saturating_add(size_of_all(view.iter())), scale: 1.0, reported: None };
+        return ContextUsage { tokens: fixed.saturating_add(size_of_all(view.iter())), scale: 1.0, reported: None };
     };
     let estimate = fixed.saturating_add(size_of_all(view.iter().take(place)));
     // A larger difference has another cause.
     let scale = (usage.input_tokens as f64 / estimate.max(1) as f64).clamp(0.25, 4.0);
-    let since = Used { tokens: 0, scale, reported: None }.scaled(size_of_all(view.iter().skip(place + 1)));
-    Used { tokens: usage.total().saturating_add(since), scale, reported: Some(usage.total()) }
+    let since = ContextUsage { tokens: 0, scale, reported: None }.scaled(size_of_all(view.iter().skip(place + 1)));
+    ContextUsage { tokens: usage.total().saturating_add(since), scale, reported: Some(usage.total()) }
 }
 
 /// Estimates everything that is sent in addition to the conversation: further messages, and tools.

@@ -43,8 +43,8 @@ fn line(message: &Message) -> String {
         Body::User { content } => writeln!(line, "USER: {}", shown(content, TEXT)),
         Body::Assistant { content, calls, .. } => {
             let text = shown(content, TEXT);
-            let said = if text.trim().is_empty() { Ok(()) } else { writeln!(line, "ASSISTANT: {text}") };
-            calls.iter().fold(said, |done, call| {
+            let spoken = if text.trim().is_empty() { Ok(()) } else { writeln!(line, "ASSISTANT: {text}") };
+            calls.iter().fold(spoken, |done, call| {
                 let args = shown(&Content::Text(call.args.to_string()), ARGUMENTS);
                 done.and_then(|()| writeln!(line, "ASSISTANT calls {}({args})", call.name))
             })

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::record::{Clipping, Compaction, Mark, is_system};
+use super::record::{Clipping, Compaction, MessageMark, is_system};
 use super::shorten::{Shortening, clipped, shortened};
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Content, Message, Messages, Part};
 
 /// Returns the conversation as it is sent: the view that a [`Compaction`] describes. Without one, or with one that does
@@ -22,14 +22,14 @@ use hier_checkpoint::message::{Content, Message, Messages, Part};
 /// ```
 pub fn compacted(messages: &Messages, compaction: Option<&Compaction>) -> Messages {
     match compaction.filter(|record| record.fits(messages)) {
-        Some(record) => Messages::of(sent(messages, record).into_iter()),
+        Some(record) => Messages::of(sent_messages(messages, record).into_iter()),
         None => messages.clone(),
     }
 }
 
-pub(super) fn sent(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>> {
+pub(super) fn sent_messages(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>> {
     let cut = record.cut_at(messages);
-    let place = |mark: &Option<Mark>| mark.as_ref().and_then(|mark| mark.place(messages)).unwrap_or(0);
+    let place = |mark: &Option<MessageMark>| mark.as_ref().and_then(|mark| mark.place(messages)).unwrap_or(0);
     let (cleared, offloaded) = (place(&record.cleared), place(&record.offloaded));
     let clip = record.clipped.as_ref();
     let clip = clip.and_then(|clip| Some((clip.upto.place(messages)?, clip.characters)));
@@ -47,7 +47,7 @@ pub(super) fn sent(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>
             Cow::Borrowed(_) => message.clone(),
             Cow::Owned(short) => Arc::new(short),
         };
-        if calls.follow(message) { short } else { Arc::new(words::result_alone(&short)) }
+        if calls.follow(message) { short } else { Arc::new(prompts::result_alone(&short)) }
     });
     instructions.chain(summary).chain(rest).collect()
 }
@@ -56,12 +56,12 @@ pub(super) fn sent(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>
 fn summary(messages: &Messages, record: &Compaction) -> Message {
     let mark = record.cut.as_ref();
     let count = mark.map_or(0, |mark| mark.count);
-    let mut parts = vec![Part::text(words::summed_up(count, &record.summary))];
+    let mut parts = vec![Part::text(prompts::summed_up(count, &record.summary))];
     let most = record.clipped.as_ref().map_or(usize::MAX, |Clipping { characters, .. }| *characters);
     for id in &record.pinned {
         let pinned = messages.place(id).and_then(|place| messages.get(place)).and_then(Message::content);
         let Some(content) = pinned else { continue };
-        parts.push(Part::text(words::WORD_FOR_WORD));
+        parts.push(Part::text(prompts::WORD_FOR_WORD));
         match clipped(content.clone(), most, id) {
             Content::Text(text) => parts.push(Part::text(text)),
             Content::Parts(more) => parts.extend(more),

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use crate::hierarchy::policy::SubagentPolicy;
+use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
 use crate::state::base::BaseState;
 use crate::state::frame::{FrameCall, SubagentStack};
-use crate::state::progress::{Calls, Progress};
+use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
-use crate::words;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::channel::ChannelSpec;
 use hier_core::graph::{NodeResult, Task};
@@ -21,7 +21,7 @@ use hier_core::internals::{Attached, ErasedGraph, Subgraph};
 use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Role {
+pub(crate) enum ChildRole {
     /// The model calls it.
     Tool(Supervisor),
     /// It runs before or after the model is asked.
@@ -38,18 +38,18 @@ pub(crate) struct Supervisor {
 }
 
 /// A graph attached to an agent over another state.
-pub(crate) struct Called<T: Values, C, D> {
+pub(crate) struct SubagentNode<T: Values, C, D> {
     pub(crate) attached: Attached<T, C, D>,
     pub(crate) name: Arc<str>,
-    pub(crate) role: Role,
+    pub(crate) role: ChildRole,
     /// None if the two graphs share one state.
     pub(crate) policy: Option<SubagentPolicy>,
     pub(crate) args: ArgsSpec,
-    pub(crate) layout: OnceLock<Layout<T>>,
+    pub(crate) layout: OnceLock<ChildChannels<T>>,
 }
 
 /// The indices of the inner channels that entry and exit read or write.
-pub(crate) struct Layout<T> {
+pub(crate) struct ChildChannels<T> {
     initial: T,
     /// The channels that the policy clears.
     cleared: Vec<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct Layout<T> {
     max_iterations: Option<usize>,
 }
 
-impl<T: Values> Layout<T> {
+impl<T: Values> ChildChannels<T> {
     fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Self {
         let find = |name: &str| channels.iter().position(|channel| channel.name == name);
         let channel = BaseState::channels();
@@ -110,7 +110,7 @@ impl<T: Values> Layout<T> {
     }
 }
 
-impl<S, C, T, D> Subgraph<S, C> for Called<T, C, D>
+impl<S, C, T, D> Subgraph<S, C> for SubagentNode<T, C, D>
 where
     S: Values + Contains<BaseState>,
     C: Send + Sync + 'static,
@@ -127,8 +127,8 @@ where
         );
         let run = async move {
             let call = match &self.role {
-                Role::Tool(_) => Some(self.args.meant(call_of(task)?)),
-                Role::Stage => None,
+                ChildRole::Tool(_) => Some(self.args.coerced(call_of(task)?)),
+                ChildRole::Stage => None,
             };
             let state = self.enter(task, &call);
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
@@ -146,11 +146,11 @@ where
     }
 }
 
-impl<T: Values, C, D> Called<T, C, D> {
-    fn layout(&self) -> &Layout<T> {
+impl<T: Values, C, D> SubagentNode<T, C, D> {
+    fn layout(&self) -> &ChildChannels<T> {
         self.layout.get_or_init(|| {
             let graph = &self.attached.graph;
-            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
+            ChildChannels::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
         })
     }
 
@@ -226,23 +226,23 @@ impl<T: Values, C, D> Called<T, C, D> {
         let report = report.cloned().unwrap_or_default();
         let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
         let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
-        let answer = if is_success { words::answer(call, report) } else { Message::tool_error(call, report) };
+        let answer = if is_success { prompts::answer(call, report) } else { Message::tool_error(call, report) };
         writes.push(channels.messages.write::<S>([answer]));
-        writes.push(channels.progress.write::<S>(self.finished(task.state().part(), call)));
+        writes.push(channels.progress.write::<S>(self.finished_progress(task.state().part(), call)));
         writes
     }
 
     /// Counts the end of this call, and of those before it in the same step.
-    fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
+    fn finished_progress(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
         let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
         let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
-        let Calls { scheduled, finished } = base.progress.get(&self.name);
+        let CallCounts { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
-        Progress::from([(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })]).into()
+        Progress::from([(self.name.clone(), CallCounts { scheduled: scheduled.max(finished), finished })]).into()
     }
 
     fn keeps_count(&self) -> bool {
-        matches!(&self.role, Role::Tool(supervisor) if supervisor.keeps_count)
+        matches!(&self.role, ChildRole::Tool(supervisor) if supervisor.keeps_count)
     }
 
     fn frame_call<S>(&self, task: &Task<S, impl Sized>, call: Option<&ToolCall>, policy: &SubagentPolicy) -> FrameCall
@@ -252,8 +252,8 @@ impl<T: Values, C, D> Called<T, C, D> {
         let call = call.filter(|_| task.was_sent());
         let answer = call.and_then(|call| task.state().part().messages.caller_of(&call.id));
         let siblings = match &self.role {
-            Role::Tool(supervisor) => &*supervisor.subagents,
-            Role::Stage => &[],
+            ChildRole::Tool(supervisor) => &*supervisor.subagents,
+            ChildRole::Stage => &[],
         };
         let is_subagent = |call: &&ToolCall| siblings.iter().any(|name| **name == *call.name);
         let among = answer.map_or(1, |answer| answer.tool_calls().iter().filter(is_subagent).count().max(1));

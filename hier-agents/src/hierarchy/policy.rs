@@ -25,11 +25,9 @@ pub struct SubagentPolicy {
     preserve_chat_with_operator: Option<bool>,
     reset_iteration: Option<bool>,
     max_iterations: Option<u32>,
-    merge_fields: Option<Vec<Field>>,
-    discard_fields: Option<Vec<Field>>,
+    merge_fields: Option<Vec<Cow<'static, str>>>,
+    discard_fields: Option<Vec<Cow<'static, str>>>,
 }
-
-type Field = Cow<'static, str>;
 
 impl SubagentPolicy {
     /// Creates the default policy: the subagent starts with an empty conversation and iteration 0, and returns only its

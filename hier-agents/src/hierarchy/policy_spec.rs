@@ -16,6 +16,7 @@ pub struct PolicySpec {
     pub discard_fields: Option<FieldsSpec>,
 }
 
+/// A list of channels.
 #[derive(Clone, Copy)]
 pub struct FieldsSpec {
     /// The field names, as written in `graph!`.
@@ -45,6 +46,7 @@ macro_rules! first {
 }
 
 impl PolicySpec {
+    /// A policy without any option.
     pub const NONE: Self = Self {
         clear_messages: None,
         preserve_chat_with_operator: None,

@@ -5,9 +5,9 @@ use hier_spec::{GraphSpec, Nested, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::hierarchy::child::{Called, Role};
+use crate::hierarchy::child::{ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
-use crate::react::{ArgsSpec, Card};
+use crate::react::{ArgsSpec, SubagentTool};
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use hier_core::channel::ChannelSpec;
@@ -23,7 +23,7 @@ use hier_core::state::{Contains, SharesWith, Values};
 /// # fn main() -> Result<(), hier_core::BuildError> {
 /// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
 /// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
-/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
+/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::new(&worker).policy(policy)).compile_as_root()?;
 /// assert!(desk.spec().nodes.iter().any(|node| node.name == "worker"));
 /// # Ok(())
 /// # }
@@ -37,14 +37,14 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(crate) asks_model: bool,
     pub(crate) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,
-    make: Make<S, C>,
+    make: MakeChild<S, C>,
 }
 
-type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
+type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
-    pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
+    pub fn new<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
     {
@@ -65,9 +65,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(Nested::Owned(spec)), ..NodeSpec::new("") };
-        let make: Make<S, C> = Box::new(move |role, policy, args| {
+        let make: MakeChild<S, C> = Box::new(move |role, policy, args| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(Called { attached, name: called, role, policy, args, layout: OnceLock::new() })
+            Child::new(SubagentNode { attached, name: called, role, policy, args, layout: OnceLock::new() })
         });
         Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
@@ -91,7 +91,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     /// Sets the type of the arguments, a struct. Defaults to `task`, `task_scope` and `task_iterations`. The subagent
     /// reads them with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
-        self.typed_args(Some(ArgsSpec::of::<A>()))
+        self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }
 
     pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
@@ -107,8 +107,8 @@ impl<S: Values, C> fmt::Debug for Subagent<S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
-    pub(crate) fn card(&self, node: &str) -> Card {
-        Card {
+    pub(crate) fn as_tool(&self, node: &str) -> SubagentTool {
+        SubagentTool {
             name: self.name.clone(),
             description: self.description.clone(),
             node: node.into(),
@@ -116,7 +116,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         }
     }
 
-    pub(crate) fn node(self, role: Role) -> NodeDef<S, C> {
+    pub(crate) fn node(self, role: ChildRole) -> NodeDef<S, C> {
         let child = (self.make)(role, self.policy, self.args.unwrap_or_default());
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {

@@ -3,7 +3,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Layer, NextTool, ToolReply, ToolUse};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextTool};
 use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::state::Values;
@@ -35,10 +36,10 @@ use hier_core::state::Values;
 /// # }
 /// ```
 pub struct Emulate {
-    answer: Answer,
+    answer: EmulatedAnswer,
 }
 
-type Answer = Box<dyn Fn(&ToolCall) -> Option<Content> + Send + Sync>;
+type EmulatedAnswer = Box<dyn Fn(&ToolCall) -> Option<Content> + Send + Sync>;
 
 impl fmt::Debug for Emulate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

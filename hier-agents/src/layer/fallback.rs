@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Layer, ModelCall, ModelReply, NextModel};
-use crate::model::{ChatModel, ModelError};
+use super::model_call::{ModelCall, ModelReply};
+use super::{Layer, NextModel};
+use crate::model::{ChatModel, ChooseModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
-
-type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
 
 /// Asks another model if the first one fails, whatever the error is: `Fallback(|desk| &desk.cheap)`.
 ///
 /// By default, no other model is asked once a chunk of the answer was streamed, because the client would receive the
-/// beginning of one answer and then another ([`after_pieces`](Self::after_pieces)). Data that only its provider can
+/// beginning of one answer and then another ([`after_chunks`](Self::after_chunks)). Data that only its provider can
 /// read, such as signatures and encrypted reasoning, is never sent to another provider.
 ///
 /// Further models from [`or`](Self::or) are tried in order. The error is that of the last one.
@@ -37,20 +36,20 @@ type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Se
 /// # let _ = agent;
 /// ```
 pub struct Fallback<C> {
-    models: Vec<Choose<C>>,
-    after_pieces: bool,
+    models: Vec<ChooseModel<C>>,
+    after_chunks: bool,
 }
 
 impl<C> fmt::Debug for Fallback<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fallback").field("after_pieces", &self.after_pieces).finish_non_exhaustive()
+        f.debug_struct("Fallback").field("after_chunks", &self.after_chunks).finish_non_exhaustive()
     }
 }
 
 impl<C> Fallback<C> {
     /// Falls back to this model of the context.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
-        Self { models: Vec::new(), after_pieces: false }.or(choose)
+        Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
     /// Adds a model that is asked if all previous ones failed.
@@ -62,8 +61,8 @@ impl<C> Fallback<C> {
 
     /// Also falls back after chunks of the answer were streamed. The chunks of the next answer have another id.
     #[must_use]
-    pub fn after_pieces(mut self) -> Self {
-        self.after_pieces = true;
+    pub fn after_chunks(mut self) -> Self {
+        self.after_chunks = true;
         self
     }
 }
@@ -82,7 +81,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Fallback<C> {
         let mut result = next.call(call.clone()).await;
         for choose in &self.models {
             let Err(error) = &result else { break };
-            if !is_models(error) || (call.has_spoken() && !self.after_pieces) {
+            if !is_models(error) || (call.has_streamed() && !self.after_chunks) {
                 break;
             }
             let model = choose(call.context());

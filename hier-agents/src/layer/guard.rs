@@ -3,7 +3,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, Verdict};
+use super::model_call::CallSite;
+use super::{Layer, Verdict};
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::{Contains, Values};

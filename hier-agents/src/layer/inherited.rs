@@ -3,7 +3,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply, ToolUse, Verdict};
+use super::model_call::{CallSite, ModelCall, ModelReply};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextModel, NextTool, Verdict};
+use crate::redaction::Redact;
 use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;

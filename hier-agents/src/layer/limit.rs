@@ -2,7 +2,9 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Reply, ToolReply, ToolUse, Verdict};
+use super::model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextModel, NextTool, Verdict};
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
 use crate::state::turn::AgentLimit;
@@ -69,32 +71,32 @@ const TOOL_CALLS: &str = "tool_calls";
 const TOKENS: &str = "tokens";
 
 /// The count of one resource in one layer.
-struct Count<'a, S, C> {
+struct LayerCount<'a, S, C> {
     site: CallSite<'a, S, C>,
     key: String,
     stored: u64,
 }
 
-impl<'a, S: Values + Contains<BaseState>, C> Count<'a, S, C> {
-    fn of(site: CallSite<'a, S, C>, what: &str) -> Self {
+impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
+    fn new(site: CallSite<'a, S, C>, what: &str) -> Self {
         let key = format!("{} {what}", site.key);
         let stored = site.state.part().layer_counts.get(&key);
         Self { site, key, stored }
     }
 
     fn get(&self) -> u64 {
-        self.site.tally.map_or(self.stored, |tally| tally.get(&self.key, self.stored))
+        self.site.counters.map_or(self.stored, |counters| counters.get(&self.key, self.stored))
     }
 
     /// Increments the count if it is below `most`.
-    fn take(&self, most: u64) -> bool {
-        self.site.tally.map_or(self.stored < most, |tally| tally.take(&self.key, self.stored, most))
+    fn take_one(&self, most: u64) -> bool {
+        self.site.counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most))
     }
 
     /// Adds to the counters of this process, which parallel agents share.
     fn add(&self, more: u64) {
-        if let Some(tally) = self.site.tally {
-            tally.add(&self.key, self.stored, more);
+        if let Some(counters) = self.site.counters {
+            counters.add(&self.key, self.stored, more);
         }
     }
 
@@ -121,15 +123,15 @@ where
         next: NextModel<'_, S, C>,
     ) -> Result<ModelReply<S>, NodeError> {
         let site = call.site();
-        let (calls, tokens) = (Count::of(site, MODEL_CALLS), Count::of(site, TOKENS));
+        let (calls, tokens) = (LayerCount::new(site, MODEL_CALLS), LayerCount::new(site, TOKENS));
         if let Some(most) = self.tokens.filter(|most| tokens.get() >= *most) {
             return Ok(ModelReply::end(AgentLimit::Tokens(most)));
         }
-        if let Some(most) = self.model_calls.filter(|most| !calls.take(*most)) {
+        if let Some(most) = self.model_calls.filter(|most| !calls.take_one(*most)) {
             return Ok(ModelReply::end(AgentLimit::ModelCalls(most)));
         }
         let mut reply = next.call(call).await?;
-        let Reply::Answer(response) = &reply.reply else { return Ok(reply) };
+        let ModelOutcome::Answer(response) = &reply.outcome else { return Ok(reply) };
         let used = match &response.message.body {
             Body::Assistant { usage: Some(usage), .. } => usage.total(),
             _ => 0,
@@ -146,7 +148,7 @@ where
 
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError> {
         let Some(most) = self.tool_calls else { return Ok(Verdict::Allow) };
-        let count = Count::of(site, TOOL_CALLS);
+        let count = LayerCount::new(site, TOOL_CALLS);
         let used =
             if site.is_stored { count.stored.saturating_add(earlier(site.state.part(), call)) } else { count.get() };
         if used < most {
@@ -161,7 +163,7 @@ where
         if self.tool_calls.is_none() {
             return Ok(reply);
         }
-        let count = Count::of(site, TOOL_CALLS);
+        let count = LayerCount::new(site, TOOL_CALLS);
         count.add(1);
         Ok(reply.write(count.write(1)))
     }

@@ -32,7 +32,7 @@
 //! # Streaming
 //!
 //! A layer sees the same call with and without a client that streams: [`NextModel::call`] returns the whole answer.
-//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`Pieces`] that
+//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`ChunkFilter`] that
 //! the layers added to the call. The last chunk, the whole answer, is sent after all layers have seen it. If a layer
 //! answers without the model, its answer is sent in chunks at the end.
 //!
@@ -47,22 +47,25 @@
 //! [`Run::step`](hier_core::Run::step) or [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does.
 //! The writes of a layer are stored together with the results of the call, or not at all.
 
-mod call;
-mod chain;
+mod around;
+mod chunks;
 mod compact;
+mod counters;
 mod emulate;
 mod fallback;
 mod guard;
-mod heirs;
 mod inherited;
 mod limit;
-mod listed;
-mod pieces;
+mod model_call;
+mod outer;
 mod redact;
+mod redact_chunks;
 mod retry;
-mod tool;
+mod tool_call;
+mod writes;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -71,27 +74,29 @@ use serde_json::Value;
 use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
+use hier_core::internals::Repeat;
 use hier_core::state::Values;
 
-pub use crate::redaction::{CardNumbers, Emails, Find, IpAddresses, Texts};
-pub use call::{CallSite, ModelCall, ModelReply, Reply};
-pub use chain::NextModel;
+pub use crate::redaction::{CardNumbers, Emails, Find, IpAddresses, Redact, Texts};
+pub use chunks::ChunkFilter;
 pub use emulate::Emulate;
 pub use fallback::Fallback;
 pub use guard::Guard;
 pub use inherited::Inherited;
 pub use limit::Limit;
-pub use pieces::Pieces;
-pub use redact::Redact;
-pub use tool::{NextTool, Said, ToolReply, ToolUse};
+pub use model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
+pub use tool_call::{ToolReply, ToolResult, ToolUse};
 
-pub(crate) use call::{Offer, Voice};
-pub(crate) use chain::ModelEnd;
-pub(crate) use heirs::{Above, Heirs, Lens, around_model, around_tool, check, site};
-pub(crate) use listed::{Listed, mistake as mistake_of, united};
-pub(crate) use pieces::Line;
-pub(crate) use redact::{Held, redactor};
-pub(crate) use tool::ToolEnd;
+pub(crate) use around::{CallLayers, StateProjection, around_model, around_tool, check_layers};
+pub(crate) use chunks::{ChunkPipeline, StreamState};
+pub(crate) use compact::compaction_conflict;
+pub(crate) use model_call::OutputTool;
+pub(crate) use outer::InheritedLayers;
+pub(crate) use redact::redactor;
+pub(crate) use redact_chunks::ChunkRedactor;
+pub(crate) use writes::unite_writes;
+
+use writes::sign_writes;
 
 /// A layer around the calls of models and tools of agents over `S` with the context `C`. Implement it with
 /// [`async_trait`](hier_core::async_trait). Each method defaults to passing the call on.
@@ -228,4 +233,150 @@ pub enum Verdict {
 fn short(name: &'static str) -> Cow<'static, str> {
     let name = name.split('<').next().unwrap_or_default();
     name.rsplit("::").next().unwrap_or_default().into()
+}
+
+/// A layer at its position in the list of an agent.
+pub(crate) struct ListedLayer<S, C> {
+    /// The agent's name, the position and the layer's name: equal in every process.
+    key: Arc<str>,
+    layer: Arc<dyn Layer<S, C>>,
+}
+
+impl<S, C> Clone for ListedLayer<S, C> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), layer: self.layer.clone() }
+    }
+}
+
+impl<S, C> fmt::Debug for ListedLayer<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListedLayer").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: 'static> ListedLayer<S, C> {
+    pub(crate) fn new(agent: &str, place: usize, layer: Arc<dyn Layer<S, C>>) -> Self {
+        Self { key: format!("{agent}/{place}:{}", layer.name()).into(), layer }
+    }
+
+    /// Returns the form of the layer that the agents below inherit.
+    pub(crate) fn inherited(&self) -> Option<ListedLayer<BaseState, C>> {
+        Some(ListedLayer { key: self.key.clone(), layer: self.layer.inherited()? })
+    }
+
+    /// Returns the layer's name for drawings.
+    pub(crate) fn name(&self) -> String {
+        let name = self.layer.name();
+        if self.layer.inherited().is_some() { format!("Inherited({name})") } else { name.into_owned() }
+    }
+}
+
+/// The innermost end of the layers, which calls the model.
+#[async_trait]
+pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
+    async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError>
+    where
+        C: Send + Sync + 'static;
+
+    /// Returns true if a layer behind it [compacts](Layer::compacts).
+    fn compacts(&self) -> bool {
+        false
+    }
+}
+
+/// The inner layers, then the model.
+pub struct NextModel<'a, S: Values, C> {
+    layers: &'a [ListedLayer<S, C>],
+    end: &'a dyn ModelEnd<S, C>,
+    repeat: &'a Repeat,
+}
+
+impl<S: Values, C> Clone for NextModel<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NextModel<'_, S, C> {}
+
+impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextModel").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
+    /// Returns true if one of the inner layers [compacts](Layer::compacts).
+    pub fn compacts(&self) -> bool {
+        self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
+    }
+
+    /// Passes the call on, any number of times. If the call failed or was dropped and is passed on again, the inner
+    /// layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next
+    /// one gets new steps and questions.
+    ///
+    /// Cancel safety: dropping this future drops the call.
+    pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextModel { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.model_call(call.at_site(site), next).await?;
+            sign_writes::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
+    }
+}
+
+/// The innermost end of the layers, which calls the tool.
+#[async_trait]
+pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
+    async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError>
+    where
+        C: Send + Sync + 'static;
+}
+
+/// The inner layers, then the tool.
+pub struct NextTool<'a, S: Values, C> {
+    layers: &'a [ListedLayer<S, C>],
+    end: &'a dyn ToolEnd<S, C>,
+    repeat: &'a Repeat,
+}
+
+impl<S: Values, C> Clone for NextTool<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NextTool<'_, S, C> {}
+
+impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextTool").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
+    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and questions, and recorded
+    /// steps are not repeated. After a successful call, the next one gets new steps and questions. If a tool asks a question, this
+    /// returns a signal ([`NodeError::is_signal`]), which the layer must return unchanged.
+    ///
+    /// Cancel safety: dropping this future drops the call.
+    pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextTool { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.tool_call(call.at_site(site), next).await?;
+            sign_writes::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
+    }
 }

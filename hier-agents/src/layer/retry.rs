@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{Layer, ModelCall, ModelReply, NextModel};
+use super::model_call::{ModelCall, ModelReply};
+use super::{Layer, NextModel};
 use hier_core::NodeError;
 use hier_core::graph::Retry;
 use hier_core::state::Values;
@@ -26,7 +27,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
                 Err(error) => error,
             };
             failures += 1;
-            if failures >= self.attempts || !error.is_transient() || call.has_spoken() {
+            if failures >= self.attempts || !error.is_transient() || call.has_streamed() {
                 return Err(error);
             }
             let wait = self.pause(failures);

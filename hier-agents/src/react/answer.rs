@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bounds;
-use crate::fit;
+use crate::coercion;
 use crate::model::{OutputSpec, ToolSpec};
-use crate::schema::Shape;
+use crate::schema::ObjectSchema;
 use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Channel, Contains, Plain, Values, WritableChannel};
@@ -47,26 +47,26 @@ where
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 3;
 
 /// Reads an answer: returns the write of its channel, or the faults.
-pub(crate) type Read<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
+pub(crate) type ReadAnswer<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
 
-pub(crate) struct Answer<S: Values> {
+pub(crate) struct TypedAnswer<S: Values> {
     /// The channel for the answer.
     pub(crate) channel: String,
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) read: Read<S::Write>,
+    pub(crate) shape: Arc<ObjectSchema>,
+    pub(crate) read: ReadAnswer<S::Write>,
     /// Resets the channel to its initial value.
     pub(crate) clear: Arc<dyn Fn() -> S::Write + Send + Sync>,
 }
 
-impl<S: Values> Answer<S> {
-    pub(crate) fn of<T: JsonSchema + DeserializeOwned>(
+impl<S: Values> TypedAnswer<S> {
+    pub(crate) fn new<T: JsonSchema + DeserializeOwned>(
         channel: &str,
         write: impl Fn(T) -> S::Write + Send + Sync + 'static,
         clear: impl Fn() -> S::Write + Send + Sync + 'static,
     ) -> Self {
-        let shape = Arc::new(Shape::of::<T>());
+        let shape = Arc::new(ObjectSchema::of_type::<T>());
         let known = shape.clone();
-        let read: Read<S::Write> = Arc::new(move |given| read(&known, given).map(&write));
+        let read: ReadAnswer<S::Write> = Arc::new(move |given| read_value(&known, given).map(&write));
         Self { channel: channel.to_owned(), shape, read, clear: Arc::new(clear) }
     }
 
@@ -86,25 +86,25 @@ impl<S: Values> Answer<S> {
     }
 
     /// Reads the arguments of the answer tool.
-    pub(crate) fn take(&self, given: &Value) -> Result<S::Write, String> {
+    pub(crate) fn read_arguments(&self, given: &Value) -> Result<S::Write, String> {
         (self.read)(given).map_err(|faults| format!("the answer does not fit:\n- {}", faults.join("\n- ")))
     }
 
     /// Reads the text of an answer.
-    pub(crate) fn parse(&self, said: &str) -> Result<(Value, S::Write), String> {
-        let said = said.trim();
+    pub(crate) fn read_text(&self, text: &str) -> Result<(Value, S::Write), String> {
+        let text = text.trim();
         // Some models wrap JSON in a code block.
-        let inner = said.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-        let inner = inner.map_or(said, |inner| inner.strip_prefix("json").unwrap_or(inner));
+        let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+        let inner = inner.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
         let value: Value =
             serde_json::from_str(inner).map_err(|error| format!("the answer is not valid JSON: {error}"))?;
-        let write = self.take(&value)?;
+        let write = self.read_arguments(&value)?;
         Ok((value, write))
     }
 
     /// Renders the answer as text for a supervisor.
     pub(crate) fn report(&self, given: &Value) -> String {
-        let meant = fit::meant(given, self.shape.schema());
+        let meant = coercion::coerced(given, self.shape.schema());
         let given = meant.as_ref().unwrap_or(given);
         let value = self.shape.value(given).unwrap_or(given);
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -112,9 +112,9 @@ impl<S: Values> Answer<S> {
 }
 
 /// Reads a value with this schema, or returns its faults.
-pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
+fn read_value<T: JsonSchema + DeserializeOwned>(shape: &ObjectSchema, given: &Value) -> Result<T, Vec<String>> {
     let is_read = shape.value(given).is_some_and(|value| T::deserialize(value).is_ok());
-    let args = if is_read { None } else { fit::meant(given, shape.schema()) };
+    let args = if is_read { None } else { coercion::coerced(given, shape.schema()) };
     let args = args.unwrap_or_else(|| given.clone());
     let call = ToolCall { name: FINAL_ANSWER.to_owned(), args, id: String::new() };
     let mut arguments = ToolArguments::of_schema(&call, shape.schema());

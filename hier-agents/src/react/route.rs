@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Agent, Callee};
+use super::agent::{AgentDef, Callee};
+use crate::agent_error::AgentStuck;
+use crate::prompts;
 use crate::state::base::BaseState;
-use crate::stuck::AgentStuck;
-use crate::words;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Contains, Values};
 
@@ -21,7 +21,7 @@ pub(super) const RAISE: &str = "raise_exception";
 
 /// The route of an answer.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum AnswerRoute {
     /// The answer has no call: the model is asked again.
     Again,
     /// The agent exceeded its iterations by too many.
@@ -35,43 +35,45 @@ pub(super) enum Way {
 }
 
 /// Decides where the calls of an answer lead, in iteration `iteration` of `max`. The first rule that applies counts.
-pub(super) fn route<S, C>(
-    agent: &Agent<S, C>,
+pub(super) fn route_answer<S, C>(
+    agent: &AgentDef<S, C>,
     state: &S,
     calls: &[ToolCall],
     (iteration, max): (u32, u32),
-) -> Result<Way, AgentStuck>
+) -> Result<AnswerRoute, AgentStuck>
 where
     S: Values + Contains<BaseState>,
 {
     if iteration >= max.saturating_add(GRACE) {
-        return Ok(Way::Forced);
+        return Ok(AnswerRoute::Forced);
     }
-    let Some(first) = calls.first() else { return Ok(Way::Again) };
+    let Some(first) = calls.first() else { return Ok(AnswerRoute::Again) };
     if iteration >= max && !LAST_WORDS.contains(&&*first.name) {
-        return Ok(Way::Refused(hier_spec::agent::REJECT));
+        return Ok(AnswerRoute::Refused(hier_spec::agent::REJECT));
     }
     let alone = calls.len() == 1;
     let is_subagent = |call: &ToolCall| matches!(agent.callee(&call.name), Callee::Subagent(_));
     if !alone && !agent.parallel && calls.iter().any(is_subagent) {
-        return Ok(Way::Refused(hier_spec::agent::INVALID_PARALLEL));
+        return Ok(AnswerRoute::Refused(hier_spec::agent::INVALID_PARALLEL));
     }
     let mut made = Vec::with_capacity(calls.len());
     for call in calls {
         match &*call.name {
-            RAISE => return Err(stuck(agent, call)),
-            REPORT | FINISH if agent.holds_back(state) => return Ok(Way::Refused(hier_spec::agent::TODO_INCOMPLETE)),
-            REPORT | FINISH if !alone => return Ok(Way::Refused(hier_spec::agent::INVALID_REPORT)),
+            RAISE => return Err(agent_stuck(agent, call)),
+            REPORT | FINISH if agent.holds_back(state) => {
+                return Ok(AnswerRoute::Refused(hier_spec::agent::TODO_INCOMPLETE));
+            }
+            REPORT | FINISH if !alone => return Ok(AnswerRoute::Refused(hier_spec::agent::INVALID_REPORT)),
             REPORT | FINISH => {
                 if let Some(report) = report(call) {
-                    return Ok(Way::Ended { report, finished: call.name == FINISH });
+                    return Ok(AnswerRoute::Ended { report, finished: call.name == FINISH });
                 }
             }
             _ => {}
         }
         made.push(agent.callee_for(call));
     }
-    Ok(Way::Calls(made))
+    Ok(AnswerRoute::Calls(made))
 }
 
 /// Returns the text of a report, if it has one.
@@ -82,12 +84,12 @@ fn report(call: &ToolCall) -> Option<String> {
     }
     let report = text("report").filter(|report| !report.is_empty())?;
     Some(match call.args.get("request_iterations").and_then(Value::as_u64) {
-        Some(iterations) if iterations > 0 => words::more_iterations(report, iterations),
+        Some(iterations) if iterations > 0 => prompts::more_iterations(report, iterations),
         _ => report.to_owned(),
     })
 }
 
-fn stuck<S: Values, C>(agent: &Agent<S, C>, call: &ToolCall) -> AgentStuck {
+fn agent_stuck<S: Values, C>(agent: &AgentDef<S, C>, call: &ToolCall) -> AgentStuck {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     AgentStuck {
         reason: text("reason").unwrap_or("No reason provided").to_owned(),

@@ -44,7 +44,7 @@ impl<F: Fn(&str) -> Option<Range<usize>> + Send + Sync + 'static> Find for F {
 }
 
 /// Returns the start of the run of matching bytes at the end of a text, at most `most` bytes long.
-fn run(text: &str, most: usize, is_part: impl Fn(u8) -> bool) -> usize {
+fn start_of_run(text: &str, most: usize, is_part: impl Fn(u8) -> bool) -> usize {
     let length = text.bytes().rev().take(most).take_while(|byte| is_part(*byte)).count();
     text.len() - length
 }
@@ -76,7 +76,7 @@ impl Find for Emails {
 
     fn open(&self, text: &str) -> usize {
         // An address has at most 320 bytes.
-        run(text, 320, |byte| in_name(byte) || byte == b'@')
+        start_of_run(text, 320, |byte| in_name(byte) || byte == b'@')
     }
 }
 
@@ -104,7 +104,7 @@ impl Find for CardNumbers {
     }
 
     fn open(&self, text: &str) -> usize {
-        run(text, 48, in_card)
+        start_of_run(text, 48, in_card)
     }
 }
 
@@ -179,7 +179,7 @@ impl Find for IpAddresses {
     }
 
     fn open(&self, text: &str) -> usize {
-        run(text, 64, |byte| in_address(byte) || byte.is_ascii_alphanumeric())
+        start_of_run(text, 64, |byte| in_address(byte) || byte.is_ascii_alphanumeric())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::state::counts::{self, LayerCounts};
 use crate::state::frame::SubagentStack;
 use crate::state::progress::{self, Progress};
 use crate::state::todo::{self, TodoList, TodoLists};
-use crate::state::turn::AgentTurn;
+use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Messages, ToolCall};
 use hier_core::NodeError;
 use hier_core::reducer::Identified;
@@ -101,6 +101,11 @@ impl BaseState {
             open.retain(|call| (&call.name, &call.id) != (&own.name, &own.id));
         }
         open
+    }
+
+    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.agent_turn.end.as_ref()
     }
 
     /// Returns the arguments of the call as the type that the agent declares with `args`.

@@ -32,9 +32,9 @@ const SHORT_ANSWER: u64 = 4_096;
 /// ```
 #[derive(Debug, Default)]
 pub struct Budget {
-    model_calls: Account,
-    tokens: Account,
-    steps: Account,
+    model_calls: BudgetAccount,
+    tokens: BudgetAccount,
+    steps: BudgetAccount,
     /// The budget that this is a share of.
     above: Option<Arc<Self>>,
     /// The last division into shares.
@@ -59,7 +59,7 @@ struct Share {
 
 /// The limit and the use of one resource.
 #[derive(Debug, Default)]
-struct Account {
+struct BudgetAccount {
     limit: Option<u64>,
     spent: AtomicU64,
 }
@@ -80,7 +80,7 @@ fn but_a_tenth(left: u64) -> u64 {
     left - left.div_ceil(10)
 }
 
-impl Account {
+impl BudgetAccount {
     fn limited(limit: impl Into<Option<u64>>) -> Self {
         Self { limit: limit.into(), spent: AtomicU64::new(0) }
     }
@@ -90,12 +90,12 @@ impl Account {
     }
 
     /// Spends one unit if one is left.
-    fn take(&self) -> bool {
+    fn spend_one(&self) -> bool {
         let more = |spent: u64| self.limit.is_none_or(|limit| spent < limit).then(|| spent.saturating_add(1));
         self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    fn give_back(&self) {
+    fn refund_one(&self) {
         self.spent.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -119,7 +119,7 @@ impl Budget {
     /// Limits the number of requests to models.
     #[must_use]
     pub fn model_calls(mut self, limit: u64) -> Self {
-        self.model_calls = Account::limited(limit);
+        self.model_calls = BudgetAccount::limited(limit);
         self
     }
 
@@ -127,14 +127,14 @@ impl Budget {
     /// a request is known only afterwards, so the last one may exceed the budget.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
-        self.tokens = Account::limited(limit);
+        self.tokens = BudgetAccount::limited(limit);
         self
     }
 
     /// Limits the number of agent nodes that may run before no model is asked again.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
-        self.steps = Account::limited(limit);
+        self.steps = BudgetAccount::limited(limit);
         self
     }
 
@@ -157,9 +157,9 @@ impl Budget {
             }
         };
         Arc::new(Self {
-            model_calls: Account::limited(share.model_calls),
-            tokens: Account::limited(share.tokens),
-            steps: Account::limited(share.steps),
+            model_calls: BudgetAccount::limited(share.model_calls),
+            tokens: BudgetAccount::limited(share.tokens),
+            steps: BudgetAccount::limited(share.steps),
             above: Some(self.clone()),
             divided: Mutex::default(),
         })
@@ -180,26 +180,26 @@ impl Budget {
     }
 
     /// Counts a node.
-    pub(crate) fn step(&self) {
+    pub(crate) fn count_step(&self) {
         self.levels().for_each(|budget| budget.steps.add(1));
     }
 
     /// Spends one model call, if one is left and nothing else is used up.
-    pub(crate) fn take_call(&self) -> bool {
+    pub(crate) fn spend_call(&self) -> bool {
         if self.levels().any(|budget| budget.steps.left() == Some(0) || budget.tokens.left() == Some(0)) {
             return false;
         }
         // If another agent takes the last call of an outer level meanwhile, the inner levels are restored.
-        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.take());
+        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.spend_one());
         if let Some((taken, _)) = refused {
-            self.levels().take(taken).for_each(|budget| budget.model_calls.give_back());
+            self.levels().take(taken).for_each(|budget| budget.model_calls.refund_one());
         }
         refused.is_none()
     }
 
     /// Returns true if this number of models may still be asked.
     pub(crate) fn has_calls(&self, calls: u64) -> bool {
-        let is_left = |account: &Account, wanted| account.left().is_none_or(|left| left >= wanted);
+        let is_left = |account: &BudgetAccount, wanted| account.left().is_none_or(|left| left >= wanted);
         self.levels().all(|budget| {
             is_left(&budget.model_calls, calls) && is_left(&budget.steps, 1) && is_left(&budget.tokens, 1)
         })
@@ -225,7 +225,7 @@ impl Budget {
     }
 
     /// Counts the cost of an answer.
-    pub(crate) fn pay(&self, usage: Usage) {
+    pub(crate) fn add_usage(&self, usage: Usage) {
         self.levels().for_each(|budget| budget.tokens.add(usage.total()));
     }
 }

@@ -18,12 +18,12 @@ use hier_core::state::Values;
 /// with the subagent's checkpoints, because the supervisor's own checkpoint has that state. A resumed run restores them
 /// from there.
 #[derive(Clone, Default)]
-pub struct SubagentStack(Option<Arc<Frame>>);
+pub struct SubagentStack(Option<Arc<SubagentFrame>>);
 
 /// One call of a subagent.
-pub struct Frame {
+pub struct SubagentFrame {
     agent: Arc<str>,
-    saved: Arc<dyn Saved>,
+    saved: Arc<dyn SavedState>,
     below: SubagentStack,
     depth: usize,
     call: FrameCall,
@@ -41,11 +41,11 @@ pub(crate) struct FrameCall {
 }
 
 /// A state of any type that can be converted to JSON.
-trait Saved: Any + Send + Sync {
+trait SavedState: Any + Send + Sync {
     fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error>;
 }
 
-impl<S: Values> Saved for S {
+impl<S: Values> SavedState for S {
     fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error> {
         let mut object = Map::new();
         let mut channel = 0;
@@ -71,19 +71,19 @@ impl SubagentStack {
     }
 
     /// Returns the frame of the running call.
-    pub fn top(&self) -> Option<&Frame> {
+    pub fn top(&self) -> Option<&SubagentFrame> {
         self.0.as_deref()
     }
 
     /// Iterates over the frames, from the running call outwards.
-    pub fn iter(&self) -> impl Iterator<Item = &Frame> {
+    pub fn iter(&self) -> impl Iterator<Item = &SubagentFrame> {
         std::iter::successors(self.top(), |frame| frame.below.top())
     }
 
     /// Returns the stack with one more frame: an agent in the state `saved` calls `agent`.
     pub(crate) fn push<S: Values>(&self, agent: Arc<str>, saved: Arc<S>, call: FrameCall) -> Self {
         let (below, depth) = (self.clone(), self.depth() + 1);
-        Self(Some(Arc::new(Frame { agent, saved, below, depth, call, budget: OnceLock::new() })))
+        Self(Some(Arc::new(SubagentFrame { agent, saved, below, depth, call, budget: OnceLock::new() })))
     }
 
     /// Returns the running agent's share of the whole budget.
@@ -94,7 +94,7 @@ impl SubagentStack {
     }
 }
 
-impl Frame {
+impl SubagentFrame {
     /// Returns the name of the called agent.
     pub fn agent_name(&self) -> &str {
         &self.agent
@@ -111,7 +111,7 @@ impl Frame {
     }
 }
 
-impl Serialize for Frame {
+impl Serialize for SubagentFrame {
     /// Serializes in LangGraph's format.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let saved = self.saved.to_object().map_err(serde::ser::Error::custom)?;
@@ -124,7 +124,7 @@ impl Serialize for Frame {
 
 impl Serialize for SubagentStack {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut frames: Vec<&Frame> = self.iter().collect();
+        let mut frames: Vec<&SubagentFrame> = self.iter().collect();
         frames.reverse();
         serializer.collect_seq(frames)
     }
@@ -132,12 +132,12 @@ impl Serialize for SubagentStack {
 
 impl fmt::Debug for SubagentStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter().map(Frame::agent_name)).finish()
+        f.debug_list().entries(self.iter().map(SubagentFrame::agent_name)).finish()
     }
 }
 
-impl fmt::Debug for Frame {
+impl fmt::Debug for SubagentFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frame").field("agent_name", &self.agent).finish_non_exhaustive()
+        f.debug_struct("SubagentFrame").field("agent_name", &self.agent).finish_non_exhaustive()
     }
 }

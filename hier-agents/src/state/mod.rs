@@ -6,6 +6,7 @@ pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;
 pub(super) mod frame;
+pub(super) mod outcome;
 pub(super) mod progress;
 pub(super) mod todo;
 pub(super) mod turn;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The number of calls of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Calls {
+pub struct CallCounts {
     /// The number of calls.
     pub scheduled: u64,
     /// The number of calls that have ended.
@@ -20,7 +20,7 @@ pub struct Calls {
 /// hierarchy counts the calls of subagents itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Progress(OrdMap<Arc<str>, Calls>);
+pub struct Progress(OrdMap<Arc<str>, CallCounts>);
 
 impl Progress {
     /// Creates an empty map.
@@ -29,12 +29,12 @@ impl Progress {
     }
 
     /// Returns the calls of an agent, zero if it was never called.
-    pub fn get(&self, agent: &str) -> Calls {
+    pub fn get(&self, agent: &str) -> CallCounts {
         self.0.get(agent).copied().unwrap_or_default()
     }
 
     /// Iterates over the calls of all agents, in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Calls)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, CallCounts)> {
         self.0.iter().map(|(agent, calls)| (&**agent, *calls))
     }
 
@@ -53,14 +53,14 @@ pub(crate) fn merge(progress: &mut Progress, new: Progress) {
     }
 }
 
-impl<T: Into<Arc<str>>> FromIterator<(T, Calls)> for Progress {
-    fn from_iter<I: IntoIterator<Item = (T, Calls)>>(calls: I) -> Self {
+impl<T: Into<Arc<str>>> FromIterator<(T, CallCounts)> for Progress {
+    fn from_iter<I: IntoIterator<Item = (T, CallCounts)>>(calls: I) -> Self {
         Self(calls.into_iter().map(|(agent, calls)| (agent.into(), calls)).collect())
     }
 }
 
-impl<T: Into<Arc<str>>, const N: usize> From<[(T, Calls); N]> for Progress {
-    fn from(calls: [(T, Calls); N]) -> Self {
+impl<T: Into<Arc<str>>, const N: usize> From<[(T, CallCounts); N]> for Progress {
+    fn from(calls: [(T, CallCounts); N]) -> Self {
         calls.into_iter().collect()
     }
 }

@@ -134,13 +134,13 @@ impl Serialize for TodoList {
 
 impl<'de> Deserialize<'de> for TodoList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Items)
+        deserializer.deserialize_map(TodoListVisitor)
     }
 }
 
-struct Items;
+struct TodoListVisitor;
 
-impl<'de> Visitor<'de> for Items {
+impl<'de> Visitor<'de> for TodoListVisitor {
     type Value = TodoList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

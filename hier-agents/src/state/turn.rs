@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::base::BaseState;
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Message, Messages, ToolCall};
-use hier_core::Outcome;
-use hier_core::state::Contains;
 
 /// The state of an agent's turn. A new input, or another call of a subagent, begins a new turn. Agents write it to the
 /// channel `agent_turn`.
@@ -23,7 +20,7 @@ pub struct AgentTurn {
     /// Number of answers of the model that could not be used.
     pub misfits: u32,
     /// The drafts that the model sees next to the conversation. They are not part of the conversation.
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<RejectedAnswer>,
     /// Number of consecutive answers that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
@@ -35,13 +32,13 @@ pub struct AgentTurn {
 /// A text of the model that did not match the requested type. The model sees it at its original position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Draft {
+pub struct RejectedAnswer {
     /// The id of the message that the draft followed, or none if it was the first.
     pub after: Option<String>,
     /// The text of the model.
-    pub said: Message,
+    pub answer: Message,
     /// The correction that the model receives for this text.
-    pub told: Message,
+    pub correction: Message,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
@@ -64,24 +61,27 @@ impl AgentTurn {
     }
 
     /// Returns the conversation with the drafts at their positions. The ids of drafts begin with
-    /// [`DRAFT`](words::DRAFT).
-    pub(crate) fn shown(&self, messages: &Messages) -> Messages {
+    /// [`DRAFT`](prompts::DRAFT).
+    pub(crate) fn with_drafts(&self, messages: &Messages) -> Messages {
         if self.drafts.is_empty() {
             return messages.clone();
         }
-        let place = |draft: &Draft| match draft.after.as_deref() {
+        let place = |draft: &RejectedAnswer| match draft.after.as_deref() {
             Some(id) => messages.place(id).map_or(messages.len(), |place| place + 1),
             None => 0,
         };
-        let mut drafts: Vec<(usize, usize, &Draft)> =
+        let mut drafts: Vec<(usize, usize, &RejectedAnswer)> =
             self.drafts.iter().enumerate().map(|(number, draft)| (place(draft), number, draft)).collect();
         drafts.sort_by_key(|(place, number, _)| (*place, *number));
         let named = |message: &Message, number: usize, what: &str| {
-            Arc::new(message.clone().with_id(format!("{}{number}:{what}", words::DRAFT)))
+            Arc::new(message.clone().with_id(format!("{}{number}:{what}", prompts::DRAFT)))
         };
         let mut all: Vec<Arc<Message>> = messages.shared().iter().cloned().collect();
         for (place, number, draft) in drafts.into_iter().rev() {
-            all.splice(place..place, [named(&draft.said, number, "said"), named(&draft.told, number, "told")]);
+            all.splice(
+                place..place,
+                [named(&draft.answer, number, "answer"), named(&draft.correction, number, "correction")],
+            );
         }
         Messages::of(all.into_iter())
     }
@@ -91,7 +91,7 @@ impl AgentTurn {
     }
 }
 
-/// The end of an agent's turn: see [`Outcome::ending`] and [`BaseState::ending`].
+/// The end of an agent's turn: see [`AgentOutcome::ending`](crate::AgentOutcome::ending) and [`BaseState::ending`](crate::BaseState::ending).
 ///
 /// ```
 /// use hier_agents::AgentEnd;
@@ -192,24 +192,5 @@ impl fmt::Display for AgentLimit {
                 write!(f, "it repeated a call that returned the same result {most} times in a row")
             }
         }
-    }
-}
-
-impl BaseState {
-    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
-    pub fn ending(&self) -> Option<&AgentEnd> {
-        self.agent_turn.end.as_ref()
-    }
-}
-
-/// The outcome of a run whose graph is an agent.
-pub trait AgentOutcome {
-    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
-    fn ending(&self) -> Option<&AgentEnd>;
-}
-
-impl<S: Contains<BaseState>> AgentOutcome for Outcome<S> {
-    fn ending(&self) -> Option<&AgentEnd> {
-        self.state().part().ending()
     }
 }

@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::fit::{self, Fault, What};
-use crate::schema::{Shape, VALUE, root_schema};
+use crate::coercion::{self, FaultKind, SchemaFault};
+use crate::schema::{ObjectSchema, VALUE, root_schema};
 use hier_checkpoint::message::ToolCall;
 
 /// Reads the arguments of a call and collects their faults. Used by `#[tool]`.
 #[derive(Debug)]
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
-    faults: Vec<Fault>,
+    faults: Vec<SchemaFault>,
     schema: Option<&'a Value>,
     /// True if the only argument has the name of the argument that wraps other values.
     may_wrap: bool,
@@ -30,7 +30,7 @@ impl<'a> ToolArguments<'a> {
             Value::Null => {}
             other => {
                 let what = format!("the arguments are {}, and must be a JSON object", kind(other));
-                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+                arguments.add([SchemaFault { path: String::new(), what: FaultKind::Misfit(what) }]);
             }
         }
         arguments
@@ -62,10 +62,10 @@ impl<'a> ToolArguments<'a> {
         arguments.miss_required(schema);
         if call.args.is_object() {
             let mut meant = call.args.clone();
-            arguments.add(fit::fit(&mut meant, schema));
+            arguments.add(coercion::coerce(&mut meant, schema));
             if meant != call.args {
                 let what = format!("some values have the wrong JSON type; converted, they are {meant}");
-                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+                arguments.add([SchemaFault { path: String::new(), what: FaultKind::Misfit(what) }]);
             }
         }
         (!arguments.fit()).then(|| arguments.report())
@@ -109,7 +109,7 @@ impl<'a> ToolArguments<'a> {
 
     /// Reads all arguments as one value, or the only argument if the value is not an object.
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
-        if self.may_wrap && Shape::of::<T>().argument().is_some() {
+        if self.may_wrap && ObjectSchema::of_type::<T>().argument().is_some() {
             let value = self.given(VALUE);
             return value.and_then(|value| self.read(VALUE, value, root_schema::<T>));
         }
@@ -125,7 +125,7 @@ impl<'a> ToolArguments<'a> {
 
     /// Returns the faults, one by one.
     pub(crate) fn faults(&self) -> Vec<String> {
-        self.faults.iter().map(Fault::to_string).collect()
+        self.faults.iter().map(SchemaFault::to_string).collect()
     }
 
     /// Returns the faults as a message for the model.
@@ -134,7 +134,7 @@ impl<'a> ToolArguments<'a> {
     }
 
     fn miss(&mut self, name: &str) {
-        self.add([Fault::missing(name)]);
+        self.add([SchemaFault::missing(name)]);
     }
 
     fn given(&self, name: &str) -> Option<&'a Value> {
@@ -145,7 +145,7 @@ impl<'a> ToolArguments<'a> {
         let unknown: BTreeSet<&str> = given.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
         for name in unknown {
             let hint = hier_spec::did_you_mean(name, known.iter().copied());
-            self.add([Fault { path: name.to_owned(), what: What::Unknown(hint) }]);
+            self.add([SchemaFault { path: name.to_owned(), what: FaultKind::Unknown(hint) }]);
         }
     }
 
@@ -154,12 +154,12 @@ impl<'a> ToolArguments<'a> {
         if let Ok(value) = T::deserialize(value) {
             return Some(value);
         }
-        let read = fit::read(value, &schema());
+        let read = coercion::read_value(value, &schema());
         read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
     }
 
     /// Adds faults, one for each path.
-    fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+    fn add(&mut self, faults: impl IntoIterator<Item = SchemaFault>) {
         for fault in faults {
             if fault.path.is_empty() || self.faults.iter().all(|known| known.path != fault.path) {
                 self.faults.push(fault);

@@ -24,12 +24,12 @@ enum Never {}
     label = "not a tool",
     note = "write `#[tool]` above the `async fn`; if the function is in another module, `use` it"
 )]
-pub trait Found: Copy + Send + Sync + 'static {
+pub trait FoundTool: Copy + Send + Sync + 'static {
     /// The tool.
     const TOOL: MissingTool<Self>;
 }
 
-impl<T: Found> NamedTool for MissingTool<T> {
+impl<T: FoundTool> NamedTool for MissingTool<T> {
     const NAME: &'static str = "";
     const TOOL: Self = T::TOOL;
 }

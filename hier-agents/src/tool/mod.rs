@@ -2,11 +2,12 @@
 
 pub(crate) mod arguments;
 pub(crate) mod attempts;
+pub(crate) mod catalogue;
 pub(super) mod errors;
 pub(crate) mod missing;
 pub(super) mod output;
-pub(crate) mod set;
 pub(crate) mod step;
+pub(crate) mod toolset;
 
 use async_trait::async_trait;
 

@@ -90,7 +90,7 @@ async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
 }
 
 #[tokio::test]
-async fn what_never_fits_is_an_error_with_what_was_said() {
+async fn answer_that_never_fits_is_quoted_in_the_error() {
     let model = ScriptedModel::reacting(|_| says("I would rather not."));
     let error = planned(&model).await.unwrap_err().to_string();
     assert_eq!(model.asked(), 3);
@@ -152,7 +152,7 @@ async fn a_failing_model_is_a_failing_node() {
 }
 
 #[tokio::test]
-async fn what_is_said_is_streamed() {
+async fn node_requests_are_streamed() {
     let context = BaseContext::new(ScriptedModel::new([says(r#"{"steps": ["a b c"]}"#)]));
     let mut events = Planner::compile().stream(Trip::update(), Config::default(), context, [StreamMode::Messages]);
     let (mut text, mut done) = (String::new(), 0);

@@ -76,7 +76,7 @@ fn texts(state: &Filing) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_withheld_is_not_part_of_the_conversation() {
+async fn filtered_answer_is_not_part_of_the_conversation() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let partial = [Message::assistant("I was about"), order(1), Message::assistant("")];
     for withheld in partial {
@@ -237,7 +237,7 @@ async fn arguments_are_converted_before_anybody_sees_them() {
 }
 
 #[tokio::test]
-async fn all_misfits_of_arguments_are_told_at_once() {
+async fn all_argument_faults_are_reported_together() {
     let model = ScriptedModel::new([
         call("pay", json!({"eur": "five", "urgent": [], "to": [1], "too": 1})),
         Message::assistant("Never mind."),
@@ -258,7 +258,7 @@ async fn all_misfits_of_arguments_are_told_at_once() {
 
 #[tokio::test]
 async fn a_supervisor_receives_limits_of_subagents() {
-    let clerk = Subagent::of(&Chat::compile()).policy(SubagentPolicy::new());
+    let clerk = Subagent::new(&Chat::compile()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<Filing>::new("desk").subagent(clerk).compile().unwrap();
     let model = Ending::new(vec![
         ChatResponse::new(call("chat", json!({"task": "x"}))),

@@ -178,7 +178,7 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_named_or_told() {
+async fn failed_tool_is_named_or_reported() {
     let broken = || [Message::call("breaks", json!({})), Message::assistant("It is broken.")];
     let error = Support::compile().invoke(asked(), Config::default(), desk(broken())).await.unwrap_err().to_string();
     assert!(error.contains("node `breaks` of graph `act` failed: tool `breaks`: out of paper"), "{error}");

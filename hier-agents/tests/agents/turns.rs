@@ -138,7 +138,7 @@ async fn entitle(title: String) -> Command<Notes> {
 }
 
 #[tokio::test]
-async fn of_two_calls_that_write_one_channel_the_last_counts() {
+async fn last_of_two_calls_that_write_a_channel_wins() {
     let model = ScriptedModel::new([
         calls([("entitle", json!({"title": "one"})), ("entitle", json!({"title": "two"}))]),
         Message::assistant("Done."),

@@ -73,7 +73,7 @@ async fn the_answer_comes_by_a_tool() {
     let state = out.state();
     assert_eq!(state.verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 3 }] }));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&state.base.current_agent_report).unwrap(), fits());
-    assert_eq!(state.base.messages.last().unwrap().text(), "The answer was taken.");
+    assert_eq!(state.base.messages.last().unwrap().text(), "The answer was accepted.");
     assert_eq!(offered(&model, 0), ["look", "final_answer"]);
     let schema = &model.requests()[0].tools[1].parameters;
     assert_eq!(schema["properties"]["accepted"]["description"], "Whether it is paid.");
@@ -100,15 +100,15 @@ async fn misfits_go_back_with_their_paths_and_then_it_fails() {
 
     let model = ScriptedModel::reacting(|_| call("final_answer", json!({"accepted": "maybe", "parts": []})));
     let error = run(&model).await.unwrap_err();
-    let failed = AgentFailed::of(&error).unwrap();
+    let failed = AgentFailed::find_in(&error).unwrap();
     assert_eq!((model.asked(), &*failed.agent), (3, "judge"));
     assert!(failed.reason.contains("`accepted`: invalid type"), "{failed}");
-    assert!(failed.said.contains("maybe"), "{failed}");
-    assert!(error.to_string().contains("the model said: {\"accepted\":\"maybe\""), "{error}");
+    assert!(failed.text.contains("maybe"), "{failed}");
+    assert!(error.to_string().contains("the model answered: {\"accepted\":\"maybe\""), "{error}");
 }
 
 #[tokio::test]
-async fn text_is_taken_if_it_fits_and_else_told() {
+async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
     let model = ScriptedModel::new([
         Message::assistant("I accept."),
         Message::assistant("```json\n{\"accepted\": false, \"parts\": []}\n```"),
@@ -152,7 +152,7 @@ async fn several_answers_and_answers_among_calls() {
 }
 
 #[tokio::test]
-async fn of_a_new_turn_the_old_answer_is_gone() {
+async fn new_turn_clears_the_old_answer() {
     let model = ScriptedModel::new([call("final_answer", fits())]);
     let judge = Judge::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
@@ -184,12 +184,12 @@ async fn answers_of_subagents_are_reports_and_channels() {
     assert_eq!(out.state().mood, Mood::Angry);
     let told = prompt(&model, 6);
     assert_eq!(told[4], "angry");
-    assert!(told[6].starts_with("the agent `reader` has no answer: 1 answer could not be used"), "{told:?}");
+    assert!(told[6].starts_with("the agent `reader` got no usable answer: 1 answer could not be used"), "{told:?}");
     assert!(told[6].contains("`value`: unknown variant `sad`"), "{told:?}");
 }
 
 #[tokio::test]
-async fn misfits_are_shown_where_they_were_said() {
+async fn rejected_answers_are_shown_at_their_positions() {
     let model = ScriptedModel::new([
         Message::assistant("I accept."),
         call("final_answer", json!({"accepted": true})),
@@ -213,7 +213,7 @@ async fn misfits_are_shown_where_they_were_said() {
 }
 
 #[tokio::test]
-async fn all_misfits_of_an_answer_are_told_at_once() {
+async fn all_faults_of_an_answer_are_reported_together() {
     let model = ScriptedModel::new([
         call("final_answer", json!({"accepted": "maybe", "parts": [{"eur": []}, {"eur": "2"}, {}]})),
         call("final_answer", json!({"accepted": "true", "parts": "[{\"eur\": \"2\"}]"})),
@@ -264,7 +264,9 @@ async fn bounds_of_the_schema_are_checked() {
     let out = Examiner::compile().invoke(Message::user("Grade it."), Config::default(), context).await.unwrap();
     assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
     let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
-    for fault in ["`mark` is more than 6", "`reason` has 7 characters, and 5 are the most", "`mark` is less than 1"] {
+    for fault in
+        ["`mark` is more than 6", "`reason` has 7 characters, but at most 5 are allowed", "`mark` is less than 1"]
+    {
         assert!(told.contains(fault), "{told}");
     }
 }

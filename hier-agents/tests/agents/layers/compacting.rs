@@ -54,7 +54,7 @@ async fn longest(subagent: &str, end: Message) -> usize {
 }
 
 #[tokio::test]
-async fn one_s_own_stands_in_for_an_inherited_one() {
+async fn own_compaction_replaces_an_inherited_one() {
     let own = longest("reader", Message::assistant("read")).await;
     let inherited = longest("helper", report("read")).await;
     // Six pages are 3,000 letters; a token has four at most.

@@ -43,7 +43,7 @@ async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
         assert_eq!(model.asked(), 2);
         assert_eq!(
             out.state().current_agent_report,
-            "No answer: the agent was ended: models were asked 2 times in this run."
+            "No answer: the agent was ended: models answered 2 times in this run."
         );
         // The conversation can go on.
         assert_eq!(out.state().messages.last().unwrap().text(), "order 2");
@@ -99,13 +99,13 @@ async fn tokens_are_counted_as_the_provider_tells_them() {
 #[tokio::test]
 async fn a_member_that_reports_ends_at_its_limit() {
     let clerk = AgentBuilder::<BaseState>::react("clerk").tool(lookup::TOOL).layer(Limit::new().model_calls(1));
-    let clerk = Subagent::of(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
+    let clerk = Subagent::new(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).compile_as_root().unwrap();
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), look(1), finish("done")]);
     let out = desk.invoke(BaseState::update(), Config::default(), BaseContext::new(model.clone())).await.unwrap();
     let told: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
     assert!(
-        told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models were asked 1 times")),
+        told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models answered 1 times")),
         "{told:?}"
     );
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
@@ -115,7 +115,7 @@ async fn a_member_that_reports_ends_at_its_limit() {
 #[tokio::test]
 async fn an_inherited_limit_counts_the_whole_tree() {
     let clerk =
-        || Subagent::of(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
+        || Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = || {
         let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk()).parallel_subagents(true);
         desk.layer(Inherited::new(Limit::new().model_calls(4))).compile_as_root().unwrap()
@@ -137,7 +137,7 @@ async fn an_inherited_limit_counts_the_whole_tree() {
 #[tokio::test]
 async fn calls_of_subagents_leave_the_tools_their_calls() {
     let clerk =
-        Subagent::of(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
+        Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = agent(Limit::new().tool_calls(1)).subagent(clerk).parallel_subagents(true).compile().unwrap();
     let both = calls([
         ("clerk", json!({"task": "a"})),

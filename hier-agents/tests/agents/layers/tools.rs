@@ -44,7 +44,7 @@ fn model(amount: u32) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_put_to_nobody() {
+async fn denied_call_is_not_sent_for_approval() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(bounded)).compile().unwrap();
     let out = desk.invoke(asked(""), Config::default(), BaseContext::new(model(10))).await.unwrap();
     assert!(out.is_finished());
@@ -76,7 +76,7 @@ async fn a_person_approves_the_revised_call() {
 }
 
 #[tokio::test]
-async fn what_a_person_changes_may_be_denied() {
+async fn arguments_of_the_operator_may_be_denied() {
     let even = |call: &ToolCall, _: &Filing| match call.args["amount"].as_u64() {
         Some(amount) if amount % 2 == 0 => Verdict::Allow,
         _ => Verdict::Deny("only even amounts".to_owned()),

@@ -177,7 +177,7 @@ async fn clearing_old_results_comes_before_a_summary() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_can_be_read_again() {
+async fn omitted_text_can_be_read() {
     let id = "8c0e";
     let reading = json!({"id": id});
     let model = ScriptedModel::new([
@@ -193,7 +193,7 @@ async fn what_is_left_out_can_be_read_again() {
         Message::user("what was it?"),
     ];
     let mut record = Compaction::default();
-    record.cut = hier_agents::Mark::behind(&talk.clone().into(), 2);
+    record.cut = hier_agents::MessageMark::behind(&talk.clone().into(), 2);
     record.summary = "There was a secret.".to_owned();
     let input = BaseState::update().messages(talk.to_vec()).compaction(Some(Box::new(record)));
     let out = chat.invoke(input, Config::thread("t"), BaseContext::new(model.clone())).await.unwrap();

@@ -9,7 +9,7 @@ use super::*;
 
 /// A summary that fails, or says nothing, is none: nothing is lost.
 #[tokio::test]
-async fn what_is_no_summary_is_never_taken_for_one() {
+async fn empty_summary_is_rejected() {
     let limit = 1_500;
     for empty in [true, false] {
         let is_well = Arc::new(AtomicBool::new(false));
