@@ -32,10 +32,7 @@ impl AgentFailed {
 
     /// Returns this error if it is why the run failed.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
-        match error.root() {
-            hier_core::RunError::Node { error, .. } => error.source()?.downcast_ref(),
-            _ => None,
-        }
+        source_of(error)
     }
 }
 
@@ -56,9 +53,13 @@ pub struct AgentStuck {
 impl AgentStuck {
     /// Returns this error if it is why the run failed, at any depth of the hierarchy.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
-        match error.root() {
-            hier_core::RunError::Node { error, .. } => error.source()?.downcast_ref(),
-            _ => None,
-        }
+        source_of(error)
+    }
+}
+
+fn source_of<E: std::error::Error + 'static>(error: &hier_core::RunError) -> Option<&E> {
+    match error.root() {
+        hier_core::RunError::Node { error, .. } => error.source()?.downcast_ref(),
+        _ => None,
     }
 }

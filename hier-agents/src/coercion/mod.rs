@@ -152,7 +152,7 @@ impl<'s> Walk<'s> {
             let meant = types.iter().find_map(|name| self.meant(value, name, schema, path, depth));
             let Some(meant) = meant else {
                 let wanted: Vec<&str> = types.iter().map(|name| type_in_words(name)).collect();
-                let what = format!("it is {}, and must be {}", kind(value), wanted.join(" or "));
+                let what = format!("it is {}, and must be {}", type_of(value), wanted.join(" or "));
                 return self.faults.push(SchemaFault::at(path, what));
             };
             *value = meant;
@@ -352,7 +352,7 @@ fn type_in_words(name: &str) -> &str {
 }
 
 /// Describes the type of a JSON value.
-fn kind(value: &Value) -> &'static str {
+pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

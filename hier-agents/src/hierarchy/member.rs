@@ -15,6 +15,19 @@ use hier_core::channel::Table;
 use hier_core::graph::{FitsContext, Graph};
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
+/// Returns true if the condition holds for a name in the list. Closures cannot be called at compile time.
+macro_rules! any {
+    ($name:ident in $list:expr, $condition:expr) => {{
+        let (list, mut at, mut found) = ($list, 0, false);
+        while at < list.len() && !found {
+            let $name = list[at];
+            found = $condition;
+            at += 1;
+        }
+        found
+    }};
+}
+
 /// A graph that can be a member of a hierarchy. `graph!` implements it for every graph.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a graph",
@@ -112,15 +125,8 @@ impl<S: Values, C> Member<S, C> {
     /// Returns true if a channel is both merged and discarded.
     pub const fn merges_and_discards(&self) -> bool {
         let Some(policy) = self.policy else { return false };
-        let (merged, discarded) = (policy.merged().written, policy.discarded().written);
-        let mut at = 0;
-        while at < merged.len() {
-            if contains(discarded, merged[at]) {
-                return true;
-            }
-            at += 1;
-        }
-        false
+        let discarded = policy.discarded().written;
+        any!(field in policy.merged().written, contains(discarded, field))
     }
 
     /// Returns true if the supervisor's state has the channels that the policy names. A renamed channel is known only
@@ -131,14 +137,7 @@ impl<S: Values, C> Member<S, C> {
     }
 
     const fn known(&self, fields: &[&str], outer: &Table) -> bool {
-        let mut at = 0;
-        while at < fields.len() {
-            if self.channels.contains(fields[at]) && !outer.contains(fields[at]) {
-                return false;
-            }
-            at += 1;
-        }
-        true
+        !any!(field in fields, self.channels.contains(field) && !outer.contains(field))
     }
 
     /// Returns true if the graph has a policy, or the same channels as its supervisor's state.
@@ -149,15 +148,7 @@ impl<S: Values, C> Member<S, C> {
     /// Returns true if every merged channel has a reducer in the supervisor's state.
     pub const fn merges_reduced(&self, outer: &Table) -> bool {
         let Some(policy) = self.policy else { return true };
-        let merged = policy.merged().written;
-        let mut at = 0;
-        while at < merged.len() {
-            if outer.is_plain(merged[at]) {
-                return false;
-            }
-            at += 1;
-        }
-        true
+        !any!(field in policy.merged().written, outer.is_plain(field))
     }
 
     /// Returns the graph as a subagent.
@@ -167,14 +158,7 @@ impl<S: Values, C> Member<S, C> {
 }
 
 const fn contains(list: &[&str], name: &str) -> bool {
-    let mut at = 0;
-    while at < list.len() {
-        if hier_core::channel::equal(list[at], name) {
-            return true;
-        }
-        at += 1;
-    }
-    false
+    any!(other in list, hier_core::channel::equal(other, name))
 }
 
 /// Returns the position of the first repeated name, or `usize::MAX` if all names differ.

@@ -21,12 +21,12 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a policy does nothing until an agent is attached with it"]
 pub struct SubagentPolicy {
-    clear_messages: Option<bool>,
-    preserve_chat_with_operator: Option<bool>,
-    reset_iteration: Option<bool>,
-    max_iterations: Option<u32>,
-    merge_fields: Option<Vec<Cow<'static, str>>>,
-    discard_fields: Option<Vec<Cow<'static, str>>>,
+    pub(super) clear_messages: Option<bool>,
+    pub(super) preserve_chat_with_operator: Option<bool>,
+    pub(super) reset_iteration: Option<bool>,
+    pub(super) max_iterations: Option<u32>,
+    pub(super) merge_fields: Option<Vec<Cow<'static, str>>>,
+    pub(super) discard_fields: Option<Vec<Cow<'static, str>>>,
 }
 
 impl SubagentPolicy {

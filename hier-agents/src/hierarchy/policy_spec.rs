@@ -86,19 +86,14 @@ impl PolicySpec {
     }
 
     pub(crate) fn policy(self) -> SubagentPolicy {
-        let mut policy = SubagentPolicy::new();
-        if let Some(clear) = self.clear_messages {
-            policy = policy.clear_messages(clear);
+        let names = |fields: FieldsSpec| Some((fields.names)().into_iter().map(Into::into).collect());
+        SubagentPolicy {
+            clear_messages: self.clear_messages,
+            preserve_chat_with_operator: self.preserve_chat_with_operator,
+            reset_iteration: self.reset_iteration,
+            max_iterations: self.max_iterations,
+            merge_fields: names(self.merged()),
+            discard_fields: names(self.discarded()),
         }
-        if let Some(preserve) = self.preserve_chat_with_operator {
-            policy = policy.preserve_chat_with_operator(preserve);
-        }
-        if let Some(reset) = self.reset_iteration {
-            policy = policy.reset_iteration(reset);
-        }
-        if let Some(iterations) = self.max_iterations {
-            policy = policy.max_iterations(iterations);
-        }
-        policy.merge_fields((self.merged().names)()).discard_fields((self.discarded().names)())
     }
 }

@@ -42,14 +42,4 @@ pub(crate) fn merge(counts: &mut LayerCounts, new: LayerCounts) {
     }
 }
 
-impl<K: Into<Arc<str>>> FromIterator<(K, u64)> for LayerCounts {
-    fn from_iter<I: IntoIterator<Item = (K, u64)>>(counts: I) -> Self {
-        Self(counts.into_iter().map(|(key, count)| (key.into(), count)).collect())
-    }
-}
-
-impl<K: Into<Arc<str>>, const N: usize> From<[(K, u64); N]> for LayerCounts {
-    fn from(counts: [(K, u64); N]) -> Self {
-        counts.into_iter().collect()
-    }
-}
+from_pairs!(LayerCounts, u64);

@@ -53,14 +53,4 @@ pub(crate) fn merge(progress: &mut Progress, new: Progress) {
     }
 }
 
-impl<T: Into<Arc<str>>> FromIterator<(T, CallCounts)> for Progress {
-    fn from_iter<I: IntoIterator<Item = (T, CallCounts)>>(calls: I) -> Self {
-        Self(calls.into_iter().map(|(agent, calls)| (agent.into(), calls)).collect())
-    }
-}
-
-impl<T: Into<Arc<str>>, const N: usize> From<[(T, CallCounts); N]> for Progress {
-    fn from(calls: [(T, CallCounts); N]) -> Self {
-        calls.into_iter().collect()
-    }
-}
+from_pairs!(Progress, CallCounts);

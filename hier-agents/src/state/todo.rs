@@ -195,14 +195,4 @@ pub(crate) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
     }
 }
 
-impl<T: Into<Arc<str>>> FromIterator<(T, TodoList)> for TodoLists {
-    fn from_iter<I: IntoIterator<Item = (T, TodoList)>>(lists: I) -> Self {
-        Self(lists.into_iter().map(|(agent, list)| (agent.into(), list)).collect())
-    }
-}
-
-impl<T: Into<Arc<str>>, const N: usize> From<[(T, TodoList); N]> for TodoLists {
-    fn from(lists: [(T, TodoList); N]) -> Self {
-        lists.into_iter().collect()
-    }
-}
+from_pairs!(TodoLists, TodoList);

@@ -29,7 +29,8 @@ impl<'a> ToolArguments<'a> {
             // Some providers send null for a call without arguments.
             Value::Null => {}
             other => {
-                let what = format!("the arguments are {}, and must be a JSON object", kind(other));
+                let kind = if other.is_string() { "invalid JSON" } else { coercion::type_of(other) };
+                let what = format!("the arguments are {kind}, and must be a JSON object");
                 arguments.add([SchemaFault { path: String::new(), what: FaultKind::Misfit(what) }]);
             }
         }
@@ -176,16 +177,4 @@ fn argument_schema(schema: Option<&Value>, name: &str) -> Value {
         argument.insert("$defs".to_owned(), shared.clone());
     }
     argument
-}
-
-/// Describes the type of a JSON value.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "invalid JSON",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }

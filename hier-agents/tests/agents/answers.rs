@@ -71,7 +71,7 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
         let answers = end.state().base.messages.iter().filter(|message| message.tool_call_id().is_some());
         let answers: Vec<String> = answers.map(|answer| answer.content().unwrap().text()).collect();
         for (answer, name) in answers.iter().zip(["file", "Looper"]) {
-            let refused = format!("Error: the arguments of `{name}` are nested more than 100 deep");
+            let refused = format!("Error: the arguments of `{name}` are nested more than 100 levels deep");
             assert!(answer.starts_with(&refused), "{depth}: {answer}");
         }
         assert_eq!(answers.len(), 3);
@@ -132,10 +132,10 @@ fn subagents_side_by_side_are_checked_at_run_time_too() {
     let worker = || Subagent::new(&AgentBuilder::<Filing>::react("worker").compile().expect("an agent"));
     let desk = |subagent| AgentBuilder::<Filing>::react("desk").parallel_subagents(true).subagent(subagent);
     let error = desk(worker()).compile().expect_err("no policy").to_string();
-    assert!(error.contains("each need a policy of their own: give `worker` one"), "{error}");
+    assert!(error.contains("parallel subagents need a policy each: give `worker` one"), "{error}");
     let plain = SubagentPolicy::new().merge_fields(["draft", "findings"]);
     let error = desk(worker().policy(plain)).compile().expect_err("a plain channel").to_string();
-    assert!(error.contains("the channel `draft`, which `worker` gives back, has no reducer"), "{error}");
+    assert!(error.contains("the channel `draft`, which `worker` merges, has no reducer"), "{error}");
     assert!(!error.contains("findings"), "{error}");
     desk(worker().policy(SubagentPolicy::new().merge_fields(["findings"]))).compile().expect("an agent");
 }

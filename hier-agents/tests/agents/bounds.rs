@@ -313,5 +313,5 @@ fn names_that_models_cannot_call_are_refused() {
     assert_eq!(mistakes(agent().reasoning("?")), ["an `Agent` has no `reasoning`: it ends when its model answers"]);
     assert_eq!(mistakes(agent().attempts(0)), ["an agent with `attempts` 0 could give no answer: give it at least 1"]);
     let react = AgentBuilder::<Filing>::react("desk").answer(&Filing::channels().artifact);
-    assert!(mistakes(react)[0].starts_with("`answer` is of an `Agent`"));
+    assert!(mistakes(react)[0].starts_with("`answer` is an option of an `Agent`"));
 }

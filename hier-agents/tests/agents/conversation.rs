@@ -74,7 +74,7 @@ async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
     assert!(!out.state().is_finished);
     assert_eq!(model.asked(), 3);
     assert_eq!(roles(out.state()), ["user", "assistant", "tool", "assistant", "tool", "assistant", "tool"]);
-    assert!(prompt(&model, 2)[0].ends_with("No calls of tools are made any more."), "{:?}", prompt(&model, 2));
+    assert!(prompt(&model, 2)[0].ends_with("No more tools are called."), "{:?}", prompt(&model, 2));
     let last = out.state().messages.last().unwrap().text();
     assert_eq!(last, "Error: not called: the limit of iterations is reached. You can continue in the next turn.");
 }
@@ -242,7 +242,7 @@ async fn truncated_text_ends_at_the_length_limit() {
     let out = Chat::compile().invoke(Message::user("Tell me a story"), Config::default(), context).await.unwrap();
     let end = out.ending().unwrap();
     assert_eq!(*end, AgentEnd::Limit(AgentLimit::Length));
-    assert!(!end.is_success() && end.to_string().contains("cut off at the limit of tokens"), "{end}");
+    assert!(!end.is_success() && end.to_string().contains("cut off at the token limit"), "{end}");
     let state = out.state();
     assert_eq!((&*state.current_agent_report, roles(state)), ("Once upon a", vec!["user", "assistant"]));
     assert!(!state.is_finished);

@@ -146,8 +146,8 @@ async fn equal_calls_with_equal_results_are_stopped() {
     assert_eq!((out.ending().cloned(), model.asked()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
-    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have; if you \
-                repeat it now, your work ends.";
+    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
+                repeat it again, your work ends.";
     assert_eq!(said.iter().filter(|text| *text == told).count(), 2, "{said:?}");
     // The conversation can go on.
     assert!(out.state().base.messages.last().unwrap().tool_call_id().is_some());

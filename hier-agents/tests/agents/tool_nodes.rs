@@ -206,7 +206,7 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
 #[tokio::test]
 async fn a_message_without_calls_is_an_error() {
     let error = Careless::compile().invoke(asked(), Config::default(), desk([])).await.unwrap_err().to_string();
-    assert!(error.contains("the model has no open call in `messages`; ask `wants_tools`"), "{error}");
+    assert!(error.contains("the model has no open call in `messages`: route here only if `wants_tools`"), "{error}");
 }
 
 #[tokio::test]

@@ -249,7 +249,7 @@ async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     assert!(!out.is_finished(), "the second call needs approval too");
     let out = support.invoke(Command::resume(Approval::Approve), thread(), again()).await?;
     let said = answers(&out);
-    assert!(said[0].starts_with("Error: not called: `depot_erase` takes other arguments now"), "{said:?}");
+    assert!(said[0].starts_with("Error: not called: `depot_erase` now takes other arguments"), "{said:?}");
     assert!(said[0].contains("\"parcel\""), "{said:?}");
     assert_eq!(said[1..], ["1: find {\"order\":2}", "2: erase {\"parcel\":1}"]);
 

@@ -208,8 +208,8 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     let out = turn("never mind").await;
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     let sent = prompt(&model, 1);
-    assert!(sent[3].starts_with("Error: not made: a new message came before this call was approved"), "{sent:?}");
-    assert!(sent[4].starts_with("Error: no result: a new message came before this call had ended"), "{sent:?}");
+    assert!(sent[3].starts_with("Error: not made: a new message arrived before this call was approved"), "{sent:?}");
+    assert!(sent[4].starts_with("Error: no result: a new message arrived before this call ended"), "{sent:?}");
     assert_eq!(sent[5], "never mind");
     // It is part of the conversation, and the question is gone.
     let stored: Vec<String> = out.state().messages.iter().map(Message::text).collect();

@@ -117,7 +117,7 @@ async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
     assert_eq!(out.ending(), Some(&AgentEnd::Answer));
     assert_eq!(out.state().verdict, Some(Verdict { accepted: false, parts: vec![] }));
     let sent = prompt(&model, 1);
-    assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is no JSON"), "{sent:?}");
+    assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is not valid JSON"), "{sent:?}");
     // What was of no use is no part of the conversation.
     assert_eq!(out.state().base.messages.len(), 2);
 }
@@ -143,9 +143,15 @@ async fn several_answers_and_answers_among_calls() {
     let out = run(&model).await.unwrap();
     assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 3));
     let first = prompt(&model, 1);
-    assert!(first[3].starts_with("Error: not taken: an answer is given alone") && first[4] == "seen", "{first:?}");
+    assert!(
+        first[3].starts_with("Error: not accepted: an answer must be the only call") && first[4] == "seen",
+        "{first:?}"
+    );
     let second = prompt(&model, 2);
-    assert!(second[6].contains("they differ") && second[7].contains("they differ"), "{second:?}");
+    assert!(
+        second[6].contains("several different answers") && second[7].contains("several different answers"),
+        "{second:?}"
+    );
     let open = out.state().base.messages.iter().flat_map(Message::tool_calls).count();
     let answered = out.state().base.messages.iter().filter(|message| message.tool_call_id().is_some()).count();
     assert_eq!(open, answered);
@@ -203,11 +209,14 @@ async fn rejected_answers_are_shown_at_their_positions() {
     assert_eq!((out.ending(), model.asked()), (Some(&AgentEnd::Answer), 5));
     let second = prompt(&model, 2);
     assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
-    assert!(second[2].starts_with("the answer is no JSON") && second[4].contains("`parts` is missing"), "{second:?}");
+    assert!(
+        second[2].starts_with("the answer is not valid JSON") && second[4].contains("`parts` is missing"),
+        "{second:?}"
+    );
     let last = prompt(&model, 4);
     assert_eq!(last[..5], second[..5], "what was said before stays where it was");
     assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
-    assert!(last[8].starts_with("the answer is no JSON"), "{last:?}");
+    assert!(last[8].starts_with("the answer is not valid JSON"), "{last:?}");
     // What was of no use as a text is not part of the conversation.
     assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
 }

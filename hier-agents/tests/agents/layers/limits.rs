@@ -63,7 +63,7 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_counts() {
     assert_eq!(out.ending(), Some(&end(AgentLimit::ModelCalls(2))));
     let texts: Vec<String> = out.state().messages.iter().map(Message::text).collect();
     assert_eq!(texts[2], "paid 7");
-    assert!(texts[4].contains("not called: the limit of 1 calls of tools is reached"), "{texts:?}");
+    assert!(texts[4].contains("not called: the limit of 1 tool calls is reached"), "{texts:?}");
     let counts: Vec<_> = out.state().layer_counts.iter().map(|(key, count)| (key.to_owned(), count)).collect();
     assert_eq!(counts, [("desk/0:Limit model_calls".to_owned(), 2), ("desk/0:Limit tool_calls".to_owned(), 1)]);
 }
@@ -77,7 +77,10 @@ async fn the_calls_of_one_answer_are_taken_in_order() {
     let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..2], ["order 1", "order 2"]);
-    assert!(texts[2].contains("the limit of 2 calls") && texts[4].contains("the limit of 2 calls"), "{texts:?}");
+    assert!(
+        texts[2].contains("the limit of 2 tool calls") && texts[4].contains("the limit of 2 tool calls"),
+        "{texts:?}"
+    );
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
 }
 
@@ -149,5 +152,5 @@ async fn calls_of_subagents_leave_the_tools_their_calls() {
     let out = desk.invoke(Message::user("?"), Config::default(), BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..3], ["a", "order 1", "b"]);
-    assert!(texts[3].contains("the limit of 1 calls"), "{texts:?}");
+    assert!(texts[3].contains("the limit of 1 tool calls"), "{texts:?}");
 }

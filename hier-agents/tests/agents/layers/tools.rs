@@ -99,7 +99,7 @@ async fn arguments_are_revised_to_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(revise)).compile().unwrap();
     let error = desk.invoke(asked("d"), Config::default(), BaseContext::new(model(1))).await.unwrap_err();
-    assert!(error.to_string().contains("desk/0:Guard") && error.to_string().contains("no JSON object"), "{error}");
+    assert!(error.to_string().contains("desk/0:Guard") && error.to_string().contains("not a JSON object"), "{error}");
 }
 
 /// Adds a line to what tools say.

@@ -27,7 +27,7 @@ fn tokens(request: &ChatRequest) -> u64 {
 
 /// Whether a summary is asked for.
 fn is_summary(request: &ChatRequest) -> bool {
-    request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up"))
+    request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"))
 }
 
 /// A provider that refuses more than this, tells what it counted, and fails the test if what it is sent is no valid conversation.
@@ -252,6 +252,6 @@ async fn a_huge_result_is_clipped_and_kept_whole_in_the_state() {
     assert_eq!(out.state().current_agent_report, "Read.");
     assert_eq!(out.state().messages.get(2).unwrap().text().len(), 668_000);
     let sent = model.requests()[1].messages.get(2).unwrap().text();
-    assert!(sent.len() < 6_000 && sent.contains("characters are left out here"), "{}", sent.len());
+    assert!(sent.len() < 6_000 && sent.contains("characters are omitted here"), "{}", sent.len());
     assert!(!model.requests().iter().any(is_summary), "there is nothing to sum up");
 }

@@ -7,7 +7,7 @@ use hier_core::StateUpdate;
 
 use super::*;
 
-/// A summary that fails, or says nothing, is none: nothing is lost.
+/// A summary that fails or is empty is an error, and no message is lost.
 #[tokio::test]
 async fn empty_summary_is_rejected() {
     let limit = 1_500;
@@ -38,7 +38,7 @@ async fn empty_summary_is_rejected() {
             }
             turn += 1;
         };
-        let wanted = if empty { "said nothing" } else { "busy" };
+        let wanted = if empty { "returned an empty summary" } else { "busy" };
         assert!(error.to_string().contains(wanted), "{error}");
         is_well.store(true, Ordering::Relaxed);
         let out = chat.invoke((), Config::thread("t"), BaseContext::new(model.clone())).await;
