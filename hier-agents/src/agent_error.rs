@@ -3,8 +3,8 @@
 /// The error of a run whose root agent got no usable answer from its model within the allowed attempts. If the agent is
 /// a subagent, its supervisor receives the error as the report instead and continues.
 ///
-/// It is the source of the node's error: find it with [`AgentFailed::find_in`]. A resumed run asks the model again. A new
-/// input begins a new turn.
+/// It is the source of the node's error: find it with [`AgentFailed::find_in`]. A resumed run asks the model again. A
+/// new input begins a new turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent `{agent}` got no usable answer: {reason}{}", quoted(text))]
 #[non_exhaustive]

@@ -45,8 +45,8 @@ pub struct ModelOptions {
     /// The time to cache the prompt, for providers that cache only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format: an object that is merged into the request. It replaces values and appends to
-    /// lists, so that the provider's own `tools` are added to those of the program.
+    /// Additional request fields in the provider's format: an object that is merged into the request. It replaces
+    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
@@ -111,8 +111,8 @@ impl ModelOptions {
         Self { cache: cache.into(), ..self }
     }
 
-    /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces values and appends
-    /// to lists, so that the provider's own `tools` are added to those of the program.
+    /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces
+    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
     #[must_use]
     pub fn extra(self, extra: Value) -> Self {
         Self { extra, ..self }

@@ -25,14 +25,14 @@ use hier_core::internals::{SpecRef, body};
 use hier_core::state::{Conversation, State, Writes};
 use hier_core::{BuildError, NodeError};
 
-/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in parallel, and each
-/// result is stored when its call ends. Events, errors and spans have the name of the tool. The node is a graph with a node for each
-/// tool.
+/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in
+/// parallel, and each result is stored when its call ends. Events, errors and spans have the name of the tool. The node
+/// is a graph with a node for each tool.
 ///
 /// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask for it together
-/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result describes the error.
-/// [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a [`Command`]; a command with a `goto` must be
-/// the only call of its message.
+/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result
+/// describes the error. [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a
+/// [`Command`]; a command with a `goto` must be the only call of its message.
 ///
 /// In `graph!`, write `tools![…]`, as in this custom agent:
 ///

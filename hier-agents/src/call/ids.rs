@@ -1,6 +1,7 @@
 //! Makes the ids of the calls of one answer unique.
 //!
-//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer the same id.
+//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer
+//! the same id.
 
 use hier_checkpoint::message::{Body, ChatChunk, Message, ToolCall};
 

@@ -54,8 +54,8 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
         self.add_messages([prompts::refusal(call, reason)])
     }
 
-    /// Adds a result if the command has none, because providers reject a conversation with an unanswered call. A command
-    /// for the parent graph is unchanged: that graph answers the call.
+    /// Adds a result if the command has none, because providers reject a conversation with an unanswered call. A
+    /// command for the parent graph is unchanged: that graph answers the call.
     fn with_result(&self, mut command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         if command.is_for_parent() {
             return Ok(command);

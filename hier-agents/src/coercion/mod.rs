@@ -1,6 +1,6 @@
-//! Compares a model's value add_type_error a JSON schema. Models often use another JSON type than the requested one: `5.0` for an
-//! integer, `"true"`, a list as text. Such values are converted where their meaning is clear. Everything else is a
-//! fault add_type_error its path.
+//! Compares a model's value with a JSON schema. Models often use another JSON type than the requested one:
+//! `5.0` for an integer, `"true"`, a list as text. Such values are converted where their meaning is clear. Everything
+//! else is a fault with its path.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) struct SchemaFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     Missing,
-    /// An unknown field, add_type_error a hint at the intended one.
+    /// An unknown field, with a hint at the intended one.
     Unknown(String),
     Misfit(String),
 }
@@ -43,7 +43,7 @@ impl SchemaFault {
         Self::at(if path == "." { "" } else { &path }, error.inner().to_string()).within(outer)
     }
 
-    /// Prefixes the path of the fault add_type_error `outer`.
+    /// Prefixes the path of the fault with `outer`.
     pub(crate) fn within(self, outer: &str) -> Self {
         let path = match (outer, &*self.path) {
             (outer, "") => outer.to_owned(),
@@ -66,14 +66,14 @@ impl fmt::Display for SchemaFault {
     }
 }
 
-/// Reads a value that was requested add_type_error this schema, or returns everything that does not coerce.
+/// Reads a value that was requested with this schema, or returns everything that does not fit.
 pub(crate) fn read_value<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result<T, Vec<SchemaFault>> {
     serde_path_to_error::deserialize(value)
         .map_err(|error| add_type_error(coerce(&mut value.clone(), schema), &error, ""))
 }
 
-/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value fits or if no
-/// conversion is clear.
+/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value
+/// fits or if no conversion is clear.
 pub(crate) fn coerced(value: &Value, schema: &Value) -> Option<Value> {
     let mut fitted = value.clone();
     coerce(&mut fitted, schema);
@@ -87,7 +87,8 @@ pub(crate) fn coerce(value: &mut Value, schema: &Value) -> Vec<SchemaFault> {
     walk.faults
 }
 
-/// Adds the first error of deserializing the value at the path `outer`, because the type knows more about it than the schema.
+/// Adds the first error of deserializing the value at the path `outer`, because the type knows more about it than the
+/// schema.
 pub(crate) fn add_type_error(
     mut faults: Vec<SchemaFault>,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -206,8 +207,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Matches one of several kinds: the first that fits unchanged, or else after conversion. If only one kind is possible, its faults
-    /// count.
+    /// Matches one of several kinds: the first that fits unchanged, or else after conversion. If only one kind is
+    /// possible, its faults count.
     fn one_of(&mut self, value: &mut Value, kinds: &'s [Value], path: &str, depth: usize) {
         let mut meant = None;
         let mut least: Option<Vec<SchemaFault>> = None;
@@ -243,7 +244,8 @@ impl<'s> Walk<'s> {
         std::mem::replace(&mut self.faults, faults)
     }
 
-    /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's values.
+    /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's
+    /// values.
     fn is_possible(&self, value: &Value, kind: &Value) -> bool {
         let kind = kind
             .get("$ref")

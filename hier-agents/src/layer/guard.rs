@@ -11,8 +11,9 @@ use hier_core::state::{Contains, Values};
 
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call and the state, or a
-/// part of the state. It does not see calls of subagents and of built-in tools: see [`Layer::check`].
+/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call
+/// and the state, or a part of the state. It does not see calls of subagents and of built-in tools: see
+/// [`Layer::check`].
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
@@ -44,8 +45,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must have no side
-/// effects.
+/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must
+/// have no side effects.
 pub struct Guard<P> {
     decide: Decide<P>,
 }

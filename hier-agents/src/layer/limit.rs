@@ -28,9 +28,9 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   made count, and subagents do not. The calls of one answer are taken in order.
 ///
 /// As an [`Inherited`](super::Inherited) layer, it counts all agents below together. Parallel agents see each other's
-/// model calls while they run in one process. They do not see each other's tool calls, and after a restart only the
-/// counts from when they began. [`Budget`](crate::Budget) divides a limit among agents. Outside a
-/// [`Retry`](hier_core::graph::Retry), a request counts once.
+/// model calls while they run in one process. For tool calls, and after a restart, they see only the counts from when
+/// they began. [`Budget`](crate::Budget) divides a limit among agents. Outside a [`Retry`](hier_core::graph::Retry), a
+/// request counts once.
 #[derive(Clone, Debug, Default)]
 pub struct Limit {
     model_calls: Option<u64>,

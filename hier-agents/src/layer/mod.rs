@@ -26,15 +26,15 @@
 //! 3. [`Layer::check`] again, if the operator changed the arguments.
 //! 4. The call itself, through [`Layer::tool_call`] of all layers.
 //!
-//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool are called. It also
-//! redacts what other layers write.
+//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool
+//! are called. It also redacts what other layers write.
 //!
 //! # Streaming
 //!
 //! A layer sees the same call with and without a client that streams: [`NextModel::call`] returns the whole answer.
-//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`ChunkFilter`] that
-//! the layers added to the call. The last chunk, the whole answer, is sent after all layers have seen it. If a layer
-//! answers without the model, its answer is sent in chunks at the end.
+//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`ChunkFilter`]
+//! that the layers added to the call. The last chunk, the whole answer, is sent after all layers have seen it. If a
+//! layer answers without the model, its answer is sent in chunks at the end.
 //!
 //! # Repeated execution
 //!
@@ -195,12 +195,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the arguments, it runs
-    /// again with the new arguments, and no second approval is requested. It may run several times for one call, and must have no side
-    /// effects.
+    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the
+    /// arguments, it runs again with the new arguments, and no second approval is requested. It may run several times
+    /// for one call, and must have no side effects.
     ///
-    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool calls: neither
-    /// this nor [`tool_call`](Self::tool_call) sees them.
+    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool
+    /// calls: neither this nor [`tool_call`](Self::tool_call) sees them.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,
@@ -361,9 +361,10 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
-    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and questions, and recorded
-    /// steps are not repeated. After a successful call, the next one gets new steps and questions. If a tool asks a question, this
-    /// returns a signal ([`NodeError::is_signal`]), which the layer must return unchanged.
+    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and
+    /// questions, and recorded steps are not repeated. After a successful call, the next one gets new steps and
+    /// questions. If a tool asks a question, this returns a signal ([`NodeError::is_signal`]), which the layer must
+    /// return unchanged.
     ///
     /// Cancel safety: dropping this future drops the call.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {

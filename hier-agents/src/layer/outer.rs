@@ -56,7 +56,8 @@ impl InheritedLayers {
         Self { outer, all, counters: inherited.map(|inherited| inherited.counters.clone()).unwrap_or_default() }
     }
 
-    /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, this excludes its own.
+    /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, this excludes its
+    /// own.
     pub(crate) fn around<C>(run: &Run<C>, passes_on: bool) -> OuterLayers<'_> {
         match run.scope().and_then(|scope| scope.downcast_ref::<Self>()) {
             Some(inherited) => OuterLayers {

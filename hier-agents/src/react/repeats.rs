@@ -20,15 +20,16 @@ pub(super) struct EarlierAnswers<'a> {
     pub(super) messages: &'a Messages,
     /// Number of answers that the model has given in this turn.
     pub(super) answers: u32,
-    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request to its model.
+    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request
+    /// to its model.
     pub(super) users_count: bool,
     /// Number of times in a row that a call may return the same result.
     pub(super) most: u32,
 }
 
 impl EarlierAnswers<'_> {
-    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count if their answers
-    /// follow each other.
+    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count
+    /// if their answers follow each other.
     pub(super) fn repeat(&self, call: &ToolCall) -> RepeatCheck {
         let mut results: Vec<(&str, CallOutcome<'_>)> = Vec::new();
         let (mut answers, mut equal) = (0, 0);

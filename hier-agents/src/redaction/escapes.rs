@@ -15,8 +15,8 @@ impl Unescaped {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }
 
-    /// Removes one more level of escapes, or returns none if there are none. A truncated escape at the end is left out: it may be the
-    /// next letter of a secret. Also returns its position in the original.
+    /// Removes one more level of escapes, or returns none if there are none. A truncated escape at the end is left out:
+    /// it may be the next letter of a secret. Also returns its position in the original.
     pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
         let Some(first) = self.text.find('\\') else { return (None, None) };
         let mut text = self.text[..first].to_owned();
@@ -42,7 +42,8 @@ impl Unescaped {
         ((reads || cut.is_some()).then_some(Self { text, places }), cut)
     }
 
-    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the end.
+    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the
+    /// end.
     pub(super) fn escapes(&self) -> (Vec<Range<usize>>, Option<usize>) {
         let (mut found, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
         while let Some(next) = self.text[at..].find('\\') {

@@ -10,18 +10,19 @@ use super::{Pattern, Redactor};
 /// Replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function that finds them (see [`Find`]).
 ///
 /// * Requests to a model contain no secrets: neither its instructions, nor the conversation, nor results of tools.
-/// * Its answers contain none: neither texts, nor reasoning, nor arguments of calls (a tool is called with the mark). While a text is
-///   streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent once they are complete.
-/// * Stored data contains none. This covers answers, results of tools, records of `#[tool(step)]`, and writes of tools and other layers
-///   to conversations. If an earlier message of the conversation has a secret, for example the user's, it is replaced with the model's next
-///   answer. Earlier checkpoints keep the original. The answer of an operator is stored unredacted until the call that asked is done. To
-///   avoid both, encrypt the checkpoints or redact before the input is passed in ([`Redact::text`]). Values that tools write into other
-///   channels are not redacted.
+/// * Its answers contain none: neither texts, nor reasoning, nor arguments of calls (a tool is called with the mark).
+///   While a text is streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent
+///   once they are complete.
+/// * Stored data contains none. This covers answers, results of tools, records of `#[tool(step)]`, and writes of tools
+///   and other layers to conversations. If an earlier message of the conversation has a secret, for example the user's,
+///   it is replaced with the model's next answer. Earlier checkpoints keep the original. The answer of an operator is
+///   stored unredacted until the call that asked is done. To avoid both, encrypt the checkpoints or redact before the
+///   input is passed in ([`Redact::text`]). Values that tools write into other channels are not redacted.
 /// * The errors of models and tools contain none, nor do the logs about them. Errors keep their kinds.
 ///
-/// A secret is also found in JSON where its letters are escaped, up to eight times. Letters that are escaped more often are replaced.
-/// Addresses and data of images and files are not read; their names are. The position of the layer in the list makes no difference.
-/// Other layers never see the secret, and their additions are redacted as well.
+/// A secret is also found in JSON where its letters are escaped, up to eight times. Letters that are escaped more often
+/// are replaced. Addresses and data of images and files are not read; their names are. The position of the layer in the
+/// list makes no difference. Other layers never see the secret, and their additions are redacted as well.
 ///
 /// Reasoning that contained a secret loses its maker's signature and is not sent back.
 ///

@@ -49,8 +49,8 @@ impl Redactor {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are escaped more than
-    /// [`MOST_LEVELS`] times are not read, and count as secrets.
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are
+    /// escaped more than [`MOST_LEVELS`] times are not read, and count as secrets.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
         let mut level = Unescaped::new(text);
         let (mut found, mut open) = (Vec::new(), text.len());
@@ -223,8 +223,8 @@ impl Redactor {
         (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
     }
 
-    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes them is
-    /// responsible.
+    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes
+    /// them is responsible.
     pub(crate) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
         if !state.get_any(channel).is_some_and(<dyn std::any::Any>::is::<Messages>) {

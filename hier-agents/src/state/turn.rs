@@ -33,7 +33,7 @@ pub struct AgentTurn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedAnswer {
-    /// The id of the message that the draft followed, or none if it was the first.
+    /// The id of the message that the text followed, or none if it was the first.
     pub after: Option<String>,
     /// The text of the model.
     pub answer: Message,
@@ -91,7 +91,8 @@ impl AgentTurn {
     }
 }
 
-/// The end of an agent's turn: see [`AgentOutcome::ending`](crate::AgentOutcome::ending) and [`BaseState::ending`](crate::BaseState::ending).
+/// The end of an agent's turn: see [`AgentOutcome::ending`](crate::AgentOutcome::ending) and
+/// [`BaseState::ending`](crate::BaseState::ending).
 ///
 /// ```
 /// use hier_agents::AgentEnd;
@@ -147,13 +148,14 @@ pub enum AgentLimit {
     ModelCalls(u64),
     /// The maximum number of tokens of a [`Limit`](crate::layer::Limit) layer: `tokens`.
     Tokens(u64),
-    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last message and the
-    /// report: a new input can ask the agent to continue. If reasoning took all tokens, the answer leaves nothing. If calls are cut off
-    /// three times in a row, they are not made.
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last
+    /// message and the report: a new input can ask the agent to continue. If reasoning took all tokens, the answer
+    /// leaves nothing. If calls are cut off three times in a row, they are not made.
     Length,
     /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
     Filtered,
-    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
+    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after
+    /// a warning.
     Repeats(u32),
     /// A custom layer ended the turn for this reason.
     Layer(String),

@@ -271,7 +271,8 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         self.end(end, vec![message], report)
     }
 
-    /// Returns the last text of the model in this turn. Considers only answers that are certainly part of the conversation.
+    /// Returns the last text of the model in this turn. Considers only answers that are certainly part of the
+    /// conversation.
     fn last_words(&self) -> String {
         let (base, messages) = (self.base(), self.base().messages.iter().rev());
         let answers = base.iteration_number.saturating_sub(base.agent_turn.misfits);
