@@ -63,7 +63,7 @@ fn ended(error: &RunError) -> End {
     if let RunError::Cancelled { .. } = error.root() {
         return End::Cancelled;
     }
-    if let Some(stuck) = AgentStuck::of(error) {
+    if let Some(stuck) = AgentStuck::find_in(error) {
         return End::Failed(stuck.to_string());
     }
     End::Failed(problems(error).map_or_else(|| error.to_string(), Problems::to_string))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
-use hier::agent::Calls;
+use hier::agent::CallCounts;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ const EVERY: u64 = 50;
 /// Shows how far the agents are.
 pub(crate) struct View {
     shown: Shown,
-    calls: BTreeMap<String, Calls>,
+    calls: BTreeMap<String, CallCounts>,
     positions: u64,
 }
 
@@ -61,7 +61,7 @@ impl View {
     }
 
     /// An agent was called this often.
-    pub(crate) fn calls(&mut self, agent: &str, calls: Calls) {
+    pub(crate) fn calls(&mut self, agent: &str, calls: CallCounts) {
         let old = self.calls.get(agent).copied().unwrap_or_default();
         // A subagent that ends hands on what was counted in it, which was told then.
         if calls.scheduled <= old.scheduled && calls.finished <= old.finished {
@@ -93,7 +93,7 @@ impl View {
         }
     }
 
-    fn line(&self, agent: &str, old: Calls, new: Calls) {
+    fn line(&self, agent: &str, old: CallCounts, new: CallCounts) {
         let indent = TREE
             .iter()
             .position(|(name, _)| *name == agent)
@@ -110,7 +110,7 @@ impl View {
         }
     }
 
-    fn bar(&self, bars: &[ProgressBar], agent: &str, calls: Calls) {
+    fn bar(&self, bars: &[ProgressBar], agent: &str, calls: CallCounts) {
         let Some(bar) = TREE.iter().position(|(name, _)| *name == agent).and_then(|place| bars.get(place)) else {
             return;
         };

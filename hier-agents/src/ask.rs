@@ -1,4 +1,4 @@
-//! Asking a model in a node of one's own: `run.model()?.ask(messages).await?`.
+//! Model requests in custom nodes: `run.model()?.ask(messages).await?`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,25 +11,24 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::call::{Caller, failed};
-use super::fit;
-use super::layer::{Heirs, Lens, Reply};
-use super::model::{ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
-use super::options::ModelOptions;
-use super::schema::Shape;
-use super::state::base::BaseState;
-use super::state::context::{AgentContext, BaseContext};
-use super::tool::set::Toolset;
-use super::toolsets::listed;
-use super::words;
+use crate::call::model::{ModelCaller, node_error};
+use crate::coercion::{self, SchemaFault};
+use crate::layer::{CallLayers, InheritedLayers, ModelOutcome, StateProjection};
+use crate::model::{ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
+use crate::options::ModelOptions;
+use crate::prompts;
+use crate::schema::ObjectSchema;
+use crate::state::base::BaseState;
+use crate::state::context::{AgentContext, BaseContext};
+use crate::tool::catalogue::list_toolset;
+use crate::tool::toolset::Toolset;
 use hier_checkpoint::message::{self, ChatResponse, FinishReason, Message, Messages};
-use hier_core::NodeError;
-use hier_core::Run;
+use hier_core::{NodeError, Run};
 
-/// Asking a model in a node of one's own, whose context has one: `C: AsRef<BaseContext>`.
+/// Gives a node access to models. The run's context must hold a [`BaseContext`]: `C: AsRef<BaseContext>`.
 ///
-/// What is asked here is streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counts into the budget of the run and is
-/// traced, as what an agent asks.
+/// Requests made here are streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget
+/// of the run and traced, like those of an agent.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -74,12 +73,16 @@ use hier_core::Run;
 /// # }
 /// ```
 pub trait RunModel<C> {
-    /// The model of the context: [`BaseContext::model`]. An error if it has none.
+    /// Returns the context's own model, [`BaseContext::model`].
+    ///
+    /// # Errors
+    ///
+    /// The context has no model.
     fn model(&self) -> Result<ModelHandle<'_, C>, NodeError>
     where
         C: AgentContext;
 
-    /// Another model: `run.using(&run.context().smart).ask(…)`.
+    /// Returns a handle to another model: `run.using(&run.context().smart).ask(…)`.
     fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
     where
         C: AgentContext;
@@ -101,7 +104,7 @@ impl<C> RunModel<C> for Run<C> {
     }
 }
 
-/// A model, in a run: see [`RunModel`].
+/// A model in a run: see [`RunModel`].
 pub struct ModelHandle<'a, C> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -122,14 +125,14 @@ impl<C> fmt::Debug for ModelHandle<'_, C> {
 }
 
 impl<'a, C> ModelHandle<'a, C> {
-    /// The same run with another model.
+    /// Returns a handle to another model in the same run.
     #[must_use]
     pub fn with(self, model: &'a impl ChatModel) -> Self {
         Self { model, ..self }
     }
 
-    /// Asks for the next message of a conversation: messages, a list of them, `&state.messages`, or a text, which is a message
-    /// of the user. Nothing is asked before it is awaited.
+    /// Prepares a request for the next message of a conversation. It takes one message, a list of messages,
+    /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
     pub fn ask(self, messages: impl Into<Messages>) -> Ask<'a, C> {
         let request = ChatRequest::new(messages);
         Ask {
@@ -146,13 +149,13 @@ impl<'a, C> ModelHandle<'a, C> {
     }
 }
 
-/// How often a model may give an answer that does not fit, unless it is said.
 const ATTEMPTS: u32 = 3;
 
-/// A question to a model, asked once it is awaited. The answer is a [`ChatResponse`], or what [`output`](Self::output) says.
+/// A request to a model, sent when it is awaited. It resolves to a [`ChatResponse`], or to the type given to
+/// [`output`](Self::output).
 ///
-/// Cancel safety: dropped before its end, it has changed nothing but the budget.
-#[must_use = "nothing is asked before it is awaited"]
+/// Cancel safety: if the future is dropped early, only the budget has changed.
+#[must_use = "a request does nothing until it is awaited"]
 pub struct Ask<'a, C, T = ChatResponse> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -160,10 +163,9 @@ pub struct Ask<'a, C, T = ChatResponse> {
     toolsets: Vec<&'a dyn Toolset>,
     system: Option<String>,
     attempts: u32,
-    /// The name of the step that each answer is recorded as.
+    /// The step name under which each answer is recorded.
     step: Option<String>,
-    /// Of the answer, if it is of a type.
-    shape: Option<Shape>,
+    shape: Option<ObjectSchema>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -174,39 +176,41 @@ impl<C, T> fmt::Debug for Ask<'_, C, T> {
 }
 
 impl<'a, C, T> Ask<'a, C, T> {
-    /// What the model is told to be: a message of the system in front of the conversation.
+    /// Sets the instructions, a system message in front of the conversation.
     pub fn system(self, text: impl Into<String>) -> Self {
         Self { system: Some(text.into()), ..self }
     }
 
-    /// The tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. Its calls are in the answer
-    /// ([`Message::tool_calls`]); a node `tools![…]` makes them.
+    /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The answer contains
+    /// the calls ([`Message::tool_calls`]); a node `tools![…]` makes them.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         Self { request: self.request.tools(tools), ..self }
     }
 
-    /// A [`Toolset`], whose tools the model may call as well. They are listed when it is asked.
+    /// Adds the tools of a [`Toolset`], which is listed when the request is sent.
     pub fn toolset(mut self, set: &'a impl Toolset) -> Self {
         self.toolsets.push(set);
         self
     }
 
-    /// How the model is to answer.
+    /// Sets the options of the request.
     pub fn options(self, options: ModelOptions) -> Self {
         Self { request: self.request.options(options), ..self }
     }
 
-    /// How often the model is asked at most, if its answers do not fit the [`output`](Self::output): 3 times unless it is said.
+    /// Sets how many times the model is asked if its answers do not fit the [`output`](Self::output). Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts, ..self }
     }
 
-    /// Makes it a durable step of this name, as [`Run::step`] does with what it runs: each answer of the model is recorded with the
-    /// task before it is returned, and when the task runs again (after a retry, an interrupt, a kill) the same question has the
-    /// recorded answer. The model is not asked again then, nothing is streamed again and nothing counts into the budget.
+    /// Makes the request a durable step of this name, as [`Run::step`] does. Each answer of the model is recorded with
+    /// the task before it is returned. If the task runs again after a retry, an interrupt or a crash, an equal request
+    /// returns the recorded answer. The model is not asked again, nothing is streamed again, and the budget is not
+    /// charged.
     ///
-    /// The key is the name and all that is asked: messages without their ids, tools, options, shape of the answer. Whatever is
-    /// asked differently is asked anew. An answer that does not fit the [`output`](Self::output) is recorded, too; a failure is not.
+    /// The key consists of the name, the messages without their ids, the tools, the options and the answer schema. A
+    /// request that differs in any of these is sent. Answers that do not fit the [`output`](Self::output) are recorded
+    /// too; failures are not.
     ///
     /// ```
     /// # use hier_agents::prelude::*;
@@ -217,7 +221,7 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// # graph! { Office<Letter, BaseContext> = Graph { nodes: [draft], edges: [START >> draft >> END] } }
     /// async fn draft(run: &Run<BaseContext>) -> hier_core::Result<LetterUpdate> {
     ///     let draft = run.model()?.ask("Write the letter.").step("draft").await?;
-    ///     // The node runs again with the answer of the person, and has the same draft.
+    ///     // The node runs again after the answer, and gets the same draft.
     ///     let send: bool = run.interrupt(&draft.text()).await?;
     ///     Ok(Letter::update().text(if send { draft.text() } else { String::new() }))
     /// }
@@ -235,23 +239,24 @@ impl<'a, C, T> Ask<'a, C, T> {
         Self { step: Some(name.into()), ..self }
     }
 
-    /// The answer is a value of this type. The model is told its schema; if an answer does not fit, it is told what is wrong with
-    /// which field, and asked again. After the last of the [`attempts`](Self::attempts) it is an error, with what it said.
-    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, Output<O>> {
+    /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
+    /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
+    /// fails with an error that quotes the answer.
+    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, TypedOutput<O>> {
         let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
-        // An object, of whatever type the value is: providers take no other shape.
-        let shape = Shape::of::<O>();
+        // Providers accept only object schemas.
+        let shape = ObjectSchema::of_type::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
         Ask { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
     }
 }
 
-/// Marks a question whose answer is of a type.
+/// Marks an [`Ask`] that resolves to a value of the type `T`.
 #[derive(Debug)]
-pub struct Output<T>(PhantomData<fn() -> T>);
+pub struct TypedOutput<T>(PhantomData<fn() -> T>);
 
-/// A name for the shape of a type: letters, digits and `_`.
+/// Returns a schema name for a type: ASCII letters, digits and `_`.
 fn name_of<T>() -> String {
     let name = std::any::type_name::<T>().split('<').next().unwrap_or_default();
     let name = name.rsplit("::").next().unwrap_or_default();
@@ -260,10 +265,12 @@ fn name_of<T>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
-/// By what a question is known again: all of it but the ids of its messages, which are new whenever a message is made.
-fn key(request: &ChatRequest) -> Result<Value, NodeError> {
-    let mut key = serde_json::to_value(request)
-        .map_err(|error| NodeError::permanent(format!("what the model is asked has no JSON: {error}")))?;
+/// Returns the key of a recorded request: everything except the message ids, which differ each time a message is
+/// created.
+fn request_key(request: &ChatRequest) -> Result<Value, NodeError> {
+    let mut key = serde_json::to_value(request).map_err(|error| {
+        NodeError::permanent(format!("the request to the model cannot be serialized to JSON: {error}"))
+    })?;
     for message in key.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(fields) = message.as_object_mut() {
             fields.remove("id");
@@ -272,37 +279,35 @@ fn key(request: &ChatRequest) -> Result<Value, NodeError> {
     Ok(key)
 }
 
-/// What layers see of the state of a node that asks: it has no agent's.
-static NOBODY: LazyLock<BaseState> = LazyLock::new(BaseState::default);
+/// The state that layers see: a custom node has no agent state.
+static NO_AGENT: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
-    /// Asks once, or takes what was answered before.
-    async fn once(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
-        let tools = self.offered().await?;
+    async fn send_or_replay(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
+        let tools = self.all_tools().await?;
         let request = ChatRequest { messages, tools, ..self.request.clone() };
         match &self.step {
-            Some(name) => self.run.step_of(name, &key(&request)?, self.send(request)).await,
+            Some(name) => self.run.step_of(name, &request_key(&request)?, self.send(request)).await,
             None => self.send(request).await,
         }
     }
 
     async fn send(&self, request: ChatRequest) -> Result<ChatResponse, NodeError> {
-        let caller = Caller::<BaseState, C> {
+        let caller = ModelCaller::<BaseState, C> {
             run: self.run,
-            state: &*NOBODY,
+            state: &*NO_AGENT,
             agent: self.run.graph(),
             budget: self.run.context().as_ref().budget.as_deref(),
-            layers: (Heirs::of(self.run, false), &[]),
-            lens: Lens { base: |state| Cow::Borrowed(state), lift: None },
+            layers: CallLayers { outer: InheritedLayers::around(self.run, false), own: &[] },
+            projection: StateProjection { base: |state| Cow::Borrowed(state), lift: None },
         };
-        match caller.call(self.model, request, None).await?.into_parts().0 {
-            Reply::Answer(response) => Ok(response),
-            Reply::End(limit) => Err(NodeError::permanent(format!("the model is not asked: {limit}"))),
+        match caller.call_model(self.model, request, None).await?.into_parts().0 {
+            ModelOutcome::Answer(response) => Ok(response),
+            ModelOutcome::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
         }
     }
 
-    /// What the model may call.
-    async fn offered(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
+    async fn all_tools(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
         if self.toolsets.is_empty() {
             return Ok(self.request.tools.clone());
         }
@@ -310,12 +315,12 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
         let mut known = own.map(|tool| (tool.name.clone(), format!("the node's own tool `{}`", tool.name))).collect();
         let mut offered = self.request.tools.to_vec();
         for set in &self.toolsets {
-            offered.extend_from_slice(&listed(*set, &mut known).await?);
+            offered.extend_from_slice(&list_toolset(*set, &mut known).await?);
         }
         Ok(offered.into())
     }
 
-    /// The conversation, with what the model is told to be in front.
+    /// Returns the conversation with the instructions in front.
     fn messages(&mut self) -> Messages {
         let messages = std::mem::take(&mut self.request.messages);
         match self.system.take() {
@@ -325,12 +330,11 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
     }
 }
 
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, Output<T>> {
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, TypedOutput<T>> {
     /// Reads the value from the model's text, or returns everything that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         let given = message::read::<Value>(text)?;
         let Some(shape) = &self.shape else { return message::read(text) };
-        // The value is wrapped in an object, unless the model left the object out.
         let given = match shape.argument() {
             Some(argument) if given.get(argument).is_none() => json!({ argument: given }),
             _ => given,
@@ -340,41 +344,41 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
             return Ok(value);
         }
         let mut fitted = given;
-        let faults = fit::fit(&mut fitted, shape.schema());
+        let faults = coercion::coerce(&mut fitted, shape.schema());
         let value = shape.value(&fitted).unwrap_or(&Value::Null);
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let faults: Vec<String> = match &*fit::with(faults, &error, argument) {
-                [_] => vec![fit::Fault::of(&error, argument).to_string()],
-                faults => faults.iter().map(fit::Fault::to_string).collect(),
+            let faults: Vec<String> = match &*coercion::add_type_error(faults, &error, argument) {
+                [_] => vec![SchemaFault::from_error(&error, argument).to_string()],
+                faults => faults.iter().map(SchemaFault::to_string).collect(),
             };
             faults.join("; ")
         })
     }
 
-    /// Asks until an answer fits.
-    async fn fitting(mut self) -> Result<T, NodeError> {
+    /// Asks until an answer fits or the attempts are used up.
+    async fn ask_until_fitting(mut self) -> Result<T, NodeError> {
         let mut messages = self.messages();
         let mut attempt = 1;
         loop {
-            let response = self.once(messages.clone()).await?;
+            let response = self.send_or_replay(messages.clone()).await?;
             if response.finish == Some(FinishReason::ContentFilter) {
-                let (model, reason) = (self.model.name().to_owned(), words::WITHHELD.to_owned());
-                return Err(failed(ModelError::Refused { model, reason }));
+                let (model, reason) = (self.model.name().to_owned(), prompts::WITHHELD.to_owned());
+                return Err(node_error(ModelError::Refused { model, reason }));
             }
             let text = response.text();
             let mistake = match self.read(&text) {
                 Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
-                Ok(_) => "it has calls of tools beside it".to_owned(),
-                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools, and is no answer".to_owned(),
+                Ok(_) => "it also has tool calls".to_owned(),
+                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools instead of answering".to_owned(),
                 Err(mistake) => mistake,
             };
             if attempt >= self.attempts {
-                let reason = format!("{mistake}; it said {}", message::quoted(&said(&response.message)));
-                return Err(failed(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
+                let reason = format!("{mistake}; the model answered {}", message::quoted(&render(&response.message)));
+                return Err(node_error(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
             }
             let refused =
-                response.message.tool_calls().iter().map(|call| Message::tool_error(call, words::ONLY_ANSWER));
-            let again = [Message::user(words::no_fit(&mistake))];
+                response.message.tool_calls().iter().map(|call| Message::tool_error(call, prompts::ONLY_ANSWER));
+            let again = [Message::user(prompts::no_fit(&mistake))];
             let more = refused.collect::<Vec<_>>().into_iter().chain(again);
             messages = messages.iter().cloned().chain([response.message.clone()]).chain(more).collect();
             attempt += 1;
@@ -382,8 +386,8 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_,
     }
 }
 
-/// What a message says, with its calls.
-fn said(message: &Message) -> String {
+/// Renders the text and the calls of a message.
+fn render(message: &Message) -> String {
     let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
     let text = Some(message.text()).filter(|text| !text.is_empty());
     text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
@@ -396,12 +400,12 @@ impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for Ask<'a, C
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             let messages = self.messages();
-            self.once(messages).await
+            self.send_or_replay(messages).await
         })
     }
 }
 
-impl<'a, C, T> IntoFuture for Ask<'a, C, Output<T>>
+impl<'a, C, T> IntoFuture for Ask<'a, C, TypedOutput<T>>
 where
     C: AsRef<BaseContext> + Send + Sync + 'static,
     T: DeserializeOwned + Send + 'a,
@@ -410,6 +414,6 @@ where
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.fitting())
+        Box::pin(self.ask_until_fitting())
     }
 }

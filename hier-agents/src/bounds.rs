@@ -1,24 +1,24 @@
-//! Checks the bounds that a schema sets beyond its types. Deserializing a value does not check them, and providers that enforce a schema
-//! support only some of them. A repeated item in a set counts once and is not a fault.
+//! Checks the bounds that a schema sets beyond its types. Deserializing a value does not check them, and providers that
+//! enforce a schema support only some of them. A repeated item in a set counts once and is not a fault.
 
 use serde_json::{Map, Value};
 
-/// Schemas nested deeper than this are not followed.
+/// Maximum nesting of schemas that are checked.
 const DEEPEST: usize = 200;
 
 /// Returns the bounds of this schema that the value breaks, each with the path of the offending value.
 pub(super) fn broken(schema: &Value, value: &Value) -> Vec<String> {
-    let mut check = Check { root: schema, faults: Vec::new() };
+    let mut check = BoundsCheck { root: schema, faults: Vec::new() };
     check.value(schema, value, "", DEEPEST);
     check.faults
 }
 
-struct Check<'a> {
+struct BoundsCheck<'a> {
     root: &'a Value,
     faults: Vec<String>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> BoundsCheck<'a> {
     fn value(&mut self, schema: &'a Value, value: &Value, path: &str, left: usize) {
         let Some(fields) = schema.as_object().filter(|_| left > 0) else { return };
         let left = left - 1;
@@ -69,7 +69,7 @@ impl<'a> Check<'a> {
         self.faults.extend(first.into_iter().flatten());
     }
 
-    /// Returns true if a value is of the kind of this schema: of its type, and with its constants and fields.
+    /// Returns true if the value matches the type, the constants and the required fields of the schema.
     fn is_of(&self, schema: &Value, value: &Value, left: usize) -> bool {
         let Some(fields) = schema.as_object().filter(|_| left > 0) else { return true };
         let reference = fields.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
@@ -126,10 +126,10 @@ impl<'a> Check<'a> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         let bound = |name: &str| fields.get(name).and_then(Value::as_u64);
         if let Some(least) = bound(names.0).filter(|least| count < *least) {
-            self.faults.push(about(path, &format!("has {count} {what}, and {least} are the least")));
+            self.faults.push(about(path, &format!("has {count} {what}, but at least {least} are required")));
         }
         if let Some(most) = bound(names.1).filter(|most| count > *most) {
-            self.faults.push(about(path, &format!("has {count} {what}, and {most} are the most")));
+            self.faults.push(about(path, &format!("has {count} {what}, but at most {most} are allowed")));
         }
     }
 
@@ -185,20 +185,20 @@ mod tests {
             (json!({ "share": 0 }), "`share` must be more than 0"),
             (json!({ "share": 1 }), "`share` must be less than 1"),
             (json!({ "share": 0.25 }), "`share` is not a multiple of 0.1"),
-            (json!({ "name": "ä" }), "`name` has 1 characters, and 2 are the least"),
-            (json!({ "name": "äöüß" }), "`name` has 4 characters, and 3 are the most"),
-            (json!({ "tags": ["a", "b", "c"] }), "`tags` has 3 items, and 2 are the most"),
-            (json!({ "tags": ["ab"] }), "`tags[0]` has 2 characters, and 1 are the most"),
+            (json!({ "name": "ä" }), "`name` has 1 characters, but at least 2 are required"),
+            (json!({ "name": "äöüß" }), "`name` has 4 characters, but at most 3 are allowed"),
+            (json!({ "tags": ["a", "b", "c"] }), "`tags` has 3 items, but at most 2 are allowed"),
+            (json!({ "tags": ["ab"] }), "`tags[0]` has 2 characters, but at most 1 are allowed"),
             (json!({ "pair": ["", 0] }), "`pair[1]` is less than 1"),
-            (json!({ "map": {} }), "`map` has 0 fields, and 1 are the least"),
+            (json!({ "map": {} }), "`map` has 0 fields, but at least 1 are required"),
             (json!({ "map": { "a": 0 } }), "`map.a` is less than 1"),
             (json!({ "next": { "next": { "age": -1 } } }), "`next.next.age` is less than 0"),
             (json!({ "kind": { "k": "a", "n": 2 } }), "`kind.n` is more than 1"),
         ];
-        for (value, told) in cases {
-            assert_eq!(broken(&schema, &value), [told], "{value}");
+        for (value, fault) in cases {
+            assert_eq!(broken(&schema, &value), [fault], "{value}");
         }
-        // The bounds do not apply to values of another type, and null is not a text.
+        // Bounds do not apply to values of another type, and null is not a string.
         let other = json!({ "age": "x", "name": null, "kind": 5 });
         assert_eq!(broken(&schema, &other), Vec::<String>::new());
     }

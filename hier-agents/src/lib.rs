@@ -1,7 +1,7 @@
-//! Agents, alone and in hierarchies: the state and context that each has, messages, models, tools.
+//! Agents, alone and in hierarchies: their states and contexts, messages, models and tools.
 //!
-//! An agent is a graph of `hier-core` that asks a model what to do. `graph!` declares it; [`AgentBuilder`] builds the same
-//! at run time. An `Agent` ends when its model answers without a call, or with a value of a type ([`AgentEnd`]):
+//! An agent is a graph of `hier-core` that asks a model what to do. `graph!` declares it, and [`AgentBuilder`] builds
+//! one at run time. An `Agent` ends when its model answers without a call, or with a value of a type ([`AgentEnd`]):
 //!
 //! ```
 //! use hier_testkit::ScriptedModel;
@@ -33,8 +33,8 @@
 //! # }
 //! ```
 //!
-//! Members of a hierarchy that report go on until their model calls `report_to_supervisor` or, the root, `finish_task`: a
-//! `ReactGraph`, and a `TodoGraph`, which has a list of things to do and reports once it is done.
+//! The members of a hierarchy report: a `ReactGraph` runs until its model calls `report_to_supervisor` or, for a root,
+//! `finish_task`. A `TodoGraph` also has a TODO list, and reports once it is complete.
 //!
 //! ```
 //! use hier_testkit::ScriptedModel;
@@ -83,66 +83,62 @@
 //!
 //! # Fields of an agent
 //!
-//! | field | what it says |
+//! | field | meaning |
 //! |---|---|
-//! | `system` | what the model is told to be: a text, or an `fn(&State) -> String` |
-//! | `model`, `options` | which model of the context it asks, and how that is to answer ([`ModelOptions`]) |
-//! | `answer`, `attempts` | of an `Agent`: the channel that its answer is written to, and how many answers may be of no use |
-//! | `reasoning` | of one that reports: what the model is asked each time |
-//! | `tools` | the `#[tool]` functions that it can call, and closures that choose a [`Toolset`] of the context |
-//! | `layers` | what stands around its calls of models and tools: see [`layer`] |
-//! | `tool_errors` | [`ToolErrors`]: whether a tool that fails fails the run, or is told to the model |
-//! | `subagents` | the graphs that it can call: agents, `SimpleGraph`s, any `Graph` |
-//! | `parallel_subagents: true` | it may call several of them at once |
-//! | `front`, `back` | graphs without a model that run before it is asked and after it has reported, in order |
-//! | `max_iterations` | how often it is asked at most ([`DEFAULT_MAX_ITERATIONS`]) |
-//! | `max_repeats` | how often in a row a call may have the same result (of an `Agent` [`DEFAULT_MAX_REPEATS`], else no limit) |
-//! | `report_into` | another channel that its report is written to |
-//! | `reports_to_supervisor` | of one that reports: whether it has somebody to report to; a root has not |
-//! | `todo_check`, `todo_refusal` | of a `TodoGraph`: an `fn(&State) -> bool` that says when it may report, and what it is told otherwise |
+//! | `system` | The system prompt: a text, or an `fn(&State) -> String`. |
+//! | `model`, `options` | The model of the context that the agent asks, and the options of its requests ([`ModelOptions`]). |
+//! | `answer`, `attempts` | `Agent` only: the channel for its answer, and the number of unusable answers before it fails. |
+//! | `reasoning` | Kinds that report only: the user message of each request. |
+//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. |
+//! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
+//! | `tool_errors` | Whether a failed tool fails the run or is reported to the model ([`ToolErrors`]). |
+//! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
+//! | `parallel_subagents: true` | Allows several subagent calls in one answer. |
+//! | `front`, `back` | Graphs without a model that run before the first request and after the report, in order. |
+//! | `max_iterations` | The maximum number of requests ([`DEFAULT_MAX_ITERATIONS`]). |
+//! | `max_repeats` | How many times in a row a call may have the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
+//! | `report_into` | Another channel for the report. |
+//! | `reports_to_supervisor` | Kinds that report only: whether the agent has a supervisor. A root has none. |
+//! | `todo_check`, `todo_refusal` | `TodoGraph` only: an `fn(&State) -> bool` that allows the report, and the answer to a report that comes too early. |
 //!
-//! Every kind of graph can say what it is as a subagent: `description`, `args` (a struct with `Deserialize` and
-//! `JsonSchema`; the graph reads it with [`BaseState::args`]), `policy`, and `on_entry` and `on_exit` (functions like
-//! nodes, synchronous or not; what `on_entry` writes is there when the graph starts, what `on_exit` writes reaches the
-//! supervisor). A root is entered with each new input, and left when its run finishes: what `on_exit` writes is stored with
-//! the last step.
+//! Every kind of graph can declare how it is called as a subagent:
+//! * `description` for the supervisor's model.
+//! * `args`: a struct with `Deserialize` and `JsonSchema`, which the graph reads with [`BaseState::args`].
+//! * `policy`: see below.
+//! * `on_entry` and `on_exit`: functions like nodes, synchronous or not. The graph starts with the writes of
+//!   `on_entry`, and the supervisor receives those of `on_exit`. A root is entered with each new input and left when
+//!   its run ends; the writes of `on_exit` are stored with the last step.
 //!
 //! # Policies
 //!
-//! Where an agent is attached, or with the agent itself as `policy: Policy { … }`, stands what it is given and gives back:
-//! see [`SubagentPolicy`]. `Worker {}` has the defaults; `Worker` alone, without a policy of its own, shares its
-//! supervisor's state.
+//! A [`SubagentPolicy`] determines what a subagent receives from its supervisor and returns to it. Write it where the
+//! agent is attached, as `Worker { … }`, or with the agent itself, as `policy: Policy { … }`. `Worker {}` uses the
+//! defaults. `Worker` alone, if the agent does not have a policy either, shares its supervisor's state.
 
+mod agent_error;
 mod ask;
 mod bounds;
 mod builder;
 mod call;
-mod call_ids;
-mod calls;
+mod coercion;
 mod compact;
-mod failed;
-mod fit;
 mod hierarchy;
 pub mod layer;
 mod model;
-mod nesting;
 mod operator;
 mod options;
-mod paired;
 #[doc(hidden)]
 pub mod plumbing;
 pub mod prelude;
+mod prompts;
 mod react;
 mod redaction;
 pub(crate) mod schema;
 mod state;
-mod stuck;
 pub(crate) mod tool;
 pub(crate) mod tool_node;
-pub(crate) mod toolsets;
-mod words;
 
-// The macros name this crate by its absolute path, also in our own states and tests.
+// The macros refer to this crate by its absolute path, also in its own states and tests.
 #[allow(unused_extern_crates)]
 extern crate self as hier_agents;
 
@@ -153,16 +149,16 @@ pub use hier_core::message::{
     Usage,
 };
 
+pub use agent_error::{AgentFailed, AgentStuck};
 pub use ask::{Ask, ModelHandle, RunModel};
 pub use builder::AgentBuilder;
-pub use compact::{Clipping, Compact, Compaction, Mark, compacted};
-pub use failed::AgentFailed;
+pub use call::pairing::paired;
+pub use compact::{Clipping, Compact, Compaction, MessageMark, compacted};
 pub use hierarchy::policy::SubagentPolicy;
 pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
-pub use paired::paired;
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{
@@ -173,13 +169,13 @@ pub use state::chat::{MessagesState, MessagesStateUpdate};
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
-pub use state::frame::{Frame, SubagentStack};
-pub use state::progress::{Calls, Progress};
+pub use state::frame::{SubagentFrame, SubagentStack};
+pub use state::outcome::AgentOutcome;
+pub use state::progress::{CallCounts, Progress};
 pub use state::todo::{TodoList, TodoLists};
-pub use state::turn::{AgentEnd, AgentLimit, AgentOutcome, AgentTurn, Draft};
-pub use stuck::AgentStuck;
+pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, RejectedAnswer};
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
-pub use tool::set::{Prefixed, ToolAnswer, Toolset};
+pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;

@@ -1,4 +1,4 @@
-//! Models that answer conversations: the trait, what they are asked and what they answer.
+//! Models that answer conversations: the trait, its requests and its errors.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -12,28 +12,28 @@ use serde_json::Value;
 use crate::options::ModelOptions;
 use hier_checkpoint::message::{BadAnswer, ChatChunk, ChatResponse, Messages};
 
-/// A tool as a model sees it.
+/// The description of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name by which it is called.
+    /// The name under which the model calls the tool.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the tool.
     pub description: String,
-    /// The JSON schema of its arguments: an object.
+    /// The JSON schema of the arguments, an object.
     pub parameters: Value,
 }
 
-/// A shape that a model's answer must have.
+/// A schema that a model's answer must match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputSpec {
-    /// A name for the shape.
+    /// A name for the schema.
     pub name: String,
     /// The JSON schema of the answer.
     pub schema: Value,
 }
 
 impl OutputSpec {
-    /// The shape of a type, named as given (letters, digits, `_` and `-`).
+    /// Creates the schema of a type. The name may contain ASCII letters, digits, `_` and `-`.
     ///
     /// ```
     /// # use hier_agents::OutputSpec;
@@ -42,15 +42,15 @@ impl OutputSpec {
     ///     accepted: bool,
     /// }
     ///
-    /// let output = OutputSpec::of::<Verdict>("verdict");
+    /// let output = OutputSpec::of_type::<Verdict>("verdict");
     /// assert_eq!(output.schema["properties"]["accepted"]["type"], "boolean");
     /// ```
-    pub fn of<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
+    pub fn of_type<T: schemars::JsonSchema>(name: impl Into<String>) -> Self {
         Self { name: name.into(), schema: crate::schema::schema_of::<T>() }
     }
 }
 
-/// What a model is asked.
+/// A request to a model.
 ///
 /// ```
 /// use hier_agents::{ChatRequest, Message, ModelOptions};
@@ -63,33 +63,33 @@ impl OutputSpec {
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Messages,
-    /// The tools that it may call.
+    /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The shape that its answer must have.
+    /// The schema that the answer must match.
     pub output: Option<OutputSpec>,
-    /// How it is to answer.
+    /// The options of the request.
     pub options: ModelOptions,
 }
 
 impl ChatRequest {
-    /// Asks for the next message of this conversation.
+    /// Creates a request for the next message of this conversation.
     pub fn new(messages: impl Into<Messages>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
 
-    /// The same request, with tools that the model may call.
+    /// Sets the tools that the model may call.
     #[must_use]
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         Self { tools: tools.into(), ..self }
     }
 
-    /// The same request, whose answer must have this shape.
+    /// Sets the schema that the answer must match.
     #[must_use]
     pub fn output(self, output: impl Into<Option<OutputSpec>>) -> Self {
         Self { output: output.into(), ..self }
     }
 
-    /// The same request, to be answered like this.
+    /// Sets the options of the request.
     #[must_use]
     pub fn options(self, options: ModelOptions) -> Self {
         Self { options, ..self }
@@ -102,11 +102,11 @@ impl From<BadAnswer> for ModelError {
     }
 }
 
-/// An answer that is being made: its pieces, then the whole answer.
+/// A streamed answer: its chunks, then the whole answer.
 pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
 
-/// A model that answers conversations. Object-safe: contexts hold an `Arc<dyn ChatModel>`. Written with
-/// [`async_trait`](hier_core::async_trait).
+/// A model that answers conversations. The trait is object-safe: contexts hold an `Arc<dyn ChatModel>`. Implement it
+/// with [`async_trait`](hier_core::async_trait).
 ///
 /// ```
 /// use hier_agents::{ChatModel, ChatRequest, ChatResponse, ModelError};
@@ -136,30 +136,34 @@ pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> +
 /// ```
 #[async_trait]
 pub trait ChatModel: Send + Sync + 'static {
-    /// The model's name, for traces.
+    /// Returns the model's name, for traces.
     fn name(&self) -> &str;
 
-    /// The provider's name, for traces: as OpenTelemetry's conventions spell it (`openai`, `anthropic`, …).
-    #[allow(clippy::unnecessary_literal_bound)] // others have their name in a field
+    /// Returns the provider's name, for traces, in the spelling of OpenTelemetry's conventions (`openai`, `anthropic`,
+    /// …).
+    #[allow(clippy::unnecessary_literal_bound)] // other implementations return a field
     fn provider(&self) -> &str {
         "unknown"
     }
 
-    /// Returns true if the model obeys the schema in [`ChatRequest::output`], even when the request also has tools. An agent with
-    /// `answer:` then requests that schema. Otherwise it offers a tool through which the model gives its answer.
+    /// Returns true if the model obeys the schema in [`ChatRequest::output`], even when the request also has tools. An
+    /// agent with `answer:` then requests that schema. Otherwise it offers a tool through which the model gives its
+    /// answer.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
 
-    /// How many tokens it can read and write at once, if that is known: what keeping a conversation within it goes by.
+    /// Returns the size of the model's context in tokens, if it is known. [`Compact`](crate::Compact) keeps
+    /// conversations within it.
     fn context_tokens(&self) -> Option<u64> {
         None
     }
 
-    /// Answers.
+    /// Sends a request and returns the answer.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Answers piece by piece. A model that cannot gives its text, and each part of the answer, as one piece.
+    /// Sends a request and streams the answer. Defaults to [`chat`](Self::chat), with each text and part of the answer
+    /// as one chunk.
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
         Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)
@@ -193,65 +197,68 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
 }
 
-/// Why a model did not answer. None has a key or another secret in it.
+/// Chooses a model of the context.
+pub(crate) type ChooseModel<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
+
+/// The error of a model. It never contains a key or another secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The provider could not be reached, or was too busy. Another attempt may help.
+    /// The provider was unreachable or busy. A retry may succeed.
     #[error("the model `{model}` did not answer: {reason}")]
     Unavailable {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// What happened.
+        /// The reason.
         reason: String,
-        /// The error beneath, where there is one.
+        /// The underlying error.
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The provider refused the request: another attempt would meet the same.
+    /// The provider rejected the request. A retry fails in the same way.
     #[error("the model `{model}` refused: {reason}")]
     Refused {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// What it said.
+        /// The provider's explanation.
         reason: String,
     },
-    /// The conversation is longer than the model can read: a shorter one may be answered.
+    /// The conversation exceeds the model's context. A shorter one may succeed.
     #[error("the conversation is too long for the model `{model}`: {reason}")]
     TooLong {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// What the provider said.
+        /// The provider's explanation.
         reason: String,
     },
-    /// The answer makes no sense.
+    /// The answer is unusable.
     #[error("the answer of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A recording cannot be read or written, or does not have the request.
+    /// A recording cannot be read or written, or does not contain the request.
     #[error("the recording `{file}` cannot be used: {reason}")]
     Recording {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A scripted model has nothing left to say.
+    /// A scripted model has no answers left.
     #[error("the script of the model `{model}` is exhausted: it was asked {asked} times")]
     ScriptExhausted {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// How often it was asked, this time included.
+        /// The number of requests, including this one.
         asked: usize,
     },
 }
 
 impl ModelError {
-    /// Whether another attempt may help.
+    /// Returns true if a retry may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }

@@ -1,4 +1,4 @@
-//! What agents ask the person who runs them: whether a call may be made, and anything else.
+//! Questions of agents to their operator, a person: approvals of calls, and anything else.
 
 use std::sync::LazyLock;
 
@@ -7,81 +7,81 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::ToolSpec;
+use crate::prompts;
 use crate::schema::ToolSchema;
 use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
-use crate::words;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
-/// What an operator is asked before a call that needs approval is made.
+/// The question to an operator before a call that needs approval is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "tool_approval")]
 pub struct ApprovalRequest {
-    /// The agent that wants to make the call.
+    /// The agent that makes the call.
     pub agent: String,
-    /// The call.
+    /// The call to approve.
     pub call: ToolCall,
 }
 
 /// Returns the result of a call that a new input has left without one.
-pub(crate) fn left(call: &ToolCall, withdrawn: &[Value]) -> Message {
+pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
     let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
-    words::refusal(call, if asked { words::WITHDRAWN } else { words::LEFT })
+    prompts::refusal(call, if asked { prompts::WITHDRAWN } else { prompts::LEFT })
 }
 
-/// What an operator answers to an [`ApprovalRequest`]. As JSON, over HTTP say: `{"decision": "approve"}`,
-/// `{"decision": "edit", "args": {…}}` or `{"decision": "reject", "reason": "…"}`.
+/// An operator's answer to an [`ApprovalRequest`]. As JSON: `{"decision": "approve"}`, `{"decision": "edit", "args":
+/// {…}}` or `{"decision": "reject", "reason": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
     /// The call is made.
     Approve,
-    /// The call is made with these arguments.
+    /// The call is made with other arguments.
     Edit {
-        /// The arguments: an object.
+        /// The arguments, an object.
         args: Value,
     },
-    /// The call is not made; the model is told why.
+    /// The call is not made. The model receives the reason.
     Reject {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Approval {
-    /// Says what is wrong with an answer, and which there are: whoever gives it may see its JSON only.
+    /// Checks an answer that may have arrived as JSON. The error lists the valid forms.
     pub(crate) fn check(answer: &Value) -> Result<(), String> {
         let forms =
             r#"{"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
         match Self::deserialize(answer) {
             Ok(_) => Ok(()),
-            Err(_) if !answer.is_object() => Err(format!("an approval is {forms}")),
-            Err(error) => Err(format!("{error}: an approval is {forms}")),
+            Err(_) if !answer.is_object() => Err(format!("an approval must be {forms}")),
+            Err(error) => Err(format!("{error}: an approval must be {forms}")),
         }
     }
 }
 
-/// What an operator is asked by an agent that has the tool [`ask_operator`]. The answer is a text.
+/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {
     /// The agent that asks.
     pub agent: String,
-    /// What it asks.
+    /// The question.
     pub question: String,
 }
 
-/// The tool by which an agent asks its operator, a person: `tools: [ask_operator]`.
+/// The tool with which an agent asks its operator, a person: `tools: [ask_operator]`.
 ///
-/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy, and goes on when it is resumed with a
-/// text, in this process or in another. The model gets the text as the answer to its call; question and answer are added
-/// to the channel `chat_with_operator`. A supervisor sees what its subagent talked about with the operator if the policy
-/// merges that channel.
+/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy. It continues when it is resumed
+/// with a text, in this process or in another one. The model receives the text as the result of its call. Question and
+/// answer are added to the channel `chat_with_operator`. A supervisor sees the conversation of its subagent with the
+/// operator if the policy merges that channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;
@@ -113,7 +113,7 @@ pub struct OperatorQuestion {
 /// # Ok(())
 /// # }
 /// ```
-#[allow(non_camel_case_types)] // it stands among the functions that are tools
+#[allow(non_camel_case_types)] // it is listed among functions
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ask_operator;
 
@@ -130,11 +130,13 @@ impl DeclaredTool for ask_operator {
     }
 }
 
-static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| ToolSpec {
+static SPEC: LazyLock<ToolSpec> = LazyLock::new(|| {
+    ToolSpec {
     name: ask_operator::NAME.to_owned(),
-    description: "Asks the operator, a person, and waits for the answer. For what nobody else can know or decide."
+    description: "Asks the operator, a person, and waits for the answer. Use it for decisions and facts that only the operator has."
         .to_owned(),
-    parameters: ToolSchema::default().required::<String>(QUESTION, "What you want to know.").finish(),
+    parameters: ToolSchema::default().required::<String>(QUESTION, "The question to the operator.").finish(),
+}
 });
 
 #[async_trait]
@@ -160,7 +162,7 @@ where
         let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
         let mut command = Command::new();
         command.writes.push(channels.chat_with_operator.write::<S>(chat));
-        command.writes.push(channels.messages.write::<S>([words::answer(call, answer)]));
+        command.writes.push(channels.messages.write::<S>([prompts::answer(call, answer)]));
         Ok(ToolOutput::Command(command))
     }
 }

@@ -1,11 +1,11 @@
-//! How a model is to answer.
+//! The options of a request to a model.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a model is to answer. What is not set is left to the model.
+/// The options of a request to a model. Options that are not set are left to the provider.
 ///
 /// ```
 /// use hier_agents::{Effort, ModelOptions};
@@ -14,131 +14,130 @@ use serde_json::Value;
 /// assert_eq!(options.max_tokens, Some(500));
 /// ```
 ///
-/// In `graph!` the same is written `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. A provider that lacks an
-/// option refuses the request, unless the docs of its dialect say that it is left out.
+/// In `graph!`, write `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. A provider that lacks an option
+/// rejects the request, unless the docs of its dialect say that it ignores the option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ModelOptions {
-    /// From 0, always the likeliest word, upwards.
+    /// The sampling temperature. 0 always chooses the likeliest token.
     pub temperature: Option<f64>,
-    /// Only words that make up this much of the probability, from 0 to 1.
+    /// Samples only from the likeliest tokens with this total probability, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// The longest answer, in tokens. Reasoning counts.
+    /// The maximum length of the answer in tokens, including reasoning.
     pub max_tokens: Option<u32>,
-    /// How much the model thinks before it answers.
+    /// The amount of reasoning before the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Effort>,
-    /// Texts at which the answer ends; they are not part of it.
+    /// Texts that end the answer. They are not part of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Whether the model may, must or must not call a tool.
+    /// Allows, requires or forbids tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Whether one answer may have several calls.
+    /// Allows or forbids several calls in one answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
-    /// Equal seeds are to give equal answers, as far as the provider can.
+    /// Requests with equal seeds get equal answers, as far as the provider supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// How long the provider is to remember the prompt, where that has to be asked for.
+    /// The time to cache the prompt, for providers that cache only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format: an object that is merged into the request. It replaces values and appends to
-    /// lists, so that the provider's own `tools` are added to those of the program.
+    /// Additional request fields in the provider's format: an object that is merged into the request. It replaces
+    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
 
 impl ModelOptions {
-    /// Options of which none is set.
+    /// Creates options without any value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From 0, always the likeliest word, upwards.
+    /// Sets the sampling temperature. 0 always chooses the likeliest token.
     #[must_use]
     pub fn temperature(self, temperature: impl Into<Option<f64>>) -> Self {
         Self { temperature: temperature.into(), ..self }
     }
 
-    /// Only words that make up this much of the probability, from 0 to 1.
+    /// Samples only from the likeliest tokens with this total probability, from 0 to 1.
     #[must_use]
     pub fn top_p(self, top_p: impl Into<Option<f64>>) -> Self {
         Self { top_p: top_p.into(), ..self }
     }
 
-    /// The longest answer, in tokens. Reasoning counts.
+    /// Limits the length of the answer in tokens, including reasoning.
     #[must_use]
     pub fn max_tokens(self, max_tokens: impl Into<Option<u32>>) -> Self {
         Self { max_tokens: max_tokens.into(), ..self }
     }
 
-    /// How much the model thinks before it answers.
+    /// Sets the amount of reasoning before the answer.
     #[must_use]
     pub fn reasoning(self, effort: impl Into<Option<Effort>>) -> Self {
         Self { reasoning: effort.into(), ..self }
     }
 
-    /// Texts at which the answer ends; they are not part of it.
+    /// Sets texts that end the answer. They are not part of it.
     #[must_use]
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Whether the model may, must or must not call a tool.
+    /// Sets whether the model may, must or must not call a tool.
     #[must_use]
     pub fn tool_choice(self, choice: impl Into<Option<ToolChoice>>) -> Self {
         Self { tool_choice: choice.into(), ..self }
     }
 
-    /// Whether one answer may have several calls.
+    /// Sets whether one answer may contain several calls.
     #[must_use]
     pub fn parallel_calls(self, parallel: impl Into<Option<bool>>) -> Self {
         Self { parallel_calls: parallel.into(), ..self }
     }
 
-    /// Equal seeds are to give equal answers, as far as the provider can.
+    /// Sets the seed. Requests with equal seeds get equal answers, as far as the provider supports it.
     #[must_use]
     pub fn seed(self, seed: impl Into<Option<i64>>) -> Self {
         Self { seed: seed.into(), ..self }
     }
 
-    /// How long the provider is to remember the prompt, where that has to be asked for.
+    /// Sets how long the provider should cache the prompt, if caching must be requested.
     #[must_use]
     pub fn cache(self, cache: impl Into<Option<PromptCache>>) -> Self {
         Self { cache: cache.into(), ..self }
     }
 
-    /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces values and appends
-    /// to lists, so that the provider's own `tools` are added to those of the program.
+    /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces
+    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
     #[must_use]
     pub fn extra(self, extra: Value) -> Self {
         Self { extra, ..self }
     }
 }
 
-/// How much a model thinks before it answers. Providers understand it in their own way; as JSON it is a word.
+/// The amount of reasoning before an answer. Each provider interprets it in its own way. In JSON it is a word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Effort {
-    /// Not at all, where the model can do without.
+    /// No reasoning, if the model supports that.
     None,
-    /// As little as it can.
+    /// The least possible amount.
     Minimal,
-    /// A little.
+    /// A small amount.
     Low,
-    /// As much as usual.
+    /// The usual amount.
     Medium,
-    /// Much.
+    /// A large amount.
     High,
-    /// As much as this word says to the provider (`max`, `xhigh`).
+    /// A word of the provider, such as `max` or `xhigh`.
     Other(String),
 }
 
-/// The words of efforts that all know.
 const EFFORTS: [(&str, Effort); 5] = [
     ("none", Effort::None),
     ("minimal", Effort::Minimal),
@@ -148,7 +147,7 @@ const EFFORTS: [(&str, Effort); 5] = [
 ];
 
 impl Effort {
-    /// The word for it.
+    /// Returns the word for this amount.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Other(word) => word,
@@ -182,31 +181,31 @@ impl From<Effort> for String {
     }
 }
 
-/// Whether a model may, must or must not call a tool.
+/// Allows, requires or forbids tool calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// It may.
+    /// The model may call a tool.
     Auto,
-    /// It must not.
+    /// The model must not call a tool.
     None,
-    /// It must call one, whichever.
+    /// The model must call a tool.
     Required,
-    /// It must call this one.
+    /// The model must call this tool.
     Tool(String),
 }
 
-/// How long a provider is to remember what it was sent, so that the next request with the same beginning costs less.
+/// The time for which a provider should cache a prompt. The next request with the same beginning then costs less.
 ///
-/// Instructions, tools and the conversation so far are marked as what to remember. Most providers do so unasked, and take
-/// no notice.
+/// Instructions, tools and the conversation so far are marked for the cache. Most providers cache without a request and
+/// ignore this option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PromptCache {
-    /// Some minutes.
+    /// A few minutes.
     Short,
-    /// An hour, which costs more to write.
+    /// One hour, at a higher price for the first request.
     Long,
 }

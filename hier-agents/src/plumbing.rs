@@ -1,4 +1,4 @@
-//! Items that macro-generated code uses: those of `hier-core`, and of agents. Not public API, and exempt from semver.
+//! Items for macro-generated code, including those of `hier-core`. Not public API, and exempt from semver.
 
 pub use hier_core::plumbing::*;
 
@@ -11,10 +11,10 @@ pub use crate::react::{AnswerChannel, ArgsSpec};
 pub use crate::schema::{ToolSchema, args_schema, schema_of};
 pub use crate::tool::arguments::ToolArguments;
 pub use crate::tool::attempts::attempts;
-pub use crate::tool::missing::{Found, MissingTool};
+pub use crate::tool::catalogue::toolset_of;
+pub use crate::tool::missing::{FoundTool, MissingTool};
 pub use crate::tool::step::once;
 pub use crate::tool_node::{narrowed, tool_of, tool_parts};
-pub use crate::toolsets::toolset_of;
 pub use crate::{
     AgentContext, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool, ToolCall,
     ToolCallId, ToolErrors, ToolOutput, ToolSpec,

@@ -1,23 +1,23 @@
-//! The JSON schema of a tool's arguments, as providers take it: an object with everything inline.
+//! JSON schemas in the form that providers accept: objects with inline types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// Something that a model can give a tool. Implemented for every type with `Deserialize` and `JsonSchema`.
+/// A type that can be an argument of a tool. Every type with `Deserialize` and `JsonSchema` implements it.
 #[diagnostic::on_unimplemented(
-    message = "a model cannot give a tool a `{Self}`",
-    label = "cannot be an argument",
-    note = "an argument has a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it, which \
-            come with the prelude"
+    message = "a model cannot pass a `{Self}` to a tool",
+    label = "not a tool argument",
+    note = "an argument needs a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it, which \
+            are in the prelude"
 )]
 pub trait ToolArgument: JsonSchema + DeserializeOwned {}
 
 #[diagnostic::do_not_recommend]
 impl<T: JsonSchema + DeserializeOwned> ToolArgument for T {}
 
-/// The arguments of a tool, one after the other. Used by `#[tool]`.
+/// Builds the schema of a tool's arguments, one by one. Used by `#[tool]`.
 #[derive(Debug)]
 pub struct ToolSchema {
     generator: SchemaGenerator,
@@ -32,14 +32,14 @@ impl Default for ToolSchema {
 }
 
 impl ToolSchema {
-    /// Adds an argument that must be given.
+    /// Adds a required argument.
     #[must_use]
     pub fn required<T: ToolArgument>(mut self, name: &str, description: &str) -> Self {
         self.required.push(name.into());
         self.optional::<T>(name, description, None)
     }
 
-    /// Adds an argument that may be left out, with what then stands for it, where that can be told.
+    /// Adds an optional argument. Its default appears in the schema if it is known.
     #[must_use]
     pub fn optional<T: ToolArgument>(mut self, name: &str, description: &str, default: Option<Value>) -> Self {
         let mut schema = self.generator.subschema_for::<T>();
@@ -53,7 +53,7 @@ impl ToolSchema {
         self
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn finish(mut self) -> Value {
         let mut schema = json!({
             "type": "object",
@@ -69,7 +69,7 @@ impl ToolSchema {
     }
 }
 
-/// The schema of a type whose fields are the arguments.
+/// Returns the schema of a type whose fields are the arguments.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generator().into_root_schema_for::<T>();
     schema.remove("$schema");
@@ -80,7 +80,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         object.entry("type").or_insert_with(|| "object".into());
         object.entry("properties").or_insert_with(|| json!({}));
         object.entry("required").or_insert_with(|| json!([]));
-        // The fields of an enum are those of its variants, which stand elsewhere.
+        // The fields of an enum are in its variants.
         if !["oneOf", "anyOf", "allOf", "$ref"].iter().any(|key| object.contains_key(*key)) {
             object.entry("additionalProperties").or_insert(Value::Bool(false));
         }
@@ -88,29 +88,32 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The schema of the arguments of a tool or subagent that takes them as one value: its fields, or, if it is no object or one
-/// of several kinds, one argument.
+/// Returns the schema of a tool or subagent that takes its arguments as one value. The arguments are the fields of the
+/// value. A value that is not an object, or one of several variants, becomes a single argument.
 pub fn args_schema<T: JsonSchema>() -> Value {
-    let mut schema = Shape::of::<T>().schema;
+    let mut schema = ObjectSchema::of_type::<T>().schema;
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
     }
     schema
 }
 
-/// The argument of a value that is no object, or one of several kinds: providers take neither by itself.
+/// The name of the single argument that holds a value that is not an object or one of several variants. Providers do
+/// not accept such a value by itself.
 pub(crate) const VALUE: &str = "value";
 
-/// The schema by which a model gives a value: an object, in which the value stands as the one argument if it is none itself.
+/// A schema with which a model can produce any value: an object. A value that is not an object becomes its only
+/// argument.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ObjectSchema {
     schema: Value,
     is_wrapped: bool,
 }
 
-impl Shape {
-    /// A value of this type. Of an `Option` it is what is inside: a model that has to answer does not answer with nothing.
-    pub(crate) fn of<T: JsonSchema>() -> Self {
+impl ObjectSchema {
+    /// Creates the schema of this type. For an `Option`, it is the schema of the inner type, because a model that must
+    /// answer cannot answer with null.
+    pub(crate) fn of_type<T: JsonSchema>() -> Self {
         let mut schema = generator().into_root_schema_for::<T>();
         schema.remove("$schema");
         let mut schema = schema.to_value();
@@ -131,26 +134,25 @@ impl Shape {
         Self { schema, is_wrapped }
     }
 
-    /// The schema: an object.
     pub(crate) fn schema(&self) -> &Value {
         &self.schema
     }
 
-    /// The argument that the value stands in, if it is not the object itself.
+    /// Returns the argument that holds the value, if the value is not the object itself.
     pub(crate) fn argument(&self) -> Option<&'static str> {
         self.is_wrapped.then_some(VALUE)
     }
 
-    /// The value in what a model gave.
+    /// Returns the value in the object that a model produced.
     pub(crate) fn value<'a>(&self, given: &'a Value) -> Option<&'a Value> {
         if self.is_wrapped { given.get(VALUE) } else { Some(given) }
     }
 }
 
-/// By these a schema says that a value is one of several kinds.
+/// The keywords of a schema with several variants.
 const CHOICES: [&str; 4] = ["oneOf", "anyOf", "allOf", "$ref"];
 
-/// The schema of an object that has no fields but those it names.
+/// Forbids additional fields in the schema of an object.
 fn closed(mut schema: Value) -> Value {
     if let Value::Object(object) = &mut schema {
         object.remove("title");
@@ -161,7 +163,7 @@ fn closed(mut schema: Value) -> Value {
     schema
 }
 
-/// The schema without null as a value.
+/// Returns the schema without null as a value.
 fn present(mut schema: Value) -> Value {
     let null: Value = "null".into();
     if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
@@ -178,13 +180,13 @@ fn present(mut schema: Value) -> Value {
     }
 }
 
-/// The schema of a type as it is, with what it refers to.
+/// Returns the schema of a type, with its definitions.
 pub(crate) fn root_schema<T: JsonSchema>() -> Value {
     generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Types stand where they are used, since not every provider follows references. One that contains itself cannot, and is
-/// kept in `$defs`.
+/// Types are inlined where they are used, because some providers do not follow references. Types that contain
+/// themselves are kept in `$defs`.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator()
 }

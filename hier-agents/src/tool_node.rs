@@ -8,15 +8,15 @@ use std::sync::Arc;
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
 use serde_json::Value;
 
-use super::calls::Caller;
-use super::layer::{Heirs, Lens};
-use super::operator::left;
-use super::state::base::BaseState;
-use super::tool::errors::ToolErrors;
-use super::tool::set::Toolset;
-use super::tool::{NamedTool, Tool};
-use super::toolsets::{ToolsetOf, Toolsets, toolset_of};
-use super::words;
+use crate::call::tool::ToolCaller;
+use crate::layer::{CallLayers, InheritedLayers, StateProjection};
+use crate::operator::result_of_left_call;
+use crate::prompts;
+use crate::state::base::BaseState;
+use crate::tool::catalogue::{ToolsetOf, Toolsets, toolset_of};
+use crate::tool::errors::ToolErrors;
+use crate::tool::toolset::Toolset;
+use crate::tool::{NamedTool, Tool};
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::Run;
 use hier_core::graph::Output;
@@ -25,16 +25,16 @@ use hier_core::internals::{SpecRef, body};
 use hier_core::state::{Conversation, State, Writes};
 use hier_core::{BuildError, NodeError};
 
-/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in parallel, and each
-/// result is stored when its call ends. Events, errors and spans have the name of the tool. The node is a graph with a node for each
-/// tool.
+/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in
+/// parallel, and each result is stored when its call ends. Events, errors and spans have the name of the tool. The node
+/// is a graph with a node for each tool.
 ///
 /// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask for it together
-/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result describes the error.
-/// [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a [`Command`]; a command with a `goto` must be
-/// the only call of its message.
+/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result
+/// describes the error. [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a
+/// [`Command`]; a command with a `goto` must be the only call of its message.
 ///
-/// In `graph!` it is written `tools![…]`, here in a custom agent:
+/// In `graph!`, write `tools![…]`, as in this custom agent:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -77,7 +77,8 @@ use hier_core::{BuildError, NodeError};
 /// # }
 /// ```
 ///
-/// In a builder it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat, Desk>::new("act").tool(lookup::TOOL).compile()?)`.
+/// In a builder, it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
+/// Desk>::new("act").tool(lookup::TOOL).compile()?)`.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
     name: String,
@@ -93,7 +94,7 @@ impl<S: State, C> fmt::Debug for ToolNode<S, C> {
 }
 
 impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
-    /// A node without tools yet, under this name.
+    /// Creates a node without tools.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), tools: Vec::new(), toolsets: Vec::new(), errors: ToolErrors::default() }
     }
@@ -104,19 +105,22 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds a [`Toolset`] of the context, whose tools are listed when a call of one is made.
+    /// Adds the tools of a [`Toolset`] in the context, which is listed when one of its tools is called.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
     }
 
-    /// What becomes of tools that fail: the run fails, unless it is said.
+    /// Sets how failed tools are handled. By default, the run fails.
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { errors, ..self }
     }
 
-    /// The graph, as a node of others: for [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph). An error if two tools
-    /// have one name.
+    /// Compiles the graph for use as a node: see [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph).
+    ///
+    /// # Errors
+    ///
+    /// Two tools have the same name.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
         let mut known = HashSet::new();
@@ -130,16 +134,14 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
     }
 }
 
-/// The node for calls of tools that are not there. No tool has its name: it has a space.
+/// The node for calls of unknown tools. Its space keeps it distinct from all tools.
 const UNKNOWN: &str = "unknown tool";
 
-/// The same, where toolsets may have them.
+/// The node for calls of toolset tools.
 const LISTED: &str = "listed tool";
 
-/// The route to the calls.
 const CALLS: &str = "tool_calls";
 
-/// The shape of the graph.
 fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     let names: Vec<String> = tools.iter().cloned().chain([other.to_owned()]).collect();
     let nodes = names.iter().map(|name| NodeSpec { name: name.clone().into(), ..NodeSpec::new("") });
@@ -157,7 +159,7 @@ fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     }
 }
 
-/// The code of the graph. Used by the macro.
+/// Builds the code of the graph. Used by the macro.
 #[doc(hidden)]
 pub fn tool_parts<S, C>(
     name: &str,
@@ -174,12 +176,12 @@ where
     let other = if toolsets.is_empty() { UNKNOWN } else { LISTED };
     let spec = SpecRef::Owned(Arc::new(spec(name.to_owned(), &names, other)));
     let agent: Arc<str> = agent.into();
-    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| making(tool, agent.clone(), errors)).collect();
+    let mut nodes: Vec<NodeDef<S, C>> = tools.into_iter().map(|tool| call_node(tool, agent.clone(), errors)).collect();
     nodes.push(if toolsets.is_empty() {
-        refusing(names.clone())
+        unknown_tool_node(names.clone())
     } else {
         let toolsets = Toolsets(toolsets.into_iter().map(|set| set.0).collect());
-        listed(toolsets, names.clone(), agent, errors)
+        toolset_node(toolsets, names.clone(), agent, errors)
     });
     let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
     Parts::made(spec, nodes, Hooks::made(Vec::new(), None, Arc::new(leave_calls))).part(Arc::new(route))
@@ -190,7 +192,7 @@ fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Write
     let mut writes = Writes::new();
     let Some(withdrawn) = withdrawn else { return writes };
     let open = state.conversation().open_calls();
-    let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+    let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
     if !left.is_empty() {
         writes.push(S::said(left.into()));
     }
@@ -202,7 +204,7 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     let calls = state.conversation().open_calls();
     if calls.is_empty() {
         return Err(NodeError::permanent(format!(
-            "there is nothing to call: the model has no open call in `{}`; ask `wants_tools` on the way here",
+            "there is nothing to call, because the model has no open call in `{}`: route here only if `wants_tools`",
             S::CHANNEL
         )));
     }
@@ -213,16 +215,16 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     Ok(())
 }
 
-/// Who makes the calls.
-fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> Caller<'a, S, C> {
-    // Inherited layers see the conversation, which is no agent's.
+fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a Task<S, C>) -> ToolCaller<'a, S, C> {
+    // Inherited layers see only the conversation, because the state is not an agent's.
     let base = |state: &S| Cow::Owned(BaseState { messages: state.conversation().clone(), ..BaseState::default() });
-    let layers = (Heirs::of(task.run(), false), &[][..]);
-    Caller { agent, errors, channel: S::CHANNEL, said: S::said, layers, lens: Lens { base, lift: None } }
+    let layers = CallLayers { outer: InheritedLayers::around(task.run(), false), own: &[] };
+    let projection = StateProjection { base, lift: None };
+    ToolCaller { agent, errors, channel: S::CHANNEL, write_messages: S::said, layers, projection }
 }
 
-/// The node that makes calls of a tool.
-fn making<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+/// Creates the node that makes the calls of a tool.
+fn call_node<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
@@ -231,15 +233,15 @@ where
         let (tool, agent) = (tool.clone(), agent.clone());
         Box::pin(async move {
             let call: ToolCall = task.sent()?;
-            let command = caller(&agent, errors, task).call(&*tool, call, task).await?;
-            outward(command, task.state()).map(Output::from)
+            let command = caller(&agent, errors, task).call_tool(&*tool, call, task).await?;
+            to_parent(command, task.state()).map(Output::from)
         })
     });
     NodeDef::from_body(code, None)
 }
 
-/// The command, as one of the graph around: there are the nodes that a tool can go to.
-fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
+/// Redirects a command with a target to the parent graph, which has the target nodes.
+fn to_parent<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Command<S>, NodeError> {
     if !command.has_targets() {
         return Ok(command);
     }
@@ -247,13 +249,13 @@ fn outward<S: State + Conversation>(command: Command<S>, state: &S) -> Result<Co
         return Ok(command.parent());
     }
     Err(NodeError::permanent(
-        "its command goes somewhere, and there are other calls beside it, whose results would be lost: go on by the edges of the \
+        "its command has a target, and the results of the other calls would be lost: use the edges of the \
          node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
     ))
 }
 
-/// The node that makes calls of what the toolsets have, and answers the others.
-fn listed<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
+/// Creates the node that makes the calls of toolset tools, and answers all others.
+fn toolset_node<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
@@ -268,9 +270,9 @@ where
             let known: Vec<String> =
                 names.iter().cloned().chain(catalogue.specs().map(|spec| spec.name.clone())).collect();
             let caller = caller(&agent, errors, task);
-            let command = match catalogue.find(&call.name, None) {
-                Some(tool) => caller.call(&tool.within(context), call, task).await?,
-                None => caller.refuses(&call, &words::unknown_tool(&call.name, known.iter())),
+            let command = match catalogue.find(&call.name, None, context) {
+                Some(tool) => caller.call_tool(&tool, call, task).await?,
+                None => caller.refuse(&call, &prompts::unknown_tool(&call.name, known.iter())),
             };
             Ok(Output::from(command))
         })
@@ -278,29 +280,29 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// The node that answers calls of tools that are not there.
-fn refusing<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
+/// Creates the node that answers calls of unknown tools.
+fn unknown_tool_node<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
 where
     S: State + Conversation,
     C: Send + Sync + 'static,
 {
     let code = body(move |task: &Task<S, C>| {
         let refused = task.sent::<ToolCall>().map(|call| {
-            let why = words::unknown_tool(&call.name, names.iter());
-            Output::from(caller("", ToolErrors::Tell, task).refuses(&call, &why))
+            let why = prompts::unknown_tool(&call.name, names.iter());
+            Output::from(caller("", ToolErrors::Tell, task).refuse(&call, &why))
         });
         Box::pin(std::future::ready(refused))
     });
     NodeDef::from_body(code, None)
 }
 
-/// A tool of a node, checked where it is named. Used by the macro.
+/// Returns a tool of a node, checked where it is named. Used by the macro.
 #[doc(hidden)]
 pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
     Arc::new(T::TOOL)
 }
 
-/// The run with the context that a tool takes. Used by `#[tool]`.
+/// Returns the run with the context that a tool takes. Used by `#[tool]`.
 #[doc(hidden)]
 pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
     run.narrowed(part)

@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_written_can_be_read_and_what_is_too_deep_is_not_written() {
+fn stored_values_can_be_read_and_deep_ones_are_rejected() {
     let mut refused = 0;
     for depth in 1..300 {
         let lists = (0..depth).fold(json!(1), |inner, _| json!([inner]));

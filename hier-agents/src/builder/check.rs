@@ -1,14 +1,13 @@
-//! What can be wrong with an agent that is built at run time: the rules that the macro has as compile errors.
+//! The rules for agents that are built at run time. The macro reports the same rules as compile errors.
 
 use crate::builder::AgentBuilder;
-use crate::layer::mistake_of;
+use crate::layer::compaction_conflict;
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Everything that is wrong.
     pub(super) fn mistakes(&self) -> Vec<String> {
         let mut mistakes = self.mistakes.clone();
-        // It may stand among the nodes of another graph, under its own name.
+        // An agent can be a node of another graph under its own name.
         let name = &self.agent.name;
         mistakes.extend(hier_spec::names::graph(name).or_else(|| hier_spec::names::node(name)));
         if self.agent.max_iterations == 0 {
@@ -20,7 +19,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         if self.agent.attempts == 0 {
             mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
         }
-        mistakes.extend(mistake_of(&self.agent.layers));
+        mistakes.extend(compaction_conflict(&self.agent.layers));
         let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
         let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
         let reserved =
@@ -41,23 +40,21 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         for subagent in self.subagents.iter().filter(|_| self.agent.parallel) {
             let name = &subagent.name;
             let Some(policy) = &subagent.policy else {
-                mistakes.push(format!(
-                    "subagents that run side by side each need a policy of their own: give `{name}` one"
-                ));
+                mistakes.push(format!("parallel subagents need a policy each: give `{name}` one"));
                 continue;
             };
             let plain =
                 |field: &&str| self.channels.iter().any(|spec| spec.name == **field && spec.kind.single_writer());
             mistakes.extend(policy.merged().filter(plain).map(|field| {
                 format!(
-                    "the channel `{field}`, which `{name}` gives back, has no reducer, and several subagents may write it at \
-                     once: give it one, or do not let them run side by side"
+                    "the channel `{field}`, which `{name}` merges, has no reducer, and several subagents may write it in one step: \
+                     give it a reducer, or do not run the subagents in parallel"
                 )
             }));
         }
         for stage in self.front.iter().chain(&self.back).filter(|stage| stage.asks_model) {
             mistakes.push(format!(
-                "`{}` asks a model, itself or in a graph within it, and a front or back stage must not: make it a subagent",
+                "the stage `{}` asks a model, itself or in a nested graph, which front and back stages must not do: make it a subagent",
                 stage.name
             ));
         }

@@ -1,4 +1,4 @@
-//! Agents, and the graphs beside them, over a state whose channels are declared at run time.
+//! Agents and graphs over a state whose channels are declared at run time.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use hier_core::graph::GraphBuilder;
 use hier_core::state::{DynUpdate, Schema, Update};
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C> {
-    /// An agent that ends when its model answers without a call, over the base state and the channels of this schema.
+    /// Builds an `Agent`, which ends when its model answers without a call. The state consists of the base state and
+    /// the channels of this schema.
     pub fn dynamic(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::Agent, name, schema)
     }
 
-    /// A member of a hierarchy that asks its model what to do until it reports, over the base state and the channels of this
-    /// schema.
+    /// Builds a `ReactGraph`, which asks its model until it reports. The state consists of the base state and the
+    /// channels of this schema.
     pub fn dynamic_react(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::React, name, schema)
     }
@@ -28,28 +29,29 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
         Self::over(kind, name, channels, Arc::new(move || DynBaseState::initial(&schema)))
     }
 
-    /// The same with a list of things to do, which must be done before it reports.
+    /// Builds a `TodoGraph`: a `ReactGraph` with a TODO list that must be complete before it reports.
     pub fn dynamic_todo(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::Todo, name, schema)
     }
 
-    /// Another channel of the schema, without a reducer, that the report is written to when the agent ends.
+    /// Also writes the report to this channel of the schema when the agent ends. The channel must not have a reducer.
     pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
         let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
         if let Err(error) = report(schema, channel, Value::Null) {
-            return self.mistaken(format!("`report_into`: {error}"));
+            return self.with_mistake(format!("`report_into`: {error}"));
         }
         let (schema, channel) = (schema.clone(), channel.to_owned());
         self.report_with(move |text| {
-            // That there is such a channel was found out above.
+            // The channel was checked above.
             let update = report(&schema, &channel, Value::from(text)).unwrap_or_default();
-            DynBaseUpdate::of(update).into_writes()
+            DynBaseUpdate::from_dynamic(update).into_writes()
         })
     }
 }
 
 impl DynBaseState {
-    /// Builds a graph over the base state and the channels of this schema: for the parts of a hierarchy that ask no model.
+    /// Builds a graph over the base state and the channels of this schema, for the parts of a hierarchy that do not ask
+    /// a model.
     pub fn graph<C: Send + Sync + 'static>(name: impl Into<String>, schema: &Arc<Schema>) -> GraphBuilder<Self, C> {
         let (channels, schema) = (Self::channels(schema), schema.clone());
         GraphBuilder::over(name.into(), channels, Arc::new(move || Self::initial(&schema)))

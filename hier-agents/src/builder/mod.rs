@@ -10,28 +10,28 @@ use std::sync::Arc;
 use hier_spec::agent::AgentKind;
 
 use crate::hierarchy::subagent::Subagent;
-use crate::layer::{Layer, Listed};
+use crate::layer::{Layer, ListedLayer};
 use crate::model::ChatModel;
 use crate::options::ModelOptions;
+use crate::prompts;
 use crate::react::{
-    Agent, Answer, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, Prompt,
-    Todo,
+    AgentDef, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, PromptSource,
+    Todo, TypedAnswer,
 };
 use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
 use crate::tool::Tool;
+use crate::tool::catalogue::{Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
-use crate::tool::set::Toolset;
-use crate::toolsets::{Toolsets, toolset_of};
-use crate::words;
+use crate::tool::toolset::Toolset;
 use hier_core::channel::ChannelSpec;
 use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
 
 #[doc(hidden)]
 pub use parts::agent;
 
-/// Builds an agent at run time: the same as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`, with errors
-/// instead of compile errors.
+/// Builds an agent at run time. It accepts what `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`
+/// accept, and reports errors instead of compile errors.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, AgentEnd};
@@ -50,7 +50,7 @@ pub use parts::agent;
 /// ```
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct AgentBuilder<S: Values, C = BaseContext> {
-    agent: Agent<S, C>,
+    agent: AgentDef<S, C>,
     description: String,
     subagents: Vec<Subagent<S, C>>,
     front: Vec<Subagent<S, C>>,
@@ -62,18 +62,18 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
 }
 
 impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
-    /// An agent that ends when its model answers without a call, or with the [`answer`](Self::answer) that it is for: an
-    /// `Agent`.
+    /// Builds an `Agent`, which ends when its model answers without a call, or with a value for
+    /// [`answer`](Self::answer).
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Agent, name)
     }
 
-    /// A member of a hierarchy that asks its model what to do until it reports: a `ReactGraph`.
+    /// Builds a `ReactGraph`, a member of a hierarchy that asks its model until it reports.
     pub fn react(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::React, name)
     }
 
-    /// The same with a list of things to do, which must be done before it reports: a `TodoGraph`.
+    /// Builds a `TodoGraph`: a `ReactGraph` with a TODO list that must be complete before it reports.
     pub fn todo(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Todo, name)
     }
@@ -88,27 +88,26 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// An agent over a state with these channels.
     pub(crate) fn over(
         kind: AgentKind,
         name: impl Into<Arc<str>>,
         channels: Vec<ChannelSpec>,
         initial: Arc<dyn Fn() -> S + Send + Sync>,
     ) -> Self {
-        let system = if kind == AgentKind::Agent { "" } else { words::DEFAULT_SYSTEM };
-        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: words::DEFAULT_TODO.into() });
-        let agent = Agent {
+        let system = if kind == AgentKind::Agent { "" } else { prompts::DEFAULT_SYSTEM };
+        let todo = (kind == AgentKind::Todo).then(|| Todo { check: None, refusal: prompts::DEFAULT_TODO.into() });
+        let agent = AgentDef {
             kind,
             name: name.into(),
             model: None,
             options: ModelOptions::default(),
-            system: Prompt::Text(system.into()),
-            reasoning: Prompt::Text(words::DEFAULT_REASONING.into()),
+            system: PromptSource::Text(system.into()),
+            reasoning: PromptSource::Text(prompts::DEFAULT_REASONING.into()),
             tools: Vec::new(),
             toolsets: Toolsets(Vec::new()),
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
-            // The kinds that report have no limit, as in LangGraph.
+            // The kinds that report default to no limit, as in LangGraph.
             max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },
             reports: true,
             report_into: None,
@@ -131,29 +130,29 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// What the agent is for: told to the model of its supervisor.
+    /// Describes the agent to the model of its supervisor.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// What the agent's model is told to be: a text, or a function of the state that makes one. An `Agent` sends it with
-    /// each question, in front of the conversation, and stores it nowhere; a member that reports makes it when it is
-    /// entered.
+    /// Sets the system prompt: a text, or a function of the state that returns one. An `Agent` sends it in front of the
+    /// conversation with each request and does not store it. The kinds that report add it to the conversation when they
+    /// are entered.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.agent.system = text.into_prompt().0;
         self
     }
 
-    /// What the model is asked each time: a text, or a function of the state that makes one. Not of an `Agent`, which only
-    /// sends what was said.
+    /// Sets the user message with which a `ReactGraph` or `TodoGraph` asks its model each time: a text, or a function
+    /// of the state that returns one. An `Agent` sends only its conversation.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
-        self.only("reasoning", AgentKind::React);
+        self.requires_kind("reasoning", AgentKind::React);
         self.agent.reasoning = text.into_prompt().0;
         self
     }
 
-    /// The model that the agent asks: chosen of the context. Unless given: the context's own, [`BaseContext::model`].
+    /// Chooses the model that the agent asks. Defaults to the context's own model, [`BaseContext::model`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -177,19 +176,19 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// How its model is to answer. What is not set is left to the model.
+    /// Sets the options of the agent's requests. Options that are not set are left to the provider.
     pub fn options(mut self, options: ModelOptions) -> Self {
         self.agent.options = options;
         self
     }
 
-    /// How many answers of the model may be of no use before the agent fails: of an `Agent`. At least 1; 3 unless given.
+    /// Sets how many unusable answers of the model end an `Agent` with a failure. At least 1. Defaults to 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.agent.attempts = attempts;
         self
     }
 
-    /// A layer around the calls of models and tools, inside of those given before it: see [`layer`](crate::layer).
+    /// Adds a layer around the calls of models and tools, inside the layers added before: see [`layer`](crate::layer).
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -201,12 +200,12 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// ```
     pub fn layer(mut self, layer: impl Layer<S, C>) -> Self {
         self.mistakes.extend(layer.mistake());
-        let listed = Listed::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
+        let listed = ListedLayer::new(&self.agent.name, self.agent.layers.len(), Arc::new(layer));
         self.agent.layers.push(listed);
         self
     }
 
-    /// A tool that the model can call: of a function with `#[tool]` its [`TOOL`](crate::NamedTool::TOOL).
+    /// Adds a tool that the model can call. For a `#[tool]` function, pass its [`TOOL`](crate::NamedTool::TOOL).
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -224,43 +223,44 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self.shared_tool(Arc::new(tool))
     }
 
-    /// A tool that several agents share.
+    /// Adds a tool that several agents share.
     pub fn shared_tool(mut self, tool: Arc<dyn Tool<S, C>>) -> Self {
         self.agent.tools.push(tool);
         self
     }
 
-    /// A [`Toolset`] of the context, whose tools the model can call as well: `.toolset(|desk| &desk.crm)`.
+    /// Adds the tools of a [`Toolset`] in the context: `.toolset(|desk| &desk.crm)`.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.agent.toolsets.0.push(toolset_of(choose).0);
         self
     }
 
-    /// How often the agent may ask its model. At least 1; [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS)
-    /// unless given.
+    /// Sets how many times the agent may ask its model. At least 1. Defaults to
+    /// [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS).
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.agent.max_iterations = iterations;
         self
     }
 
-    /// Sets the number of times in a row that a call may return the same result, at least 1. The agent rejects the next equal call and
-    /// warns the model. If the model repeats the call again, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats). An
-    /// `Agent` defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); an agent that polls needs more. The kinds that report
+    /// Sets the number of times in a row that a call may return the same result, at least 1. The agent rejects the next
+    /// equal call and warns the model. If the model repeats the call again, the agent ends with
+    /// [`AgentLimit::Repeats`](super::AgentLimit::Repeats). An `Agent` defaults to
+    /// [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); an agent that polls needs more. The kinds that report
     /// default to no limit.
     pub fn max_repeats(mut self, repeats: u32) -> Self {
         self.agent.max_repeats = repeats;
         self
     }
 
-    /// Whether the agent has a supervisor to report to. It does, unless it is compiled as a root. Not of an `Agent`, whose
-    /// answer is its report.
+    /// Sets whether the agent reports to a supervisor. Defaults to true, or to false if the agent is compiled as a
+    /// root. An `Agent` does not have this option: its answer is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
-        self.only("reports_to_supervisor", AgentKind::React);
+        self.requires_kind("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
         self
     }
 
-    /// Another channel that the report is written to when the agent ends: one of a text, or of an optional one.
+    /// Also writes the report to this channel when the agent ends. The channel holds a text or an optional text.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -286,9 +286,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         })
     }
 
-    /// The channel that the agent gives its answer in: of an `Agent`. It ends when its model has given a value of the
-    /// channel's type, or of what is in its `Option`; what does not fit goes back to the model, as often as
-    /// [`attempts`](Self::attempts) says. The answer as text is the report.
+    /// Sets the channel for the answer of an `Agent`. The agent ends when its model gives a value of the channel's
+    /// type, or of the type inside its `Option`. A value that does not fit is returned to the model, at most
+    /// [`attempts`](Self::attempts) times. The report is the answer as text.
     ///
     /// ```
     /// # use hier_agents::{AgentBuilder, AgentEnd};
@@ -321,9 +321,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     where
         S: Contains<K::State>,
     {
-        self.only("answer", AgentKind::Agent);
+        self.requires_kind("answer", AgentKind::Agent);
         let initial = self.initial.clone();
-        self.agent.answer = Some(Answer::of(
+        self.agent.answer = Some(TypedAnswer::new(
             channel.channel_name(),
             |value| <S as Contains<K::State>>::lift(channel.write_of(value)),
             move || <S as Contains<K::State>>::lift(channel.write_as_in(initial().part())),
@@ -336,69 +336,68 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// An option that agents of one kind have, or become one of that kind by.
-    fn only(&mut self, option: &str, kind: AgentKind) {
+    /// Checks that the agent's kind has this option. An option of a `TodoGraph` turns a `ReactGraph` into one.
+    fn requires_kind(&mut self, option: &str, kind: AgentKind) {
         match (self.agent.kind, kind) {
             (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,
             (AgentKind::Agent, AgentKind::React | AgentKind::Todo) => {
                 self.mistakes.push(format!("an `Agent` has no `{option}`: it ends when its model answers"));
             }
             (AgentKind::React | AgentKind::Todo, AgentKind::Agent) => self.mistakes.push(format!(
-                "`{option}` is of an `Agent`; this one ends when it reports: use `AgentBuilder::new`, or `report_into`"
+                "`{option}` is an option of an `Agent`, and this agent ends when it reports: use `AgentBuilder::new` or `report_into`"
             )),
             _ => {}
         }
     }
 
-    /// Keeps a mistake for the report of all.
-    pub(crate) fn mistaken(mut self, mistake: String) -> Self {
+    pub(crate) fn with_mistake(mut self, mistake: String) -> Self {
         self.mistakes.push(mistake);
         self
     }
 
-    /// When the agent may report. Without it: once its list is not empty and all of it is done. Makes a
-    /// `ReactGraph` a `TodoGraph`.
+    /// Sets the condition under which the agent may report. Defaults to a TODO list that is not empty and complete.
+    /// Turns a `ReactGraph` into a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
-        self.only("todo_check", AgentKind::Todo);
-        let refusal = self.agent.todo.take().map_or_else(|| words::DEFAULT_TODO.into(), |todo| todo.refusal);
+        self.requires_kind("todo_check", AgentKind::Todo);
+        let refusal = self.agent.todo.take().map_or_else(|| prompts::DEFAULT_TODO.into(), |todo| todo.refusal);
         self.agent.todo = Some(Todo { check: Some(Arc::new(check)), refusal });
         self
     }
 
-    /// What the agent's model is told when it reports too early. Makes a `ReactGraph` a `TodoGraph`.
+    /// Sets the answer that the model receives if it reports too early. Turns a `ReactGraph` into a `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.only("todo_refusal", AgentKind::Todo);
+        self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);
         self.agent.todo = Some(Todo { check, refusal: text.into() });
         self
     }
 
-    /// Lets the model call several subagents at once: they run side by side, each on a copy of the state, and what they
-    /// give back is merged by the reducers.
+    /// Sets whether the model may call several subagents at once. They run in parallel, each on a copy of the state,
+    /// and reducers merge their results.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self
     }
 
-    /// What becomes of a tool that fails.
+    /// Sets how failed tools are handled.
     pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
         self.agent.errors = errors;
         self
     }
 
-    /// A graph that the model can call.
+    /// Adds a graph that the model can call.
     pub fn subagent(mut self, subagent: Subagent<S, C>) -> Self {
         self.subagents.push(subagent);
         self
     }
 
-    /// A graph that runs before the model is asked, after those given before it.
+    /// Adds a graph that runs before the model is asked, after the front stages added before.
     pub fn front(mut self, stage: Subagent<S, C>) -> Self {
         self.front.push(stage);
         self
     }
 
-    /// A graph that runs after the report, after those given before it.
+    /// Adds a graph that runs after the report, after the back stages added before.
     pub fn back(mut self, stage: Subagent<S, C>) -> Self {
         self.back.push(stage);
         self

@@ -1,4 +1,4 @@
-//! From a builder to a graph: compiled at run time, or of what the macro has checked.
+//! Turns a builder into a graph: checked at run time, or already checked by the macro.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use hier_spec::agent::{AgentKind, AgentShape};
 use serde_json::Value;
 
 use crate::builder::AgentBuilder;
-use crate::hierarchy::child::{Role, Supervisor};
+use crate::hierarchy::child::{ChildRole, Supervisor};
 use crate::hierarchy::subagent::Subagent;
-use crate::layer::{Heirs, Listed};
-use crate::react::Agent;
+use crate::layer::{InheritedLayers, ListedLayer};
+use crate::react::AgentDef;
 use crate::state::base::BaseState;
 use crate::state::context::AgentContext;
 use hier_core::BuildError;
@@ -23,13 +23,21 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// The agent, ready to run by itself or to be a subagent, or everything that is wrong with it.
+    /// Compiles the agent to run by itself or as a subagent.
+    ///
+    /// # Errors
+    ///
+    /// The error lists every mistake of the builder.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(true)
     }
 
-    /// The agent as the root of a hierarchy: one that reports has nobody to report to, and ends with `finish_task`. An `Agent`
-    /// ends as it always does.
+    /// Compiles the agent as the root of a hierarchy. A root that reports has no supervisor and ends with
+    /// `finish_task`. An `Agent` ends as usual.
+    ///
+    /// # Errors
+    ///
+    /// The error lists every mistake of the builder.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
     }
@@ -68,7 +76,7 @@ where
     }
 }
 
-/// The name, with a number if it is used already.
+/// Returns the name, with a number if it is already used.
 fn unused(name: &str, names: &mut Vec<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}_{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
@@ -77,51 +85,52 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
     free
 }
 
-/// The code of an agent that the macro has checked.
+/// Builds the code of an agent that the macro has checked.
 #[doc(hidden)]
 pub fn agent<S, C>(
     kind: AgentKind,
     spec: &'static GraphSpec,
     root: bool,
-    tell: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
+    configure: fn(AgentBuilder<S, C>) -> AgentBuilder<S, C>,
 ) -> Parts<S, C>
 where
     S: State + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
     let name = spec.name.as_ref();
-    let mut builder = tell(AgentBuilder::typed(kind, name));
+    let mut builder = configure(AgentBuilder::typed(kind, name));
     builder.agent.reports = builder.reports.unwrap_or(!root);
     builder.agent.parts(SpecRef::Static(spec), [builder.subagents, builder.front, builder.back])
 }
 
-impl<S, C> Agent<S, C>
+impl<S, C> AgentDef<S, C>
 where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// The agent's graph: its own nodes, then those of its subagents and stages, in the order of the spec.
+    /// Assembles the agent's graph: its own nodes, then the nodes of its subagents and stages, in the order of the
+    /// spec.
     pub(crate) fn parts(mut self, spec: SpecRef, [subagents, front, back]: [Vec<Subagent<S, C>>; 3]) -> Parts<S, C> {
         let first = spec.nodes.len() - subagents.len() - front.len() - back.len();
         let nodes = spec.nodes[first..].iter();
-        self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.card(&node.name)).collect();
+        self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.as_tool(&node.name)).collect();
         let exit = spec.nodes.get(spec.nodes.len() - back.len());
         self.exit = exit.map(|stage| stage.name.as_ref().into());
         self.index();
         let keeps_count = self.converses();
-        let heirs: Vec<_> = self.layers.iter().filter_map(Listed::inherited).collect();
-        self.passes_on = !heirs.is_empty();
-        let layers = self.layers.iter().map(Listed::name).collect();
+        let inherited: Vec<_> = self.layers.iter().filter_map(ListedLayer::inherited).collect();
+        self.passes_on = !inherited.is_empty();
+        let layers = self.layers.iter().map(ListedLayer::name).collect();
         let agent = Arc::new(self);
         let mut code = agent.nodes();
         let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
         let supervisor = Supervisor { subagents: names, keeps_count };
-        code.extend(subagents.into_iter().map(|subagent| subagent.node(Role::Tool(supervisor.clone()))));
-        code.extend(front.into_iter().chain(back).map(|stage| stage.node(Role::Stage)));
-        let scope = (!heirs.is_empty()).then(|| -> Enter<C> {
+        code.extend(subagents.into_iter().map(|subagent| subagent.node(ChildRole::Tool(supervisor.clone()))));
+        code.extend(front.into_iter().chain(back).map(|stage| stage.node(ChildRole::Stage)));
+        let scope = (!inherited.is_empty()).then(|| -> Enter<C> {
             Arc::new(move |outer, context| {
                 let outer = outer.and_then(|outer| outer.downcast_ref());
-                Arc::new(Heirs::extended(outer, &heirs, context))
+                Arc::new(InheritedLayers::extended(outer, &inherited, context))
             })
         });
         let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>| agent.prepare(state, withdrawn));

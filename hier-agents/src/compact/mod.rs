@@ -1,37 +1,40 @@
-//! Conversations that are longer than their model can read: what is sent instead of all of it.
+//! Compaction of conversations that are longer than their model can read.
 //!
-//! Nothing is taken out of the state. A [`Compaction`] beside the conversation says what of it is sent: a *view*, made anew for each
-//! question. It is a value like any other, so it is stored with the answer that it was made for, forked, and undone by writing
-//! another (`None` sends everything again). How it is made is said by [`Compact`].
+//! The state keeps every message. A [`Compaction`] next to the conversation describes a *view* of it, which the engine
+//! builds anew for each request. It is an ordinary channel value: it is stored with the answer that it was made for,
+//! forked with the thread, and undone by writing another one. Writing `None` sends everything again. [`Compact`]
+//! decides when a compaction is made.
 //!
-//! The way from long to short has four rungs, and ends on the first that is enough:
-//! 1. old results of tools are cleared: a line says where they can be read again;
-//! 2. long texts and arguments among the old messages are offloaded: their beginning is sent, and where the rest can be read;
-//! 3. the oldest messages are summed up by a model;
-//! 4. what is still too large is clipped, message by message.
+//! A compaction has four stages and ends at the first that is sufficient:
+//! 1. Old tool results are cleared. A line says how to read them again.
+//! 2. Long texts and arguments in old messages are shortened to their beginnings, with a note on how to read the rest.
+//! 3. A model summarizes the oldest messages.
+//! 4. Messages that are still too long are clipped, one by one.
 //!
-//! *Where* is the state itself: the model gets the tool `read_earlier`, which reads messages of the conversation by their ids, or looks
-//! for a text in them. A copy in a store would be a second truth: not forked, not undone, not deleted with the thread.
+//! The model reads the omitted text from the state itself, with the tool `read_earlier`. The tool reads messages by
+//! their ids, or searches for a text. A copy in a store would be a second source of truth: not forked, not undone, not
+//! deleted with the thread.
 //!
-//! What is sent is a valid conversation if what is stored is one: the summary stands between calls and their results, never
-//! among them; instructions (messages of the system) are all sent; the first message that is none is a user's; a message of the model that has
-//! reasoning, which its provider may have signed, is sent as it is or not at all; files and images in messages that are sent whole stay as
-//! they are.
+//! The view of a valid conversation is valid:
+//! * The summary never separates a call from its result.
+//! * All system messages are sent. The first other message is a user message.
+//! * An assistant message with reasoning, which its provider may have signed, is sent unchanged or not at all.
+//! * Files and images in messages that are sent whole are unchanged.
 
-mod groups;
-mod ladder;
+mod cut_points;
 mod policy;
-pub(crate) mod reading;
+pub(crate) mod read_earlier;
 mod record;
 mod shorten;
 mod size;
+mod stages;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transcript;
 mod view;
 
-pub(crate) use ladder::{Climb, Goal, Step, climb};
 pub use policy::Compact;
-pub use record::{Clipping, Compaction, Mark};
-pub(crate) use size::{Used, fixed_size, used};
+pub use record::{Clipping, Compaction, MessageMark};
+pub(crate) use size::{ContextUsage, context_usage, fixed_size};
+pub(crate) use stages::{CompactionGoal, NextStage, apply_stages};
 pub use view::compacted;

@@ -1,80 +1,81 @@
-//! What is kept of a compaction: what is sent instead of the whole conversation.
+//! The stored form of a compaction.
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::DRAFT;
+use crate::prompts::DRAFT;
 use hier_checkpoint::message::{Body, Message, Messages, Usage};
 
-/// What is sent of a conversation instead of all of it. It stands in the channel `compaction` of every agent's state, and is
-/// written with the answer of the model that it was made for. [`compacted`](super::compacted) is the conversation as it is sent.
+/// A description of what is sent of a conversation instead of all messages. It is the value of the channel `compaction`
+/// of every agent's state, written with the answer that it was made for. [`compacted`](super::compacted) returns the
+/// conversation as it is sent.
 ///
-/// Writing `None` sends everything again. A record that does not fit the conversation, because messages that it stands
-/// for were removed, is not used: nothing of a message that is gone reaches a model in a summary. A message that was *changed* in place may
-/// still be in it: whoever changes old messages writes `None` too.
+/// Writing `None` sends everything again. A record is ignored if messages that it covers were removed from the
+/// conversation, so that a removed message never reaches a model in a summary. The summary may still contain the text
+/// of a message that was *changed* in place: code that changes old messages must write `None` as well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// Up to here the summary stands for the messages; none if nothing is summed up.
+    /// The position up to which the summary replaces the messages, or none without a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Mark>,
+    pub cut: Option<MessageMark>,
     /// The summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// The model that wrote the summary.
+    /// The name of the model that wrote the summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The ids of messages of users before the cut that are sent word for word, behind the summary.
+    /// The ids of user messages before the cut that are sent verbatim, after the summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<String>,
-    /// Up to here the results of tools are cleared.
+    /// The position up to which tool results are cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleared: Option<Mark>,
-    /// Up to here long texts and arguments are left out but for their beginnings.
+    pub cleared: Option<MessageMark>,
+    /// The position up to which long texts and arguments are shortened to their beginnings.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub offloaded: Option<Mark>,
-    /// How long a message may be that is sent.
+    pub offloaded: Option<MessageMark>,
+    /// The maximum length of the messages that are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
-    /// What the summaries have cost so far.
+    /// The tokens that the summaries have used so far.
     pub usage: Usage,
-    /// How many tokens the conversation had when this was made, as far as that is known.
+    /// The number of tokens of the conversation when the record was made, as far as known.
     pub tokens: u64,
 }
 
-/// A place in a conversation: behind a message. It outlives messages of the system that come and go, as those of members that
-/// report do.
+/// A position in a conversation, directly behind a message. It remains valid when system messages come and go, as those
+/// of the kinds that report do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Mark {
+pub struct MessageMark {
     /// The id of the message.
     pub message: String,
-    /// How many messages there are up to it, itself included; those of the system do not count.
+    /// The number of messages up to this position, without system messages.
     pub count: usize,
 }
 
-/// How long a message may be that is sent.
+/// The maximum length of the messages before a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Clipping {
-    /// Of the messages up to here.
-    pub upto: Mark,
-    /// In characters.
+    /// The position up to which messages are clipped.
+    pub upto: MessageMark,
+    /// The maximum length of a message, in characters.
     pub characters: usize,
 }
 
-/// Returns true if a message counts towards a position. Instructions change, and drafts disappear at the end of their turn.
+/// Returns true if a message counts towards a position. Instructions change, and drafts disappear at the end of their
+/// turn.
 fn counts(message: &Message) -> bool {
     !is_system(message) && !message.id.as_deref().is_some_and(|id| id.starts_with(DRAFT))
 }
 
-/// Whether a message instructs.
 pub(super) fn is_system(message: &Message) -> bool {
     matches!(message.body, Body::System { .. })
 }
 
-impl Mark {
-    /// The place behind the first `place` messages; none if there is none but instructions before it.
+impl MessageMark {
+    /// Returns the position behind the first `place` messages, or none if only instructions precede it.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);
@@ -85,7 +86,7 @@ impl Mark {
         Some(Self { message: last?.to_owned(), count })
     }
 
-    /// How many messages stand before it; none if the conversation is not the one that it was made for.
+    /// Returns the number of messages before this position, or none if it belongs to another conversation.
     pub(super) fn place(&self, messages: &Messages) -> Option<usize> {
         let mut counted = messages.iter().enumerate().filter(|(_, message)| counts(message));
         let (place, last) = counted.nth(self.count.checked_sub(1)?)?;
@@ -94,26 +95,27 @@ impl Mark {
 }
 
 impl Clipping {
-    /// Messages up to here have at most so many characters.
-    pub fn new(upto: Mark, characters: usize) -> Self {
+    /// Limits the messages up to this position to a number of characters.
+    pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }
 }
 
 impl Compaction {
-    /// Whether the same is sent as with this.
+    /// Returns true if the same messages are sent with both records.
     pub(crate) fn sends_as(&self, other: Option<&Self>) -> bool {
         other.is_some_and(|other| {
             *self == Self { usage: self.usage, tokens: self.tokens, pinned: self.pinned.clone(), ..other.clone() }
         })
     }
 
-    /// Whether its summary stands for messages of this conversation, or there is none.
+    /// Returns true if the record has no summary, or if the messages that its summary covers are still in the
+    /// conversation.
     pub fn fits(&self, messages: &Messages) -> bool {
         self.cut.as_ref().is_none_or(|cut| cut.place(messages).is_some())
     }
 
-    /// How many messages the summary stands for.
+    /// Returns the number of messages that the summary covers.
     pub(super) fn cut_at(&self, messages: &Messages) -> usize {
         self.cut.as_ref().and_then(|cut| cut.place(messages)).unwrap_or(0)
     }

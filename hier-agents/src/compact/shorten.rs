@@ -1,30 +1,29 @@
-//! Messages shorter than they are: cleared, offloaded, clipped. Only what is sent is shortened; the state keeps all of it.
+//! Clears, shortens and clips the messages of a view.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Body, Content, Message, Part};
 
-/// Up to so many characters a result is not worth clearing.
+/// Maximum length of a result that is not cleared, in characters.
 const SHORT_RESULT: usize = 300;
-/// Up to so many characters a text is not worth offloading.
+/// Maximum length of a text that is not shortened, in characters.
 const SHORT_TEXT: usize = 1_200;
-/// Up to so many characters an argument is not worth offloading.
+/// Maximum length of an argument that is not shortened, in characters.
 const SHORT_ARGUMENT: usize = 400;
 
-/// Ways in which a message is shortened; several may apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shortening {
     pub(super) cleared: bool,
     pub(super) offloaded: bool,
-    /// How many characters it may have.
+    /// The maximum number of characters.
     pub(super) clipped: Option<usize>,
 }
 
-/// The message as it is sent; the same if nothing of it is left out. Instructions are never shortened, and neither is what a
-/// model said after it had thought: its provider may have signed that.
+/// Returns the message as it is sent. Instructions are never shortened, and neither are answers with reasoning, because
+/// their provider may have signed them.
 pub(super) fn shortened(message: &Message, how: Shortening) -> Cow<'_, Message> {
     let id = message.id.as_deref().unwrap_or_default();
     let body = match &message.body {
@@ -65,7 +64,7 @@ fn clip_of(how: Shortening) -> Option<usize> {
     [offloaded, how.clipped].into_iter().flatten().min()
 }
 
-/// A result, which can be read again.
+/// Replaces a long result with a note on how to read it again.
 fn cleared<'a>(content: &'a Content, id: &str) -> Cow<'a, Content> {
     let media = match content {
         Content::Text(_) => 0,
@@ -75,7 +74,7 @@ fn cleared<'a>(content: &'a Content, id: &str) -> Cow<'a, Content> {
     if media == 0 && characters <= SHORT_RESULT {
         return Cow::Borrowed(content);
     }
-    Cow::Owned(Content::Text(words::cleared(characters, media, id)))
+    Cow::Owned(Content::Text(prompts::cleared(characters, media, id)))
 }
 
 fn is_longer(content: &Content, most: usize) -> bool {
@@ -86,7 +85,7 @@ fn is_longer(content: &Content, most: usize) -> bool {
     }
 }
 
-/// Content each of whose texts is at most so long. Images and files stay.
+/// Limits the length of each text. Images and files are unchanged.
 pub(super) fn clipped(content: Content, most: usize, id: &str) -> Content {
     match content {
         Content::Text(text) => Content::Text(clip(text, most, id)),
@@ -100,7 +99,7 @@ pub(super) fn clipped(content: Content, most: usize, id: &str) -> Content {
     }
 }
 
-/// The beginning and the end of a text that is longer than this.
+/// Returns the beginning and the end of a text that is longer than `most` characters.
 fn clip(text: String, most: usize, id: &str) -> String {
     if text.len() <= most {
         return text;
@@ -112,7 +111,7 @@ fn clip(text: String, most: usize, id: &str) -> String {
     let at = |place: usize| text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
     let end = most / 4;
     let (head, tail) = (at(most - end), at(length - end));
-    format!("{}{}{}", &text[..head], words::left_out(length - most, id), &text[tail..])
+    format!("{}{}{}", &text[..head], prompts::left_out(length - most, id), &text[tail..])
 }
 
 fn clip_json(value: &mut Value, most: usize, id: &str) {

@@ -1,4 +1,5 @@
-//! Messages as a text that a model sums up. It is no conversation, so no provider can find anything missing in it.
+//! Renders messages as a text that a model summarizes. The text is not a conversation, so that no provider can reject
+//! it as incomplete.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,18 +9,18 @@ use super::shorten::clipped;
 use super::size::size_of_text;
 use hier_checkpoint::message::{Body, Content, Message, Messages, Part, ToolStatus};
 
-/// The longest text of a user or a model that is shown whole, in characters.
+/// Maximum length of a user or assistant text, in characters.
 const TEXT: usize = 4_000;
-/// The longest result.
+/// Maximum length of a tool result, in characters.
 const RESULT: usize = 1_500;
-/// The longest arguments.
+/// Maximum length of the arguments of a call, in characters.
 const ARGUMENTS: usize = 600;
 
-/// Texts of these messages, in order, each of at most so many tokens (but for a single message that is longer).
+/// Renders these messages as texts of at most `most` tokens each. A single longer message exceeds the limit.
 pub(crate) fn transcripts(messages: &Messages, range: Range<usize>, most: u64) -> Vec<String> {
     let mut texts = vec![String::new()];
     let mut room = most;
-    // Instructions are sent in any case.
+    // Instructions are always sent.
     for message in messages.iter().take(range.end).skip(range.start).filter(|message| !is_system(message)) {
         let line = line(message);
         let cost = size_of_text(&line);
@@ -37,13 +38,13 @@ fn line(message: &Message) -> String {
     let id = message.id.as_deref().unwrap_or_default();
     let shown = |content: &Content, most| described(&clipped(content.clone(), most, id));
     let mut line = String::new();
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = match &message.body {
         Body::User { content } => writeln!(line, "USER: {}", shown(content, TEXT)),
         Body::Assistant { content, calls, .. } => {
             let text = shown(content, TEXT);
-            let said = if text.trim().is_empty() { Ok(()) } else { writeln!(line, "ASSISTANT: {text}") };
-            calls.iter().fold(said, |done, call| {
+            let spoken = if text.trim().is_empty() { Ok(()) } else { writeln!(line, "ASSISTANT: {text}") };
+            calls.iter().fold(spoken, |done, call| {
                 let args = shown(&Content::Text(call.args.to_string()), ARGUMENTS);
                 done.and_then(|()| writeln!(line, "ASSISTANT calls {}({args})", call.name))
             })
@@ -57,7 +58,7 @@ fn line(message: &Message) -> String {
     line
 }
 
-/// The text, with what is seen in its place. Addresses are shown, data is not.
+/// Renders a content as text. URLs are shown; embedded data is not.
 fn described(content: &Content) -> String {
     let address = |url: &str| if url.starts_with("data:") { "its data".to_owned() } else { url.to_owned() };
     match content {

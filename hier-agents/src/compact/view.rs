@@ -1,17 +1,18 @@
-//! A conversation as it is sent.
+//! The conversation as it is sent to a model.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::record::{Clipping, Compaction, Mark, is_system};
+use super::record::{Clipping, Compaction, MessageMark, is_system};
 use super::shorten::{Shortening, clipped, shortened};
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Content, Message, Messages, Part};
 
-/// A conversation as it is sent: what a [`Compaction`] leaves of it. Without one, or with one that does not fit it, all of it.
+/// Returns the conversation as it is sent: the view that a [`Compaction`] describes. Without one, or with one that does
+/// not fit the conversation, all messages are returned.
 ///
-/// For nodes of one's own: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.
+/// For custom nodes: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.
 ///
 /// ```
 /// use hier_agents::{Message, Messages, compacted};
@@ -21,15 +22,14 @@ use hier_checkpoint::message::{Content, Message, Messages, Part};
 /// ```
 pub fn compacted(messages: &Messages, compaction: Option<&Compaction>) -> Messages {
     match compaction.filter(|record| record.fits(messages)) {
-        Some(record) => Messages::of(sent(messages, record).into_iter()),
+        Some(record) => Messages::of(sent_messages(messages, record).into_iter()),
         None => messages.clone(),
     }
 }
 
-/// The messages that are sent.
-pub(super) fn sent(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>> {
+pub(super) fn sent_messages(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>> {
     let cut = record.cut_at(messages);
-    let place = |mark: &Option<Mark>| mark.as_ref().and_then(|mark| mark.place(messages)).unwrap_or(0);
+    let place = |mark: &Option<MessageMark>| mark.as_ref().and_then(|mark| mark.place(messages)).unwrap_or(0);
     let (cleared, offloaded) = (place(&record.cleared), place(&record.offloaded));
     let clip = record.clipped.as_ref();
     let clip = clip.and_then(|clip| Some((clip.upto.place(messages)?, clip.characters)));
@@ -40,28 +40,28 @@ pub(super) fn sent(messages: &Messages, record: &Compaction) -> Vec<Arc<Message>
     let rest = list.iter().enumerate().skip(cut).map(|(at, message)| {
         let clipped = clip.filter(|(upto, _)| at < *upto).map(|(_, characters)| characters);
         let how = Shortening { cleared: at < cleared, offloaded: at < offloaded, clipped };
-        // Who is pinned is sent as long as there is room for it at all.
+        // Pinned messages are shortened last.
         let is_pinned = how.offloaded && record.pinned.iter().any(|id| message.id.as_ref() == Some(id));
         let how = Shortening { offloaded: how.offloaded && !is_pinned, ..how };
         let short = match shortened(message, how) {
             Cow::Borrowed(_) => message.clone(),
             Cow::Owned(short) => Arc::new(short),
         };
-        if calls.follow(message) { short } else { Arc::new(words::result_alone(&short)) }
+        if calls.follow(message) { short } else { Arc::new(prompts::result_alone(&short)) }
     });
     instructions.chain(summary).chain(rest).collect()
 }
 
-/// The summary as a message of the user, with the messages that are kept word for word.
+/// Returns the summary as a user message, followed by the pinned messages.
 fn summary(messages: &Messages, record: &Compaction) -> Message {
     let mark = record.cut.as_ref();
     let count = mark.map_or(0, |mark| mark.count);
-    let mut parts = vec![Part::text(words::summed_up(count, &record.summary))];
+    let mut parts = vec![Part::text(prompts::summed_up(count, &record.summary))];
     let most = record.clipped.as_ref().map_or(usize::MAX, |Clipping { characters, .. }| *characters);
     for id in &record.pinned {
         let pinned = messages.place(id).and_then(|place| messages.get(place)).and_then(Message::content);
         let Some(content) = pinned else { continue };
-        parts.push(Part::text(words::WORD_FOR_WORD));
+        parts.push(Part::text(prompts::WORD_FOR_WORD));
         match clipped(content.clone(), most, id) {
             Content::Text(text) => parts.push(Part::text(text)),
             Content::Parts(more) => parts.extend(more),
@@ -78,7 +78,7 @@ fn summary(messages: &Messages, record: &Compaction) -> Message {
 struct OpenCalls<'a>(HashMap<&'a str, usize>);
 
 impl<'a> OpenCalls<'a> {
-    /// Follows the conversation: false for a result whose call is not sent. It came when its call was summed up already, or has none.
+    /// Returns false for a result whose call is not sent, because the call was summarized or does not exist.
     fn follow(&mut self, message: &'a Message) -> bool {
         for call in message.tool_calls() {
             *self.0.entry(&call.id).or_default() += 1;

@@ -1,4 +1,4 @@
-//! A graph as the subagent or stage of an agent: what it is given when it is entered, and what it gives back.
+//! A graph as the subagent or stage of an agent: the state that it starts with, and the writes that it returns.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -8,55 +8,52 @@ use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use crate::hierarchy::policy::SubagentPolicy;
+use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
 use crate::state::base::BaseState;
 use crate::state::frame::{FrameCall, SubagentStack};
-use crate::state::progress::{Calls, Progress};
+use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
-use crate::words;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::channel::ChannelSpec;
 use hier_core::graph::{NodeResult, Task};
 use hier_core::internals::{Attached, ErasedGraph, Subgraph};
 use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
-/// The role of a graph in an agent.
 #[derive(Clone, Debug)]
-pub(crate) enum Role {
+pub(crate) enum ChildRole {
     /// The model calls it.
     Tool(Supervisor),
     /// It runs before or after the model is asked.
     Stage,
 }
 
-/// What a subagent knows of the agent that calls it.
+/// The subagents of the calling agent, and how it counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
-    /// All its subagents.
     pub(crate) subagents: Arc<[Arc<str>]>,
-    /// Whether it keeps its count of iterations where a subagent shares its state. One that reports begins anew then, as in
-    /// the reference.
+    /// True if the supervisor keeps its iteration count when a subagent shares its state. The kinds that report start
+    /// again at 0, as in LangGraph.
     pub(crate) keeps_count: bool,
 }
 
-/// A graph attached to an agent over `S`.
-pub(crate) struct Called<T: Values, C, D> {
+/// A graph attached to an agent over another state.
+pub(crate) struct SubagentNode<T: Values, C, D> {
     pub(crate) attached: Attached<T, C, D>,
     pub(crate) name: Arc<str>,
-    pub(crate) role: Role,
-    /// None: the two share one state.
+    pub(crate) role: ChildRole,
+    /// None if the two graphs share one state.
     pub(crate) policy: Option<SubagentPolicy>,
-    /// Arguments of the call.
     pub(crate) args: ArgsSpec,
-    pub(crate) layout: OnceLock<Layout<T>>,
+    pub(crate) layout: OnceLock<ChildChannels<T>>,
 }
 
-/// The channels of the inner state that entry and exit are about, by their indices.
-pub(crate) struct Layout<T> {
+/// The indices of the inner channels that entry and exit read or write.
+pub(crate) struct ChildChannels<T> {
     initial: T,
-    /// Those that the policy empties.
+    /// The channels that the policy clears.
     cleared: Vec<usize>,
-    /// Whether what is written to them goes back to the supervisor.
+    /// For each channel, whether its writes are returned to the supervisor.
     returned: Arc<[bool]>,
     report: Option<usize>,
     turn: Option<usize>,
@@ -67,7 +64,7 @@ pub(crate) struct Layout<T> {
     max_iterations: Option<usize>,
 }
 
-impl<T: Values> Layout<T> {
+impl<T: Values> ChildChannels<T> {
     fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Self {
         let find = |name: &str| channels.iter().position(|channel| channel.name == name);
         let channel = BaseState::channels();
@@ -85,7 +82,7 @@ impl<T: Values> Layout<T> {
             channel.is_cancelled.name(),
             channel.layer_counts.name(),
         ];
-        // Who shares the state has a turn of its own all the same.
+        // A subagent that shares the state still has its own turn.
         let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
         let has_counts = policy.is_none() && keeps_count;
         let is_own = |spec: &ChannelSpec| {
@@ -113,7 +110,7 @@ impl<T: Values> Layout<T> {
     }
 }
 
-impl<S, C, T, D> Subgraph<S, C> for Called<T, C, D>
+impl<S, C, T, D> Subgraph<S, C> for SubagentNode<T, C, D>
 where
     S: Values + Contains<BaseState>,
     C: Send + Sync + 'static,
@@ -130,8 +127,8 @@ where
         );
         let run = async move {
             let call = match &self.role {
-                Role::Tool(_) => Some(self.args.meant(call_of(task)?)),
-                Role::Stage => None,
+                ChildRole::Tool(_) => Some(self.args.coerced(call_of(task)?)),
+                ChildRole::Stage => None,
             };
             let state = self.enter(task, &call);
             let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
@@ -149,18 +146,18 @@ where
     }
 }
 
-impl<T: Values, C, D> Called<T, C, D> {
-    fn layout(&self) -> &Layout<T> {
+impl<T: Values, C, D> SubagentNode<T, C, D> {
+    fn layout(&self) -> &ChildChannels<T> {
         self.layout.get_or_init(|| {
             let graph = &self.attached.graph;
-            Layout::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
+            ChildChannels::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
         })
     }
 
-    /// The state that the inner graph starts with: the supervisor's values, less what the policy takes away, the call,
-    /// and, with a policy, a frame more. The same each time a call is taken up again. Nothing is copied that does not
-    /// change.
-    #[allow(clippy::ref_option)] // as the channel holds it, which copies it
+    /// Returns the state that the inner graph starts with: the supervisor's values without those that the policy
+    /// clears, plus the call and, with a policy, one more frame. The result is the same each time a call resumes.
+    /// Unchanged values are not copied.
+    #[allow(clippy::ref_option)] // the channel copies an `Option`
     fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
     where
         S: Values + Contains<BaseState>,
@@ -208,13 +205,13 @@ impl<T: Values, C, D> Called<T, C, D> {
         }
     }
 
-    /// What the supervisor takes over: what was written to the channels that go back, and the answer to the call.
+    /// Returns the writes for the supervisor: those of the returned channels, and the answer to the call.
     fn leave<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>, end: &T, returned: Vec<T::Write>) -> Writes<S>
     where
         S: Values + Contains<BaseState>,
     {
         let layout = self.layout();
-        // Of several that run side by side none has the last word: their reports are the answers to their calls.
+        // Parallel subagents do not overwrite each other's report. Their reports are the answers to their calls.
         let report = layout.report.filter(|_| task.was_sent());
         let returned = returned.into_iter();
         let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
@@ -229,26 +226,25 @@ impl<T: Values, C, D> Called<T, C, D> {
         let report = report.cloned().unwrap_or_default();
         let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
         let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
-        let answer = if is_success { words::answer(call, report) } else { Message::tool_error(call, report) };
+        let answer = if is_success { prompts::answer(call, report) } else { Message::tool_error(call, report) };
         writes.push(channels.messages.write::<S>([answer]));
-        writes.push(channels.progress.write::<S>(self.finished(task.state().part(), call)));
+        writes.push(channels.progress.write::<S>(self.finished_progress(task.state().part(), call)));
         writes
     }
 
-    /// One call more has ended: this one, and of those in the same step all before it.
-    fn finished(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
+    /// Counts the end of this call, and of those before it in the same step.
+    fn finished_progress(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
         let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
         let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
-        let Calls { scheduled, finished } = base.progress.get(&self.name);
+        let CallCounts { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
-        Progress::from([(self.name.clone(), Calls { scheduled: scheduled.max(finished), finished })]).into()
+        Progress::from([(self.name.clone(), CallCounts { scheduled: scheduled.max(finished), finished })]).into()
     }
 
     fn keeps_count(&self) -> bool {
-        matches!(&self.role, Role::Tool(supervisor) if supervisor.keeps_count)
+        matches!(&self.role, ChildRole::Tool(supervisor) if supervisor.keeps_count)
     }
 
-    /// How the task calls its subagent.
     fn frame_call<S>(&self, task: &Task<S, impl Sized>, call: Option<&ToolCall>, policy: &SubagentPolicy) -> FrameCall
     where
         S: Values + Contains<BaseState>,
@@ -256,8 +252,8 @@ impl<T: Values, C, D> Called<T, C, D> {
         let call = call.filter(|_| task.was_sent());
         let answer = call.and_then(|call| task.state().part().messages.caller_of(&call.id));
         let siblings = match &self.role {
-            Role::Tool(supervisor) => &*supervisor.subagents,
-            Role::Stage => &[],
+            ChildRole::Tool(supervisor) => &*supervisor.subagents,
+            ChildRole::Stage => &[],
         };
         let is_subagent = |call: &&ToolCall| siblings.iter().any(|name| **name == *call.name);
         let among = answer.map_or(1, |answer| answer.tool_calls().iter().filter(is_subagent).count().max(1));

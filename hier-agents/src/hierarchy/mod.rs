@@ -1,4 +1,4 @@
-//! Graphs as members of an agent: what one says of itself, how it is attached, what it is given and gives back.
+//! Graphs as members of an agent: how one is declared, attached, entered and left.
 
 pub(super) mod child;
 pub(super) mod member;

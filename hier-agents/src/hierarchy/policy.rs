@@ -1,14 +1,16 @@
-//! What a subagent is given of its supervisor's state, and what it gives back.
+//! The policies of subagents.
 
 use std::borrow::Cow;
 
-/// What a subagent is given of its supervisor's state, and what it gives back. Without a policy the two share one state.
+/// Determines what a subagent receives from its supervisor's state, and what it returns. Without a policy, the two
+/// share one state.
 ///
-/// A subagent with a policy starts with a copy of its supervisor's state, less what the policy clears. When it ends, the
-/// supervisor's state is as it was, with the subagent's report, its `progress` and the fields of `merge_fields`.
+/// A subagent with a policy starts with a copy of its supervisor's state, without the values that the policy clears.
+/// When it ends, the supervisor's state is as before, plus the subagent's report, its `progress` and the fields of
+/// `merge_fields`.
 ///
-/// In `graph!` it stands with the agent, `policy: Policy { … }`, or where the agent is attached, `Worker { … }`, which
-/// replaces it field by field; there the compiler checks the fields.
+/// In `graph!`, write it with the agent as `policy: Policy { … }`, or where the agent is attached as `Worker { … }`.
+/// The latter overrides single fields of the former, and the compiler checks its fields.
 ///
 /// ```
 /// use hier_agents::SubagentPolicy;
@@ -19,63 +21,61 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a policy does nothing until an agent is attached with it"]
 pub struct SubagentPolicy {
-    clear_messages: Option<bool>,
-    preserve_chat_with_operator: Option<bool>,
-    reset_iteration: Option<bool>,
-    max_iterations: Option<u32>,
-    merge_fields: Option<Vec<Field>>,
-    discard_fields: Option<Vec<Field>>,
+    pub(super) clear_messages: Option<bool>,
+    pub(super) preserve_chat_with_operator: Option<bool>,
+    pub(super) reset_iteration: Option<bool>,
+    pub(super) max_iterations: Option<u32>,
+    pub(super) merge_fields: Option<Vec<Cow<'static, str>>>,
+    pub(super) discard_fields: Option<Vec<Cow<'static, str>>>,
 }
 
-/// The name of a channel.
-type Field = Cow<'static, str>;
-
 impl SubagentPolicy {
-    /// The default policy: the subagent starts with an empty conversation and an iteration number of 0, and gives back
-    /// its report only.
+    /// Creates the default policy: the subagent starts with an empty conversation and iteration 0, and returns only its
+    /// report.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the subagent starts with an empty conversation. It does by default.
+    /// Sets whether the subagent starts with an empty conversation. Defaults to true.
     pub fn clear_messages(mut self, clear: bool) -> Self {
         self.clear_messages = Some(clear);
         self
     }
 
-    /// Whether the subagent sees what was said to the operator so far. It does by default.
+    /// Sets whether the subagent sees the conversation with the operator so far. Defaults to true.
     pub fn preserve_chat_with_operator(mut self, preserve: bool) -> Self {
         self.preserve_chat_with_operator = Some(preserve);
         self
     }
 
-    /// Whether the subagent's iterations are counted from 0. They are by default.
+    /// Sets whether the subagent's iterations count from 0. Defaults to true.
     pub fn reset_iteration(mut self, reset: bool) -> Self {
         self.reset_iteration = Some(reset);
         self
     }
 
-    /// How often the subagent may ask its model: a cap on its own number and on that of its task. At least 1.
+    /// Limits how many times the subagent may ask its model, at least 1. The subagent's own limit and that of its task
+    /// still apply.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.max_iterations = Some(iterations);
         self
     }
 
-    /// The channels that the supervisor takes over: of a plain one the subagent's last value, of one with a reducer what
-    /// the subagent wrote, merged by it.
+    /// Sets the channels that the supervisor takes over. For a channel without a reducer, that is the subagent's last
+    /// value. For a channel with a reducer, the subagent's writes are merged.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.merge_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The channels of which the supervisor takes over nothing, not even where it does by default: of `progress` and
+    /// Sets the channels that the supervisor does not take over, even where it does by default: `progress` and
     /// `current_agent_report`.
     pub fn discard_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.discard_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// This policy, with what it does not say taken from another.
+    /// Fills the unset options of this policy from another one.
     pub fn or(self, other: Self) -> Self {
         Self {
             clear_messages: self.clear_messages.or(other.clear_messages),
@@ -87,37 +87,37 @@ impl SubagentPolicy {
         }
     }
 
-    /// Whether the subagent starts with an empty conversation.
+    /// Returns true if the subagent starts with an empty conversation.
     pub fn clears_messages(&self) -> bool {
         self.clear_messages.unwrap_or(true)
     }
 
-    /// Whether the subagent sees what was said to the operator so far.
+    /// Returns true if the subagent sees the conversation with the operator so far.
     pub fn preserves_chat_with_operator(&self) -> bool {
         self.preserve_chat_with_operator.unwrap_or(true)
     }
 
-    /// Whether the subagent's iterations are counted from 0.
+    /// Returns true if the subagent's iterations count from 0.
     pub fn resets_iteration(&self) -> bool {
         self.reset_iteration.unwrap_or(true)
     }
 
-    /// The cap on the subagent's iterations.
+    /// Returns the limit of the subagent's iterations.
     pub fn iterations(&self) -> Option<u32> {
         self.max_iterations
     }
 
-    /// The channels that the supervisor takes over.
+    /// Returns the channels that the supervisor takes over.
     pub fn merged(&self) -> impl Iterator<Item = &str> {
         self.merge_fields.iter().flatten().map(|field| &**field)
     }
 
-    /// The channels of which it takes over nothing.
+    /// Returns the channels that the supervisor does not take over.
     pub fn discarded(&self) -> impl Iterator<Item = &str> {
         self.discard_fields.iter().flatten().map(|field| &**field)
     }
 
-    /// What is wrong with the policy between these two sets of channels, the supervisor's and the subagent's.
+    /// Checks the policy against the channels of the supervisor and the subagent.
     pub(crate) fn mistakes(&self, outer: &[&str], inner: &[&str]) -> Vec<String> {
         let mut mistakes = Vec::new();
         if self.max_iterations == Some(0) {
@@ -130,13 +130,15 @@ impl SubagentPolicy {
                 if fields[..place].contains(field) {
                     mistakes.push(format!("`{option}` names `{field}` twice: remove one"));
                 } else if field == hier_spec::agent::STACK {
-                    mistakes.push(format!("`{option}` names `{field}`, which is the hierarchy's own: remove it"));
+                    mistakes
+                        .push(format!("`{option}` names `{field}`, which belongs to the hierarchy itself: remove it"));
                 } else if let Some((whose, known)) =
                     [("supervisor", outer), ("subagent", inner)].iter().find(|(_, known)| !known.contains(&&**field))
                 {
                     let tail = hier_spec::did_you_mean(field, known.iter().copied());
-                    mistakes
-                        .push(format!("`{option}` names `{field}`, which is no channel of the {whose}'s state{tail}"));
+                    mistakes.push(format!(
+                        "`{option}` names `{field}`, which is not a channel of the {whose}'s state{tail}"
+                    ));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Policies as constants: what `graph!` writes, and what is checked of them while compiling.
+//! Policies as constants, generated and checked by `graph!`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::hierarchy::policy::SubagentPolicy;
 
 /// A policy as a constant.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // those of `SubagentPolicy`
+#[allow(missing_docs)] // the options of `SubagentPolicy`
 pub struct PolicySpec {
     pub clear_messages: Option<bool>,
     pub preserve_chat_with_operator: Option<bool>,
@@ -19,9 +19,9 @@ pub struct PolicySpec {
 /// A list of channels.
 #[derive(Clone, Copy)]
 pub struct FieldsSpec {
-    /// The names of their fields, as they are written.
+    /// The field names, as written in `graph!`.
     pub written: &'static [&'static str],
-    /// The names of the channels.
+    /// The channel names.
     pub names: fn() -> Vec<&'static str>,
 }
 
@@ -35,7 +35,7 @@ impl FieldsSpec {
     const NONE: Self = Self { written: &[], names: Vec::new };
 }
 
-/// The first of two that is there. `Option::or` is not for constants.
+/// Returns the first value that exists. `Option::or` is not a `const fn`.
 macro_rules! first {
     ($a:expr, $b:expr) => {
         match $a {
@@ -46,7 +46,7 @@ macro_rules! first {
 }
 
 impl PolicySpec {
-    /// The defaults.
+    /// A policy without any option.
     pub const NONE: Self = Self {
         clear_messages: None,
         preserve_chat_with_operator: None,
@@ -56,7 +56,7 @@ impl PolicySpec {
         discard_fields: None,
     };
 
-    /// What is said where a graph is attached, completed by what the graph says itself.
+    /// Combines the policy of an attachment with the policy of the graph itself.
     pub(crate) const fn resolve(here: Option<Self>, own: Option<Self>) -> Option<Self> {
         match (here, own) {
             (Some(here), Some(own)) => Some(Self {
@@ -85,21 +85,15 @@ impl PolicySpec {
         }
     }
 
-    /// The same at run time.
     pub(crate) fn policy(self) -> SubagentPolicy {
-        let mut policy = SubagentPolicy::new();
-        if let Some(clear) = self.clear_messages {
-            policy = policy.clear_messages(clear);
+        let names = |fields: FieldsSpec| Some((fields.names)().into_iter().map(Into::into).collect());
+        SubagentPolicy {
+            clear_messages: self.clear_messages,
+            preserve_chat_with_operator: self.preserve_chat_with_operator,
+            reset_iteration: self.reset_iteration,
+            max_iterations: self.max_iterations,
+            merge_fields: names(self.merged()),
+            discard_fields: names(self.discarded()),
         }
-        if let Some(preserve) = self.preserve_chat_with_operator {
-            policy = policy.preserve_chat_with_operator(preserve);
-        }
-        if let Some(reset) = self.reset_iteration {
-            policy = policy.reset_iteration(reset);
-        }
-        if let Some(iterations) = self.max_iterations {
-            policy = policy.max_iterations(iterations);
-        }
-        policy.merge_fields((self.merged().names)()).discard_fields((self.discarded().names)())
     }
 }

@@ -1,5 +1,3 @@
-//! A graph on its way to being a subagent or a stage of an agent.
-
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -7,9 +5,9 @@ use hier_spec::{GraphSpec, NestedSpec, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::hierarchy::child::{Called, Role};
+use crate::hierarchy::child::{ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
-use crate::react::{ArgsSpec, Card};
+use crate::react::{ArgsSpec, SubagentTool};
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use hier_core::channel::ChannelSpec;
@@ -17,7 +15,7 @@ use hier_core::graph::{Child, CompiledGraph, NodeDef, Task};
 use hier_core::internals::{Attached, ContextFn, Shares, SpecRef, body};
 use hier_core::state::{Contains, SharesWith, Values};
 
-/// A graph on its way to being a subagent or a stage of an agent over `S`.
+/// A compiled graph prepared as a subagent or stage of an agent over `S`.
 ///
 /// ```
 /// # use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
@@ -25,7 +23,7 @@ use hier_core::state::{Contains, SharesWith, Values};
 /// # fn main() -> Result<(), hier_core::BuildError> {
 /// let worker = AgentBuilder::<BaseState>::react("worker").description("does the work").compile()?;
 /// let policy = SubagentPolicy::new().merge_fields(["todo_list"]);
-/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::of(&worker).policy(policy)).compile_as_root()?;
+/// let desk = AgentBuilder::<BaseState>::react("desk").subagent(Subagent::new(&worker).policy(policy)).compile_as_root()?;
 /// assert!(desk.spec().nodes.iter().any(|node| node.name == "worker"));
 /// # Ok(())
 /// # }
@@ -39,15 +37,14 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(crate) asks_model: bool,
     pub(crate) policy: Option<SubagentPolicy>,
     args: Option<ArgsSpec>,
-    make: Make<S, C>,
+    make: MakeChild<S, C>,
 }
 
-/// Attaches the graph.
-type Make<S, C> = Box<dyn FnOnce(Role, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
+type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
-    /// This graph, sharing its supervisor's state unless [`policy`](Self::policy) says otherwise.
-    pub fn of<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
+    /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
+    pub fn new<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
     {
@@ -68,14 +65,15 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
-        let make: Make<S, C> = Box::new(move |role, policy, args| {
+        let make: MakeChild<S, C> = Box::new(move |role, policy, args| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(Called { attached, name: called, role, policy, args, layout: OnceLock::new() })
+            Child::new(SubagentNode { attached, name: called, role, policy, args, layout: OnceLock::new() })
         });
         Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
 
-    /// What it is given of its supervisor's state, and gives back. A second one completes the first.
+    /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy fills the unset
+    /// options of the first.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),
@@ -84,16 +82,16 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self
     }
 
-    /// What its supervisor's model is told of it, where that is not the graph's own description.
+    /// Sets the description for its supervisor's model. Defaults to the description of the graph.
     pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// The type of its arguments, a struct. They are `task`, `task_scope` and `task_iterations` unless given. The
-    /// subagent finds them with [`BaseState::args`].
+    /// Sets the type of the arguments, a struct. Defaults to `task`, `task_scope` and `task_iterations`. The subagent
+    /// reads them with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
-        self.typed_args(Some(ArgsSpec::of::<A>()))
+        self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }
 
     pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
@@ -109,8 +107,8 @@ impl<S: Values, C> fmt::Debug for Subagent<S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
-    pub(crate) fn card(&self, node: &str) -> Card {
-        Card {
+    pub(crate) fn as_tool(&self, node: &str) -> SubagentTool {
+        SubagentTool {
             name: self.name.clone(),
             description: self.description.clone(),
             node: node.into(),
@@ -118,7 +116,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         }
     }
 
-    pub(crate) fn node(self, role: Role) -> NodeDef<S, C> {
+    pub(crate) fn node(self, role: ChildRole) -> NodeDef<S, C> {
         let child = (self.make)(role, self.policy, self.args.unwrap_or_default());
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {

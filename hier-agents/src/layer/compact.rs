@@ -1,4 +1,4 @@
-//! Keeps what is sent within the model's context: [`Compact`] as a layer.
+//! [`Compact`] as a layer.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -8,22 +8,25 @@ use std::ops::Range;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::call::Signed;
-use super::{Layer, ModelCall, ModelReply, NextModel, Pieces, Reply};
+use super::chunks::ChunkFilter;
+use super::model_call::{ModelCall, ModelOutcome, ModelReply};
+use super::writes::LayerWrites;
+use super::{Layer, ListedLayer, NextModel};
 use crate::compact::{
-    Climb, Compact, Compaction, Goal, Step, Used, climb, compacted, fixed_size, reading, transcript, used,
+    Compact, Compaction, CompactionGoal, ContextUsage, NextStage, apply_stages, compacted, context_usage, fixed_size,
+    read_earlier, transcript,
 };
 use crate::model::{ChatModel, ChatRequest, ModelError};
+use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
-use crate::words;
 use hier_checkpoint::message::{Body, ChatChunk, Message, Messages, Usage};
 use hier_core::state::{Contains, State, Update, Values, Writes};
 use hier_core::{NodeError, NodeErrorKind};
 
-/// The step in which a summary is recorded, so that it is not paid for again after a kill.
+/// The name of the durable step that records a summary. A recorded summary is not paid for again after a crash.
 const SUMMARY: &str = "__compact__";
-/// The least that is summed up at once, in tokens: smaller pieces would make no summary.
+/// Minimum number of tokens that are summarized at once.
 const SHORTEST_PIECE: u64 = 500;
 
 #[async_trait]
@@ -52,35 +55,34 @@ where
         if let Some(mistake) = Self::mistake(self) {
             return Err(NodeError::permanent(mistake));
         }
-        // What is sent instead has to be stored, and there is one record of it.
+        // A compaction needs a state that stores it, and only one layer may make it.
         if !call.site.is_stored || next.compacts() {
             return next.call(call).await;
         }
-        let Some(talk) = Talk::of(&call) else { return next.call(call).await };
-        Asking { compact: self, call, next, talk, writes: Vec::new() }.ask().await
+        let Some(conversation) = SplitConversation::split(&call) else { return next.call(call).await };
+        CompactedCall { compact: self, call, next, conversation, writes: Vec::new() }.ask().await
     }
 }
 
-/// A conversation that may be too long.
-struct Talk {
-    /// What of it is stored, and what is sent before that.
+struct SplitConversation {
+    /// The stored messages, and those sent before them.
     messages: Messages,
-    /// What is sent behind it, whole: it is stored nowhere yet.
+    /// The messages at the end that are not stored yet. They are sent whole.
     more: Vec<Message>,
-    /// What was sent instead of it the last time.
+    /// The current compaction.
     record: Option<Compaction>,
-    /// Whether the turn is about the last message of the user.
+    /// True if the turn is about the last user message.
     pins_last: bool,
 }
 
-impl Talk {
-    /// The conversation of a call; none if nothing of it is stored.
-    fn of<S: Contains<BaseState>, C>(call: &ModelCall<'_, S, C>) -> Option<Self> {
+impl SplitConversation {
+    /// Splits the conversation of a call. Returns none if no message of it is stored.
+    fn split<S: Contains<BaseState>, C>(call: &ModelCall<'_, S, C>) -> Option<Self> {
         let (base, sent) = (call.state().part(), &call.request.messages);
         let is_stored = |message: &Message| message.id.as_deref().is_some_and(|id| base.messages.place(id).is_some());
         let last = sent.iter().rposition(is_stored)?;
         let (messages, more) = sent.split(last + 1);
-        // Members that report are asked by a message of the user each time.
+        // The kinds that report ask with a new user message each time.
         let pins_last = !matches!(&*more, [asked] if matches!(asked.body, Body::User { .. }));
         Some(Self { messages, more, record: base.compaction.as_deref().cloned(), pins_last })
     }
@@ -98,49 +100,52 @@ struct Summary {
     usage: Usage,
 }
 
-/// One call of a model, with as much of the conversation as it can read.
-struct Asking<'a, S: Values, C> {
+/// A model call whose conversation may be compacted.
+struct CompactedCall<'a, S: Values, C> {
     compact: &'a Compact<C>,
     call: ModelCall<'a, S, C>,
     next: NextModel<'a, S, C>,
-    talk: Talk,
-    /// What other layers wrote with the calls for summaries.
-    writes: Signed<S>,
+    conversation: SplitConversation,
+    /// The writes of other layers during the calls for summaries.
+    writes: LayerWrites<S>,
 }
 
-impl<S, C> Asking<'_, S, C>
+impl<S, C> CompactedCall<'_, S, C>
 where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
     async fn ask(mut self) -> Result<ModelReply<S>, NodeError> {
         let tools = &self.call.request.tools;
-        let (fixed, used) = (
-            fixed_size(&self.talk.more, tools),
-            used(&self.talk.sent(self.talk.record.as_ref()), fixed_size(&[], tools)),
+        let (fixed, usage) = (
+            fixed_size(&self.conversation.more, tools),
+            context_usage(&self.conversation.sent(self.conversation.record.as_ref()), fixed_size(&[], tools)),
         );
-        let goal = Goal { tokens: 0, fixed, used, pins_last: self.talk.pins_last };
+        let goal = CompactionGoal { tokens: 0, fixed, usage, pins_last: self.conversation.pins_last };
         let context = self.compact.context_tokens.or_else(|| self.call.model.context_tokens());
         let marks = context.map(|context| self.compact.marks(context));
         let mut record = None;
-        if let Some((full, left)) = marks.filter(|(full, _)| used.tokens >= *full) {
-            // However much stands beside the conversation, half of the rest is left to it.
-            let beside = used.scaled(fixed);
-            let tokens = left.max(beside.saturating_add(full.saturating_sub(beside) / 2));
-            record = match self.shorter(self.talk.record.clone(), Goal { tokens, ..goal }).await {
-                Err(error) if !error.is_signal() => {
-                    // It may still be short enough: the provider says so.
-                    tracing::warn!(%error, "a conversation could not be summed up: it is sent as it is");
-                    None
-                }
-                record => record?,
-            };
+        if let Some((full, left)) = marks.filter(|(full, _)| usage.tokens >= *full) {
+            // Half of the rest is left to the conversation, whatever else is sent.
+            let fixed_tokens = usage.scaled(fixed);
+            let tokens = left.max(fixed_tokens.saturating_add(full.saturating_sub(fixed_tokens) / 2));
+            record =
+                match self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await {
+                    Err(error) if !error.is_signal() => {
+                        // It may still be short enough; the provider decides.
+                        tracing::warn!(%error, "failed to summarize a conversation, which is sent as it is");
+                        None
+                    }
+                    record => record?,
+                };
         }
-        let sent = record.clone().or_else(|| self.talk.record.clone());
+        let sent = record.clone().or_else(|| self.conversation.record.clone());
         match self.send(sent.as_ref()).await {
             Err(error) if is_too_long(&error) => {
-                let tokens = overflow(marks.map(|(_, left)| left), used);
-                let Some(record) = self.shorter(sent, Goal { tokens, ..goal }).await? else { return Err(error) };
+                let tokens = overflow(marks.map(|(_, left)| left), usage);
+                let Some(record) = self.compact_further(sent, CompactionGoal { tokens, ..goal }).await? else {
+                    return Err(error);
+                };
                 let reply = self.send(Some(&record)).await?;
                 Ok(self.written(reply, Some(record)))
             }
@@ -151,7 +156,7 @@ where
         }
     }
 
-    /// The reply, with what is sent of the conversation from now on, and what the summaries led to.
+    /// Adds the new compaction and the writes of the calls for summaries to the reply.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.append(&mut self.writes);
         let Some(record) = record else { return reply };
@@ -159,81 +164,94 @@ where
         reply.write(S::Update::from_writes(Writes::from_iter([write])))
     }
 
-    /// Asks once.
     async fn send(&self, record: Option<&Compaction>) -> Result<ModelReply<S>, NodeError> {
         let mut call = self.call.clone();
-        call.request.messages = self.talk.sent(record);
-        let is_offered = call.request.tools.iter().any(|tool| tool.name == words::READ_EARLIER);
+        call.request.messages = self.conversation.sent(record);
+        let is_offered = call.request.tools.iter().any(|tool| tool.name == prompts::READ_EARLIER);
         if record.is_some() && !is_offered {
-            call.request.tools = call.request.tools.iter().cloned().chain([reading::spec()]).collect();
+            call.request.tools = call.request.tools.iter().cloned().chain([read_earlier::spec()]).collect();
         }
         self.next.call(call).await
     }
 
-    /// Something shorter to send; none if there is nothing shorter.
-    async fn shorter(&mut self, before: Option<Compaction>, goal: Goal) -> Result<Option<Compaction>, NodeError> {
-        let goal = Goal { fixed: goal.fixed.saturating_add(fixed_size(&[], &[reading::spec()])), ..goal };
-        let climb = climb(&self.talk.messages, before.as_ref(), goal);
-        let record = match climb.next.clone() {
-            Step::Done => climb.record,
-            Step::SumUp(range) => {
+    /// Compacts the conversation further. Returns none if that is not possible.
+    async fn compact_further(
+        &mut self,
+        before: Option<Compaction>,
+        goal: CompactionGoal,
+    ) -> Result<Option<Compaction>, NodeError> {
+        let goal =
+            CompactionGoal { fixed: goal.fixed.saturating_add(fixed_size(&[], &[read_earlier::spec()])), ..goal };
+        let stages = apply_stages(&self.conversation.messages, before.as_ref(), goal);
+        let record = match stages.next.clone() {
+            NextStage::Done => stages.record,
+            NextStage::SumUp(range) => {
                 let end = range.end;
-                match self.summary(&climb, goal, range).await? {
+                match self.summary(&stages.record.summary, goal, range).await? {
                     Some(Summary { text, by, usage }) => {
-                        let mut record = climb.summed_up(&self.talk.messages, goal, end, (text, by)).record;
+                        let mut record = stages.with_summary(&self.conversation.messages, goal, end, (text, by)).record;
                         record.usage += usage;
                         record
                     }
-                    None => climb.record,
+                    None => stages.record,
                 }
             }
         };
         Ok(Some(record).filter(|record| !record.sends_as(before.as_ref())))
     }
 
-    /// A summary of these messages and of what was summed up before; none if no model may be asked for it.
-    async fn summary(&mut self, climb: &Climb, goal: Goal, range: Range<usize>) -> Result<Option<Summary>, NodeError> {
+    /// Summarizes these messages together with the previous summary. Returns none if the budget or a layer does not
+    /// allow it.
+    async fn summary(
+        &mut self,
+        previous: &str,
+        goal: CompactionGoal,
+        range: Range<usize>,
+    ) -> Result<Option<Summary>, NodeError> {
         let (model, context) = match &self.compact.by {
             Some(choose) => (choose(self.call.context()), None),
             None => (self.call.model, self.compact.context_tokens),
         };
         let context = context.or_else(|| model.context_tokens());
-        let most = goal.used.unscaled(context.map_or(goal.tokens, |context| context / 2));
-        let texts = transcript::transcripts(&self.talk.messages, range, most.max(SHORTEST_PIECE));
-        let mut summary = Summary { text: climb.record.summary.clone(), by: String::new(), usage: Usage::default() };
+        let most = goal.usage.unscaled(context.map_or(goal.tokens, |context| context / 2));
+        let texts = transcript::transcripts(&self.conversation.messages, range, most.max(SHORTEST_PIECE));
+        let mut summary = Summary { text: previous.to_owned(), by: String::new(), usage: Usage::default() };
         let run = self.call.run();
         for text in texts {
-            if !self.may_ask_twice() {
+            if !self.allows_summary() {
                 return Ok(None);
             }
-            let asked = words::to_sum_up(&summary.text, &text);
-            let work = self.sum_up(model, &asked, goal.summary());
+            let asked = prompts::summary_request(&summary.text, &text);
+            let work = self.summarize(model, &asked, goal.summary());
             let Some(next) = run.step_of::<_, Option<Summary>>(SUMMARY, &asked, work).await? else { return Ok(None) };
             summary = Summary { usage: summary.usage + next.usage, ..next };
         }
         Ok(Some(summary))
     }
 
-    /// Whether the budget allows a summary: its last call is the answer's.
-    fn may_ask_twice(&self) -> bool {
+    /// Returns true if the budget allows a summary in addition to the answer.
+    fn allows_summary(&self) -> bool {
         let whole = self.call.context().as_ref().budget.as_ref();
         whole.is_none_or(|whole| self.call.state().part().subagent_stack.budget(whole).has_calls(2))
     }
 
-    /// Asks for a summary, through the layers inside of this one. Nobody hears it: it is nothing that the agent says.
-    async fn sum_up(&mut self, model: &dyn ChatModel, asked: &str, tokens: u64) -> Result<Option<Summary>, NodeError> {
-        let instructions = Message::system(words::summarise(tokens * 3 / 4));
+    /// Asks for a summary through the inner layers. It is not streamed, because it is not part of the agent's answer.
+    async fn summarize(
+        &mut self,
+        model: &dyn ChatModel,
+        asked: &str,
+        tokens: u64,
+    ) -> Result<Option<Summary>, NodeError> {
+        let instructions = Message::system(prompts::summary_instructions(tokens * 3 / 4));
         let request = ChatRequest::new([instructions, Message::user(asked)]);
-        let pieces = self.call.pieces.clone();
         let Self { next, call, .. } = &*self;
-        let call = ModelCall { request, site: call.site, model, offer: None, voice: call.voice, pieces };
-        let reply = next.call(call.through(|| Unheard)).await?;
-        let (reply, writes) = reply.into_parts();
+        let call = ModelCall { request, model, output: None, ..call.clone() };
+        let (outcome, writes) = next.call(call.filter_chunks(|| DropChunks)).await?.into_parts();
         self.writes.extend(writes);
-        let Reply::Answer(answer) = reply else { return Ok(None) };
+        let ModelOutcome::Answer(answer) = outcome else { return Ok(None) };
         let text = answer.text();
         if text.trim().is_empty() {
-            let reason = "it was to sum up a conversation, and said nothing".to_owned();
+            let reason = "it returned an empty summary".to_owned();
             let error = ModelError::BadAnswer { model: model.name().to_owned(), reason };
             return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false));
         }
@@ -242,22 +260,36 @@ where
     }
 }
 
-/// Lets nothing out.
-struct Unheard;
+/// Drops all chunks.
+struct DropChunks;
 
-impl Pieces for Unheard {
-    fn piece(&mut self, _piece: ChatChunk, _out: &mut dyn FnMut(ChatChunk)) {}
+impl ChunkFilter for DropChunks {
+    fn push(&mut self, _chunk: ChatChunk, _out: &mut dyn FnMut(ChatChunk)) {}
 }
 
-/// What is aimed at after a provider has refused a conversation as too long: half of what it took last, or of what was sent; less if it
-/// has never told how it counts.
-fn overflow(left: Option<u64>, used: Used) -> u64 {
+/// Returns the target size after the provider rejected a conversation as too long: half of the last accepted or sent
+/// size. If the provider never reported a size, a quarter.
+fn overflow(left: Option<u64>, used: ContextUsage) -> u64 {
     let sent = if used.reported.is_some() { used.tokens / 2 } else { used.tokens / 4 };
     [left, used.reported.map(|reported| reported / 2)].into_iter().flatten().fold(sent, u64::min)
 }
 
-/// Whether a provider refused a conversation as too long.
+/// Returns true if the provider rejected a conversation as too long.
 fn is_too_long(error: &NodeError) -> bool {
     let mut chain = successors(error.source(), |error: &&'_ (dyn Error + 'static)| (**error).source());
     chain.any(|error| matches!(error.downcast_ref(), Some(ModelError::TooLong { .. })))
+}
+
+/// Finds two layers of a list that would both compact the conversations of the same agents.
+pub(crate) fn compaction_conflict<S: Values, C: 'static>(layers: &[ListedLayer<S, C>]) -> Option<String> {
+    let compacting = |are_inherited: bool| {
+        layers
+            .iter()
+            .filter(move |listed| listed.layer.compacts() && listed.layer.inherited().is_some() == are_inherited)
+    };
+    let (first, second) = [false, true].into_iter().find_map(|are_inherited| {
+        let mut found = compacting(are_inherited).map(ListedLayer::name);
+        found.next().zip(found.next())
+    })?;
+    Some(format!("the layers `{first}` and `{second}` both compact the conversation: keep one of them"))
 }

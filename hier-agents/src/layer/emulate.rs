@@ -1,17 +1,16 @@
-//! Results in place of tools, for tests.
-
 use std::borrow::Cow;
 use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Layer, NextTool, ToolReply, ToolUse};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextTool};
 use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// Gives the results of tools in their place, for tests: the tool is not called. A call for which the function returns none is
-/// made. Approvals are asked for as ever.
+/// Replaces tools with a function, for tests. The function returns the result of a call, or none to call the tool.
+/// Approvals are requested as usual.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -37,11 +36,10 @@ use hier_core::state::Values;
 /// # }
 /// ```
 pub struct Emulate {
-    answer: Answer,
+    answer: EmulatedAnswer,
 }
 
-/// Gives the result of a call.
-type Answer = Box<dyn Fn(&ToolCall) -> Option<Content> + Send + Sync>;
+type EmulatedAnswer = Box<dyn Fn(&ToolCall) -> Option<Content> + Send + Sync>;
 
 impl fmt::Debug for Emulate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +48,7 @@ impl fmt::Debug for Emulate {
 }
 
 impl Emulate {
-    /// The results that this function gives.
+    /// Creates a layer with this function.
     pub fn new<T: Into<Content>>(answer: impl Fn(&ToolCall) -> Option<T> + Send + Sync + 'static) -> Self {
         Self { answer: Box::new(move |call| answer(call).map(Into::into)) }
     }

@@ -1,25 +1,22 @@
-//! Asks another model, if one fails.
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Layer, ModelCall, ModelReply, NextModel};
-use crate::model::{ChatModel, ModelError};
+use super::model_call::{ModelCall, ModelReply};
+use super::{Layer, NextModel};
+use crate::model::{ChatModel, ChooseModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Chooses a model of the context.
-type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
-
-/// Asks another model, if the first fails, whatever its error is: `Fallback(|desk| &desk.cheap)`.
+/// Asks another model if the first one fails, whatever the error is: `Fallback(|desk| &desk.cheap)`.
 ///
-/// Never after a piece of the answer has gone out, unless [told](Self::after_pieces): who listens would hear the beginning of one answer
-/// and then another. What only its maker can read (signatures, encrypted reasoning) is not sent to another provider in any case.
+/// By default, no other model is asked once a chunk of the answer was streamed, because the client would receive the
+/// beginning of one answer and then another ([`after_chunks`](Self::after_chunks)). Data that only its provider can
+/// read, such as signatures and encrypted reasoning, is never sent to another provider.
 ///
-/// With [`or`](Self::or) more models are tried, in order. The error is that of the last one.
+/// Further models from [`or`](Self::or) are tried in order. The error is that of the last one.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -40,33 +37,33 @@ type Choose<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Se
 /// # let _ = agent;
 /// ```
 pub struct Fallback<C> {
-    models: Vec<Choose<C>>,
-    after_pieces: bool,
+    models: Vec<ChooseModel<C>>,
+    after_chunks: bool,
 }
 
 impl<C> fmt::Debug for Fallback<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fallback").field("after_pieces", &self.after_pieces).finish_non_exhaustive()
+        f.debug_struct("Fallback").field("after_chunks", &self.after_chunks).finish_non_exhaustive()
     }
 }
 
 impl<C> Fallback<C> {
-    /// This model of the context.
+    /// Falls back to this model of the context.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
-        Self { models: Vec::new(), after_pieces: false }.or(choose)
+        Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
-    /// And if that fails, too, this one.
+    /// Adds a model that is asked if all previous ones failed.
     #[must_use]
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
-    /// Also after pieces of the answer have gone out. The pieces of the next answer have another id.
+    /// Also falls back after chunks of the answer were streamed. The chunks of the next answer have another id.
     #[must_use]
-    pub fn after_pieces(mut self) -> Self {
-        self.after_pieces = true;
+    pub fn after_chunks(mut self) -> Self {
+        self.after_chunks = true;
         self
     }
 }
@@ -85,19 +82,18 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Fallback<C> {
         let mut result = next.call(call.clone()).await;
         for choose in &self.models {
             let Err(error) = &result else { break };
-            if !is_models(error) || (call.has_spoken() && !self.after_pieces) {
+            if !is_models(error) || (call.has_streamed() && !self.after_chunks) {
                 break;
             }
             let model = choose(call.context());
             let (failed, other) = (call.model().name(), model.name());
-            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, another is asked");
+            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, asking another one");
             result = next.call(call.clone().with_model(model)).await;
         }
         result
     }
 }
 
-/// Whether it is a model that failed.
 fn is_models(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Source(source) if source.is::<ModelError>())
 }

@@ -1,20 +1,19 @@
-//! A function that decides whether a tool may be called.
-
 use std::borrow::Cow;
 use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, Verdict};
+use super::model_call::CallSite;
+use super::{Layer, Verdict};
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::{Contains, Values};
 
-/// Decides.
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call and the state, or a
-/// part of the state. It does not see calls of subagents and of built-in tools: see [`Layer::check`].
+/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call
+/// and the state, or a part of the state. It does not see calls of subagents and of built-in tools: see
+/// [`Layer::check`].
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
@@ -47,8 +46,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must have no side
-/// effects.
+/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must
+/// have no side effects.
 pub struct Guard<P> {
     decide: Decide<P>,
 }
@@ -60,7 +59,7 @@ impl<P> fmt::Debug for Guard<P> {
 }
 
 impl<P> Guard<P> {
-    /// This function.
+    /// Creates a layer with this function.
     pub fn new(decide: impl Fn(&ToolCall, &P) -> Verdict + Send + Sync + 'static) -> Self {
         Self { decide: Box::new(decide) }
     }

@@ -1,27 +1,28 @@
-//! A layer that agents below have, too.
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply, ToolUse, Verdict};
+use super::model_call::{CallSite, ModelCall, ModelReply};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextModel, NextTool, Verdict};
+use crate::redaction::Redact;
 use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// A layer that goes around the calls of the agents below, too, at any depth, and around the questions and `tools![…]` of the nodes
-/// of graphs below: `Inherited(Limit { model_calls: 200 })`.
+/// Extends a layer to the agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. It also covers model
+/// requests of custom nodes and `tools![…]` nodes in the graphs below.
 ///
-/// It stands outside of the layers of whoever makes the call. It sees the [`BaseState`] of who makes the call and the context of the
-/// agent that lists it; so it can be any layer over [`BaseState`] and that context, as all ready ones are. What it writes goes to the
-/// state of who makes the call. A node that asks a model has no agent's state: what an inherited layer writes there goes nowhere.
+/// The layer is outside the caller's own layers. It sees the [`BaseState`] of the caller and the context of the agent
+/// that lists it, so it can be any layer over these two, as all built-in layers are. Its writes go to the caller's
+/// state. A custom node that asks a model has no agent state: writes of an inherited layer are discarded there.
 #[derive(Debug)]
 pub struct Inherited<L>(Arc<L>);
 
 impl<L> Inherited<L> {
-    /// This layer, for the agents below, too.
+    /// Extends this layer to the agents below.
     pub fn new(layer: L) -> Self {
         Self(Arc::new(layer))
     }

@@ -1,10 +1,10 @@
-//! How much a run may spend on models and tools.
-
 use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::{CallSite, Layer, ModelCall, ModelReply, NextModel, NextTool, Reply, ToolReply, ToolUse, Verdict};
+use super::model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
+use super::tool_call::{ToolReply, ToolUse};
+use super::{Layer, NextModel, NextTool, Verdict};
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
 use crate::state::turn::AgentLimit;
@@ -12,24 +12,25 @@ use hier_checkpoint::message::{Body, ToolCall};
 use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
-/// How much a run may spend: `Limit { model_calls: 50, tool_calls: 100, tokens: 200_000 }`. What is not given is not limited.
+/// Limits the models and tools that a run may use: `Limit { model_calls: 50, tool_calls: 100, tokens: 200_000 }`.
+/// Values that are not set are not limited.
 ///
-/// It counts over the whole run, from an input to the end that it leads to, and the counts are stored with what was counted
-/// ([`BaseState::layer_counts`]): an answer to a question, or a crash in between, goes on with them; a new input begins anew. In an agent
-/// that is called several times in a run all its calls count together; how often it may ask in one call is its `max_iterations`.
+/// The layer counts over the whole run, from a new input to its end. The counts are stored with the counted work
+/// ([`BaseState::layer_counts`]), so they survive interrupts and crashes. A new input starts at 0. If an agent is
+/// called several times in a run, all its calls count together; `max_iterations` limits a single call.
 ///
-/// An agent that is a node of a graph of one's own begins anew each time it is entered.
+/// An agent that is a node of a custom graph starts at 0 each time it is entered.
 ///
-/// * At `model_calls` or `tokens` no model is asked any more, and the agent ends as at other limits, with
-///   [`AgentEnd::Limit`](crate::AgentEnd::Limit): its supervisor goes on. What counts is an answer. What a question costs is known
-///   only afterwards, so the last one may go beyond `tokens`.
-/// * Beyond `tool_calls` calls are not made, and the model is told so: it can still answer. What counts is a call that was made;
-///   subagents are none. The calls of one answer are taken in its order.
+/// * At `model_calls` or `tokens`, no model is asked again, and the agent ends with
+///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. Only answers count. The cost of a request
+///   is known only afterwards, so the last one may exceed `tokens`.
+/// * Beyond `tool_calls`, calls are rejected. The model receives the reason and can still answer. Only calls that were
+///   made count, and subagents do not. The calls of one answer are taken in order.
 ///
-/// As [`Inherited`](super::Inherited) it counts all agents below together. Those that run side by side see each other's calls of models
-/// as long as they run in one process; of tools, and after a restart, what the others had done when they began.
-/// [`Budget`](crate::Budget) divides a bound among them. Listed outside of a [`Retry`](hier_core::graph::Retry) it counts a question
-/// once.
+/// As an [`Inherited`](super::Inherited) layer, it counts all agents below together. Parallel agents see each other's
+/// model calls while they run in one process. For tool calls, and after a restart, they see only the counts from when
+/// they began. [`Budget`](crate::Budget) divides a limit among agents. Outside a [`Retry`](hier_core::graph::Retry), a
+/// request counts once.
 #[derive(Clone, Debug, Default)]
 pub struct Limit {
     model_calls: Option<u64>,
@@ -38,26 +39,26 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// No limits.
+    /// Creates a layer without limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often models may answer.
+    /// Limits the number of answers of models.
     #[must_use]
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self
     }
 
-    /// How many calls of tools may be made.
+    /// Limits the number of tool calls.
     #[must_use]
     pub fn tool_calls(mut self, most: u64) -> Self {
         self.tool_calls = Some(most);
         self
     }
 
-    /// How many tokens may be sent and answered, as far as the providers tell.
+    /// Limits the number of input and output tokens, as reported by the providers.
     #[must_use]
     pub fn tokens(mut self, most: u64) -> Self {
         self.tokens = Some(most);
@@ -69,37 +70,37 @@ const MODEL_CALLS: &str = "model_calls";
 const TOOL_CALLS: &str = "tool_calls";
 const TOKENS: &str = "tokens";
 
-/// The count of one thing, of one layer.
-struct Count<'a, S, C> {
+/// The count of one resource in one layer.
+struct LayerCount<'a, S, C> {
     site: CallSite<'a, S, C>,
     key: String,
     stored: u64,
 }
 
-impl<'a, S: Values + Contains<BaseState>, C> Count<'a, S, C> {
-    fn of(site: CallSite<'a, S, C>, what: &str) -> Self {
+impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
+    fn new(site: CallSite<'a, S, C>, what: &str) -> Self {
         let key = format!("{} {what}", site.key);
         let stored = site.state.part().layer_counts.get(&key);
         Self { site, key, stored }
     }
 
     fn get(&self) -> u64 {
-        self.site.tally.map_or(self.stored, |tally| tally.get(&self.key, self.stored))
+        self.site.counters.map_or(self.stored, |counters| counters.get(&self.key, self.stored))
     }
 
-    /// Takes one, if there is one left.
-    fn take(&self, most: u64) -> bool {
-        self.site.tally.map_or(self.stored < most, |tally| tally.take(&self.key, self.stored, most))
+    /// Increments the count if it is below `most`.
+    fn take_one(&self, most: u64) -> bool {
+        self.site.counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most))
     }
 
-    /// Counts for those who run beside this one.
+    /// Adds to the counters of this process, which parallel agents share.
     fn add(&self, more: u64) {
-        if let Some(tally) = self.site.tally {
-            tally.add(&self.key, self.stored, more);
+        if let Some(counters) = self.site.counters {
+            counters.add(&self.key, self.stored, more);
         }
     }
 
-    /// Counts for good.
+    /// Returns the update that stores the count.
     fn write(self, more: u64) -> S::Update {
         let write = BaseState::channels().layer_counts.write::<S>(LayerCounts::from([(self.key, more)]));
         S::Update::from_writes(Writes::from_iter([write]))
@@ -122,15 +123,15 @@ where
         next: NextModel<'_, S, C>,
     ) -> Result<ModelReply<S>, NodeError> {
         let site = call.site();
-        let (calls, tokens) = (Count::of(site, MODEL_CALLS), Count::of(site, TOKENS));
+        let (calls, tokens) = (LayerCount::new(site, MODEL_CALLS), LayerCount::new(site, TOKENS));
         if let Some(most) = self.tokens.filter(|most| tokens.get() >= *most) {
             return Ok(ModelReply::end(AgentLimit::Tokens(most)));
         }
-        if let Some(most) = self.model_calls.filter(|most| !calls.take(*most)) {
+        if let Some(most) = self.model_calls.filter(|most| !calls.take_one(*most)) {
             return Ok(ModelReply::end(AgentLimit::ModelCalls(most)));
         }
         let mut reply = next.call(call).await?;
-        let Reply::Answer(response) = &reply.reply else { return Ok(reply) };
+        let ModelOutcome::Answer(response) = &reply.outcome else { return Ok(reply) };
         let used = match &response.message.body {
             Body::Assistant { usage: Some(usage), .. } => usage.total(),
             _ => 0,
@@ -147,15 +148,13 @@ where
 
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError> {
         let Some(most) = self.tool_calls else { return Ok(Verdict::Allow) };
-        let count = Count::of(site, TOOL_CALLS);
+        let count = LayerCount::new(site, TOOL_CALLS);
         let used =
             if site.is_stored { count.stored.saturating_add(earlier(site.state.part(), call)) } else { count.get() };
         if used < most {
             return Ok(Verdict::Allow);
         }
-        Ok(Verdict::Deny(format!(
-            "not called: the limit of {most} calls of tools is reached. Answer with what you have"
-        )))
+        Ok(Verdict::Deny(format!("not called: the limit of {most} tool calls is reached. Answer with what you have")))
     }
 
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
@@ -164,14 +163,14 @@ where
         if self.tool_calls.is_none() {
             return Ok(reply);
         }
-        let count = Count::of(site, TOOL_CALLS);
+        let count = LayerCount::new(site, TOOL_CALLS);
         count.add(1);
         Ok(reply.write(count.write(1)))
     }
 }
 
-/// Counts the tool calls that precede this one in the same answer. Refused calls are excluded because they already have results. Calls of
-/// subagents are excluded because they count as progress.
+/// Counts the tool calls that precede this one in the same answer. Refused calls are excluded because they already have
+/// results. Calls of subagents are excluded because they count as progress.
 fn earlier(base: &BaseState, call: &ToolCall) -> u64 {
     let open = base.messages.open_calls();
     let place = open.iter().position(|other| other.id == call.id).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Layers around the calls of models and tools.
 //!
-//! A layer is given a call and what comes [`next`](NextModel): it may change the call, pass it on (once, several times or not at
-//! all), and change what comes back. Those of an agent are listed with it, the outermost first:
+//! A layer receives a call and the [`next`](NextModel) layers. It may change the call, pass it on any number of times,
+//! and change the reply. An agent lists its layers, the outermost first:
 //!
 //! ```
 //! use hier_agents::prelude::*;
@@ -19,46 +19,54 @@
 //!
 //! # Order
 //!
-//! A call goes through the layers that were [inherited](Inherited) from the agents around, the outermost agent's first, then through
-//! the agent's own, in the order of the list; what comes back goes the other way. Before a tool is called, all layers are asked whether
-//! it may be ([`Layer::check`]), in the same order; then a person, if the tool needs approval; the layers once more, if the person
-//! changed the arguments; then the call is made, through the layers again ([`Layer::tool_call`]).
+//! A call passes through the layers [inherited](Inherited) from the agents around, the outermost agent's first, and
+//! then through the agent's own layers in the order of the list. The reply passes back in the opposite order. A tool
+//! call goes through these steps:
+//! 1. [`Layer::check`] of all layers, in the same order.
+//! 2. Approval by the operator, if the tool needs it.
+//! 3. [`Layer::check`] again, if the operator changed the arguments.
+//! 4. The call itself, through [`Layer::tool_call`] of all layers.
 //!
-//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool are called. It also
-//! redacts what other layers write.
+//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool
+//! are called. It also redacts what other layers write.
 //!
-//! # Pieces
+//! # Streaming
 //!
-//! A layer sees a call in the same way whether somebody listens or not: [`NextModel::call`] returns the whole answer. The pieces go out
-//! to [`StreamMode::Messages`](hier_core::StreamMode::Messages) meanwhile, through the [`Pieces`] that layers gave the call on its way in.
-//! The last piece, the whole answer, goes out when all layers have seen it. An answer of which no piece went out, because a layer gave
-//! it itself, goes out in pieces then.
+//! A layer sees the same call with and without a client that streams: [`NextModel::call`] returns the whole answer.
+//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`ChunkFilter`]
+//! that the layers added to the call. The last chunk, the whole answer, is sent after all layers have seen it. If a
+//! layer answers without the model, its answer is sent in chunks at the end.
 //!
-//! # What runs again
+//! # Repeated execution
 //!
-//! A layer runs with the task that makes the call: asking a model is one task, each call of a tool another. What is committed never runs
-//! again. A task that stops at a question is begun again with the answer: of a call that needs approval `check` runs again, before the
-//! same question, and `tool_call` runs for the first time; where the tool asks itself, `tool_call` begins again with it. A task that
-//! was cut off by a crash begins again, too. A layer that does something outside uses [`Run::step`](hier_core::Run::step) or
-//! [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does. What a layer writes into the state is stored together with
-//! what the call led to, or not at all.
+//! A layer runs in the task that makes the call. A request to a model is one task, and each tool call is another.
+//! Committed work never runs again. A task that stops at a question starts again with the answer:
+//! * If a call needs approval, `check` runs again before the same question, and `tool_call` runs for the first time.
+//! * If the tool itself asks, `tool_call` starts again.
+//!
+//! A task that was cut off by a crash also starts again. A layer with external side effects uses
+//! [`Run::step`](hier_core::Run::step) or [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does.
+//! The writes of a layer are stored together with the results of the call, or not at all.
 
-mod call;
-mod chain;
+mod around;
+mod chunks;
 mod compact;
+mod counters;
 mod emulate;
 mod fallback;
 mod guard;
-mod heirs;
 mod inherited;
 mod limit;
-mod listed;
-mod pieces;
+mod model_call;
+mod outer;
 mod redact;
+mod redact_chunks;
 mod retry;
-mod tool;
+mod tool_call;
+mod writes;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -67,30 +75,32 @@ use serde_json::Value;
 use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
+use hier_core::internals::Repeat;
 use hier_core::state::Values;
 
-pub use crate::redaction::{CardNumbers, Emails, Find, IpAddresses, Texts};
-pub use call::{CallSite, ModelCall, ModelReply, Reply};
-pub use chain::NextModel;
+pub use crate::redaction::{CardNumbers, Emails, Find, IpAddresses, Redact, Texts};
+pub use chunks::ChunkFilter;
 pub use emulate::Emulate;
 pub use fallback::Fallback;
 pub use guard::Guard;
 pub use inherited::Inherited;
 pub use limit::Limit;
-pub use pieces::Pieces;
-pub use redact::Redact;
-pub use tool::{NextTool, Said, ToolReply, ToolUse};
+pub use model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
+pub use tool_call::{ToolReply, ToolResult, ToolUse};
 
-pub(crate) use call::{Offer, Voice};
-pub(crate) use chain::ModelEnd;
-pub(crate) use heirs::{Above, Heirs, Lens, around_model, around_tool, check, site};
-pub(crate) use listed::{Listed, mistake as mistake_of, united};
-pub(crate) use pieces::Line;
-pub(crate) use redact::{Held, redactor};
-pub(crate) use tool::ToolEnd;
+pub(crate) use around::{CallLayers, StateProjection, around_model, around_tool, check_layers};
+pub(crate) use chunks::{ChunkPipeline, StreamState};
+pub(crate) use compact::compaction_conflict;
+pub(crate) use model_call::OutputTool;
+pub(crate) use outer::InheritedLayers;
+pub(crate) use redact::redactor;
+pub(crate) use redact_chunks::ChunkRedactor;
+pub(crate) use writes::unite_writes;
 
-/// Something around the calls of models and tools of agents over `S` with the context `C`. Written with
-/// [`async_trait`](hier_core::async_trait); each method passes the call on unless it is given.
+use writes::sign_writes;
+
+/// A layer around the calls of models and tools of agents over `S` with the context `C`. Implement it with
+/// [`async_trait`](hier_core::async_trait). Each method defaults to passing the call on.
 ///
 /// ```
 /// use hier_agents::layer::{ModelCall, ModelReply, NextModel};
@@ -143,43 +153,43 @@ pub(crate) use tool::ToolEnd;
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no layer of agents over `{S}` with the context `{C}`",
-    label = "no layer of agents over `{S}` with the context `{C}`",
-    note = "a layer implements `Layer<{S}, {C}>`: `hier::agent::layer` has the ready ones; one that is for another context cannot be listed here"
+    message = "`{Self}` is not a layer of agents over `{S}` with the context `{C}`",
+    label = "not a layer of agents over `{S}` with the context `{C}`",
+    note = "a layer implements `Layer<{S}, {C}>`: `hier::agent::layer` has the built-in ones; a layer for another context cannot be listed here"
 )]
 #[async_trait]
 pub trait Layer<S: Values, C>: Send + Sync + 'static {
-    /// The layer's name, for errors and drawings: that of its type, unless given.
+    /// Returns the layer's name for errors and drawings. Defaults to the name of its type.
     fn name(&self) -> Cow<'static, str> {
         short(std::any::type_name::<Self>())
     }
 
-    /// The layer as the agents below have it, and the nodes that ask a model in graphs below; none: they do not. It sees the
-    /// [`BaseState`] of whoever makes the call, and the context of the agent that lists the layer. [`Inherited`] does this for any
-    /// layer.
+    /// Returns the layer for the agents below and for the nodes below that ask a model, or none if they do not inherit
+    /// it. It sees the [`BaseState`] of the caller and the context of the agent that lists the layer. [`Inherited`]
+    /// implements this for any layer.
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
         None
     }
 
-    /// What is wrong with how the layer was made, if something is: [`AgentBuilder`](crate::AgentBuilder) refuses it.
+    /// Describes a mistake in the layer's options. [`AgentBuilder`](crate::AgentBuilder) rejects such a layer.
     fn mistake(&self) -> Option<String> {
         None
     }
 
-    /// Whether the layer says which part of the conversation is sent, as [`Compact`](crate::Compact) does. Of several that a
-    /// call goes through the innermost does so, and those around it, such as inherited ones, let the call pass:
-    /// [`NextModel::compacts`].
+    /// Returns true if the layer decides which part of the conversation is sent, as [`Compact`](crate::Compact) does.
+    /// If a call passes through several such layers, the innermost decides, and the others pass the call on unchanged:
+    /// see [`NextModel::compacts`].
     fn compacts(&self) -> bool {
         false
     }
 
-    /// The layer as one that redacts: these are around all others, wherever they stand in the list.
+    /// Returns the layer if it redacts. Redacting layers are outside all others, whatever their position in the list.
     #[doc(hidden)]
     fn redacts(&self) -> Option<&Redact> {
         None
     }
 
-    /// Around a call of a model.
+    /// Handles a model call.
     async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -187,12 +197,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the arguments, it runs
-    /// again with the new arguments, and no second approval is requested. It may run several times for one call, and must have no side
-    /// effects.
+    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the
+    /// arguments, it runs again with the new arguments, and no second approval is requested. It may run several times
+    /// for one call, and must have no side effects.
     ///
-    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool calls: neither
-    /// this nor [`tool_call`](Self::tool_call) sees them.
+    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool
+    /// calls: neither this nor [`tool_call`](Self::tool_call) sees them.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,
@@ -201,7 +211,7 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         Ok(Verdict::Allow)
     }
 
-    /// Around a call of a tool, which nothing is in the way of any more.
+    /// Handles a tool call that was checked and approved.
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -210,20 +220,166 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
     }
 }
 
-/// Whether a tool may be called.
+/// A layer's decision about a tool call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It may.
+    /// The tool may be called.
     Allow,
-    /// It may not: the model is told why.
+    /// The tool must not be called. The model receives the reason.
     Deny(String),
-    /// It may, with these arguments.
+    /// The tool may be called with these arguments.
     Revise(Value),
 }
 
-/// The last part of a type's path, without its parameters.
 fn short(name: &'static str) -> Cow<'static, str> {
     let name = name.split('<').next().unwrap_or_default();
     name.rsplit("::").next().unwrap_or_default().into()
+}
+
+/// A layer at its position in the list of an agent.
+pub(crate) struct ListedLayer<S, C> {
+    /// The agent's name, the position and the layer's name: equal in every process.
+    key: Arc<str>,
+    layer: Arc<dyn Layer<S, C>>,
+}
+
+impl<S, C> Clone for ListedLayer<S, C> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), layer: self.layer.clone() }
+    }
+}
+
+impl<S, C> fmt::Debug for ListedLayer<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListedLayer").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: 'static> ListedLayer<S, C> {
+    pub(crate) fn new(agent: &str, place: usize, layer: Arc<dyn Layer<S, C>>) -> Self {
+        Self { key: format!("{agent}/{place}:{}", layer.name()).into(), layer }
+    }
+
+    /// Returns the form of the layer that the agents below inherit.
+    pub(crate) fn inherited(&self) -> Option<ListedLayer<BaseState, C>> {
+        Some(ListedLayer { key: self.key.clone(), layer: self.layer.inherited()? })
+    }
+
+    /// Returns the layer's name for drawings.
+    pub(crate) fn name(&self) -> String {
+        let name = self.layer.name();
+        if self.layer.inherited().is_some() { format!("Inherited({name})") } else { name.into_owned() }
+    }
+}
+
+/// The innermost end of the layers, which calls the model.
+#[async_trait]
+pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
+    async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError>
+    where
+        C: Send + Sync + 'static;
+
+    /// Returns true if a layer behind it [compacts](Layer::compacts).
+    fn compacts(&self) -> bool {
+        false
+    }
+}
+
+/// The inner layers, then the model.
+pub struct NextModel<'a, S: Values, C> {
+    layers: &'a [ListedLayer<S, C>],
+    end: &'a dyn ModelEnd<S, C>,
+    repeat: &'a Repeat,
+}
+
+impl<S: Values, C> Clone for NextModel<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NextModel<'_, S, C> {}
+
+impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextModel").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
+    /// Returns true if one of the inner layers [compacts](Layer::compacts).
+    pub fn compacts(&self) -> bool {
+        self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
+    }
+
+    /// Passes the call on, any number of times. If the call failed or was dropped and is passed on again, the inner
+    /// layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next
+    /// one gets new steps and questions.
+    ///
+    /// Cancel safety: dropping this future drops the call.
+    pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextModel { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.model_call(call.at_site(site), next).await?;
+            sign_writes::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
+    }
+}
+
+/// The innermost end of the layers, which calls the tool.
+#[async_trait]
+pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
+    async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError>
+    where
+        C: Send + Sync + 'static;
+}
+
+/// The inner layers, then the tool.
+pub struct NextTool<'a, S: Values, C> {
+    layers: &'a [ListedLayer<S, C>],
+    end: &'a dyn ToolEnd<S, C>,
+    repeat: &'a Repeat,
+}
+
+impl<S: Values, C> Clone for NextTool<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NextTool<'_, S, C> {}
+
+impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextTool").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
+    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and
+    /// questions, and recorded steps are not repeated. After a successful call, the next one gets new steps and
+    /// questions. If a tool asks a question, this returns a signal ([`NodeError::is_signal`]), which the layer must
+    /// return unchanged.
+    ///
+    /// Cancel safety: dropping this future drops the call.
+    pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
+        let run = call.site.run;
+        let passed = async {
+            let Some((first, layers)) = self.layers.split_first() else { return self.end.call(call).await };
+            let (mut site, repeat) = (call.site, Repeat::default());
+            site.key = &first.key;
+            let next = NextTool { layers, end: self.end, repeat: &repeat };
+            let mut reply = first.layer.tool_call(call.at_site(site), next).await?;
+            sign_writes::<S>(&mut reply.writes, &first.key);
+            Ok(reply)
+        };
+        self.repeat.call(run, passed).await
+    }
 }

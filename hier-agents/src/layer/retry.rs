@@ -1,17 +1,18 @@
-//! Asks a model again that could not be reached.
+//! [`Retry`] as a layer.
 
 use async_trait::async_trait;
 
-use super::{Layer, ModelCall, ModelReply, NextModel};
+use super::model_call::{ModelCall, ModelReply};
+use super::{Layer, NextModel};
 use hier_core::NodeError;
 use hier_core::graph::Retry;
 use hier_core::state::Values;
 
-/// Asks the model again, if it could not be reached or was too busy: if its error [is transient](NodeError::is_transient). It is never
-/// asked again once a piece of its answer has gone out: who listens would hear things twice. Tools are not called again: that is
-/// `#[tool(retry = 3)]`.
+/// Asks the model again if its error [is transient](NodeError::is_transient), for example if the provider is busy. A
+/// model is never asked again after a chunk of its answer was streamed, because the client would receive parts of it
+/// twice. For tools, use `#[tool(retry = 3)]`.
 ///
-/// Inside of a [`Fallback`](super::Fallback) it tries each model this often; outside of one, all models again.
+/// Inside a [`Fallback`](super::Fallback), each model is retried. Outside of one, all models are.
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
     async fn model_call(
@@ -26,11 +27,11 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
                 Err(error) => error,
             };
             failures += 1;
-            if failures >= self.attempts || !error.is_transient() || call.has_spoken() {
+            if failures >= self.attempts || !error.is_transient() || call.has_streamed() {
                 return Err(error);
             }
             let wait = self.pause(failures);
-            tracing::debug!(agent = call.site().agent(), attempt = failures, %error, ?wait, "a model failed and will be asked again");
+            tracing::debug!(agent = call.site().agent(), attempt = failures, %error, ?wait, "retrying a failed model");
             call.run().pause(wait).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The answer of a type that an agent is for: its schema, and how it is read.
+//! The typed answer of an agent: its schema, and how it is read.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bounds;
-use crate::fit;
+use crate::coercion;
 use crate::model::{OutputSpec, ToolSpec};
-use crate::schema::Shape;
+use crate::schema::ObjectSchema;
 use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Channel, Contains, Plain, Values, WritableChannel};
 
-/// A channel that an agent can give its answer in: without a reducer, of a type that a model can give.
+/// A channel that can hold an agent's answer: it has no reducer, and a type that a model can produce.
 #[diagnostic::on_unimplemented(
-    message = "an agent cannot give its answer in `{Self}`",
-    label = "not for an answer",
-    note = "`answer` names a channel without a reducer, whose type, or what is in its `Option`, has `Deserialize` and `JsonSchema`"
+    message = "an agent cannot write its answer to `{Self}`",
+    label = "not an answer channel",
+    note = "`answer` needs a channel without a reducer, whose type (or the type inside its `Option`) implements `Deserialize` and `JsonSchema`"
 )]
 pub trait AnswerChannel: WritableChannel<Value: JsonSchema + DeserializeOwned + 'static> + Sync {
     #[doc(hidden)]
     fn channel_name(&self) -> &'static str;
 
-    /// The write by which it is as in this state.
+    /// Returns the write that restores the channel's value in this state.
     #[doc(hidden)]
     fn write_as_in(&self, state: &Self::State) -> <Self::State as Values>::Write;
 }
@@ -44,78 +44,78 @@ where
     }
 }
 
-/// How often an agent's model may give an answer that cannot be used, unless the agent says itself.
+/// The default number of unusable answers before an agent fails.
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 3;
 
-/// Reads an answer: the write of its channel, or what is wrong with it.
-pub(crate) type Read<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
+/// Reads an answer: returns the write of its channel, or the faults.
+pub(crate) type ReadAnswer<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
 
-/// The answer that an agent is for.
-pub(crate) struct Answer<S: Values> {
-    /// The channel that it is written to.
+pub(crate) struct TypedAnswer<S: Values> {
+    /// The channel for the answer.
     pub(crate) channel: String,
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) read: Read<S::Write>,
-    /// Puts the channel back to what it was at first.
+    pub(crate) shape: Arc<ObjectSchema>,
+    pub(crate) read: ReadAnswer<S::Write>,
+    /// Resets the channel to its initial value.
     pub(crate) clear: Arc<dyn Fn() -> S::Write + Send + Sync>,
 }
 
-impl<S: Values> Answer<S> {
-    /// An answer of this type, and what is made of it.
-    pub(crate) fn of<T: JsonSchema + DeserializeOwned>(
+impl<S: Values> TypedAnswer<S> {
+    pub(crate) fn new<T: JsonSchema + DeserializeOwned>(
         channel: &str,
         write: impl Fn(T) -> S::Write + Send + Sync + 'static,
         clear: impl Fn() -> S::Write + Send + Sync + 'static,
     ) -> Self {
-        let shape = Arc::new(Shape::of::<T>());
+        let shape = Arc::new(ObjectSchema::of_type::<T>());
         let known = shape.clone();
-        let read: Read<S::Write> = Arc::new(move |given| read(&known, given).map(&write));
+        let read: ReadAnswer<S::Write> = Arc::new(move |given| read_value(&known, given).map(&write));
         Self { channel: channel.to_owned(), shape, read, clear: Arc::new(clear) }
     }
 
-    /// The tool by which it is given.
+    /// Returns the tool that gives the answer.
     pub(crate) fn tool(&self) -> ToolSpec {
         ToolSpec {
             name: FINAL_ANSWER.to_owned(),
-            description: "Gives your answer and ends your work. Call it alone, once you know all of it.".to_owned(),
+            description: "Gives your answer and ends your work. Call it alone, when your answer is complete."
+                .to_owned(),
             parameters: self.shape.schema().clone(),
         }
     }
 
-    /// The shape of the answer, for models that keep to one.
+    /// Returns the output schema, for models that support one.
     pub(crate) fn output(&self) -> OutputSpec {
         OutputSpec { name: self.channel.clone(), schema: self.shape.schema().clone() }
     }
 
-    /// Reads what a model gave.
-    pub(crate) fn take(&self, given: &Value) -> Result<S::Write, String> {
+    /// Reads the arguments of the answer tool.
+    pub(crate) fn read_arguments(&self, given: &Value) -> Result<S::Write, String> {
         (self.read)(given).map_err(|faults| format!("the answer does not fit:\n- {}", faults.join("\n- ")))
     }
 
-    /// Reads what a model said.
-    pub(crate) fn parse(&self, said: &str) -> Result<(Value, S::Write), String> {
-        let said = said.trim();
-        // Some models put JSON into a block of code.
-        let inner = said.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-        let inner = inner.map_or(said, |inner| inner.strip_prefix("json").unwrap_or(inner));
-        let value: Value = serde_json::from_str(inner).map_err(|error| format!("the answer is no JSON: {error}"))?;
-        let write = self.take(&value)?;
+    /// Reads the text of an answer.
+    pub(crate) fn read_text(&self, text: &str) -> Result<(Value, S::Write), String> {
+        let text = text.trim();
+        // Some models wrap JSON in a code block.
+        let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+        let inner = inner.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
+        let value: Value =
+            serde_json::from_str(inner).map_err(|error| format!("the answer is not valid JSON: {error}"))?;
+        let write = self.read_arguments(&value)?;
         Ok((value, write))
     }
 
-    /// The answer as a text, for a supervisor.
+    /// Renders the answer as text for a supervisor.
     pub(crate) fn report(&self, given: &Value) -> String {
-        let meant = fit::meant(given, self.shape.schema());
+        let meant = coercion::coerced(given, self.shape.schema());
         let given = meant.as_ref().unwrap_or(given);
         let value = self.shape.value(given).unwrap_or(given);
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
 }
 
-/// Reads an answer of this shape, or says what is wrong with it.
-pub(crate) fn read<T: JsonSchema + DeserializeOwned>(shape: &Shape, given: &Value) -> Result<T, Vec<String>> {
+/// Reads a value with this schema, or returns its faults.
+fn read_value<T: JsonSchema + DeserializeOwned>(shape: &ObjectSchema, given: &Value) -> Result<T, Vec<String>> {
     let is_read = shape.value(given).is_some_and(|value| T::deserialize(value).is_ok());
-    let args = if is_read { None } else { fit::meant(given, shape.schema()) };
+    let args = if is_read { None } else { coercion::coerced(given, shape.schema()) };
     let args = args.unwrap_or_else(|| given.clone());
     let call = ToolCall { name: FINAL_ANSWER.to_owned(), args, id: String::new() };
     let mut arguments = ToolArguments::of_schema(&call, shape.schema());

@@ -1,21 +1,22 @@
-//! What an agent writes before a new input: what is left of its last turn is put away, and a call becomes its first message.
+//! The writes of an agent at the start of a turn: they clear the state of the last turn, and turn a call into a
+//! message.
 
 use serde_json::{Map, Value};
 
-use super::Agent;
-use crate::operator::left;
+use super::agent::AgentDef;
+use crate::operator::result_of_left_call;
+use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
 use crate::state::turn::{AgentEnd, AgentTurn};
-use crate::words;
 use hier_checkpoint::message::{Body, Message};
 use hier_core::reducer::Overwrite;
 use hier_core::state::{Contains, State, Values, Writes};
 
-/// The ids of the messages that `system` nodes write begin like this.
+/// The prefix of the ids of messages from `system` nodes.
 pub(super) const SYSTEM_ID: &str = "system:";
 
-impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
+impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
     /// Begins a turn in this state. In a thread, the input withdraws these questions. Only changes are written.
     pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
@@ -28,7 +29,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             if let Some(withdrawn) = withdrawn {
                 // Written before the input, so that the results directly follow their calls.
                 let open = base.messages.open_calls();
-                let left: Vec<Message> = open.into_iter().map(|call| left(call, withdrawn)).collect();
+                let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
                 if !left.is_empty() {
                     writes.push(channels.messages.write::<S>(left));
                 }
@@ -40,7 +41,7 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
             let left = flags.into_iter().filter(|(is_set, _)| *is_set);
             left.for_each(|(_, flag)| writes.push(flag.write::<S>(Overwrite(false))));
         }
-        // A member that reports shows its supervisor's last report as its own partial progress, as in the reference.
+        // A member that reports starts with its supervisor's last report as its partial progress, as in LangGraph.
         if !base.current_agent_report.is_empty() && (!is_called || self.converses()) {
             writes.push(channels.current_agent_report.write::<S>(String::new()));
         }
@@ -71,12 +72,12 @@ impl<S: Values + Contains<BaseState>, C> Agent<S, C> {
     }
 }
 
-/// What a subagent is asked: its task and scope, or, if it declares other arguments, these.
+/// Returns the first messages of a called subagent: its task and scope, or the custom arguments as JSON.
 fn task(args: &Map<String, Value>) -> Vec<Message> {
     let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match text("task") {
         Some(task) => {
-            let scope = text("task_scope").map(words::scope);
+            let scope = text("task_scope").map(prompts::scope);
             [task.to_owned()].into_iter().chain(scope).map(Message::user).collect()
         }
         None => vec![Message::user(Value::Object(args.clone()).to_string())],

@@ -1,38 +1,39 @@
 //! Finds calls that a model makes again and again with the same result.
 
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Body, Content, Message, Messages, ToolCall, ToolStatus};
 
 /// A call of a model, compared with the answers before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub(super) enum RepeatCheck {
     /// It may be made.
     No,
     /// The call was repeated too often: the agent warns the model.
-    Tell,
+    Warn,
     /// The agent already warned the model after its last answer.
-    Told,
+    Warned,
 }
 
 /// The answers of a turn so far.
 #[derive(Clone, Copy)]
-pub(super) struct Earlier<'a> {
+pub(super) struct EarlierAnswers<'a> {
     pub(super) messages: &'a Messages,
     /// Number of answers that the model has given in this turn.
     pub(super) answers: u32,
-    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request to its model.
+    /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request
+    /// to its model.
     pub(super) users_count: bool,
     /// Number of times in a row that a call may return the same result.
     pub(super) most: u32,
 }
 
-impl Earlier<'_> {
-    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count if their answers
-    /// follow each other.
-    pub(super) fn repeat(&self, call: &ToolCall) -> Repeat {
-        let mut results: Vec<(&str, Outcome<'_>)> = Vec::new();
+impl EarlierAnswers<'_> {
+    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count
+    /// if their answers follow each other.
+    pub(super) fn repeat(&self, call: &ToolCall) -> RepeatCheck {
+        let mut results: Vec<(&str, CallOutcome<'_>)> = Vec::new();
         let (mut answers, mut equal) = (0, 0);
-        let mut last: Option<Outcome<'_>> = None;
+        let mut last: Option<CallOutcome<'_>> = None;
         for message in self.messages.iter().rev() {
             match &message.body {
                 Body::Tool { content, status, tool_call_id, .. } => results.push((tool_call_id, (content, *status))),
@@ -50,42 +51,42 @@ impl Earlier<'_> {
                     let Some(outcome) = outcomes.next() else { break };
                     results.clear();
                     match last {
-                        None if is_told(outcome) => return Repeat::Told,
+                        None if is_warning(outcome) => return RepeatCheck::Warned,
                         None => last = Some(outcome),
                         Some(last) if last == outcome => {}
                         Some(_) => break,
                     }
                     equal += 1;
                     if equal >= self.most {
-                        return Repeat::Tell;
+                        return RepeatCheck::Warn;
                     }
                 }
                 _ => {}
             }
         }
-        Repeat::No
+        RepeatCheck::No
     }
 }
 
 /// The result of a call.
-type Outcome<'a> = (&'a Content, ToolStatus);
+type CallOutcome<'a> = (&'a Content, ToolStatus);
 
 /// Returns true if the result is the warning that the call was repeated too often.
-fn is_told((content, status): Outcome<'_>) -> bool {
-    let said = matches!(content, Content::Text(text) if text.contains(words::REPEATED));
-    said && status == ToolStatus::Error
+fn is_warning((content, status): CallOutcome<'_>) -> bool {
+    let is_refusal = matches!(content, Content::Text(text) if text.contains(prompts::REPEATED));
+    is_refusal && status == ToolStatus::Error
 }
 
 /// Splits calls into those that may be made and the refusals of those that are repeated too often.
-pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
-    let mut parted = Parted { made: Vec::new(), refused: Vec::new(), is_stuck: !calls.is_empty() };
+pub(super) fn partition(earlier: &EarlierAnswers<'_>, calls: Vec<ToolCall>) -> PartitionedCalls {
+    let mut parted = PartitionedCalls { made: Vec::new(), refused: Vec::new(), is_stuck: !calls.is_empty() };
     for call in calls {
         let repeat = earlier.repeat(&call);
-        parted.is_stuck &= repeat == Repeat::Told;
+        parted.is_stuck &= repeat == RepeatCheck::Warned;
         match repeat {
-            Repeat::No => parted.made.push(call),
-            Repeat::Tell | Repeat::Told => {
-                parted.refused.push(words::refusal(&call, &words::repeated(earlier.most)));
+            RepeatCheck::No => parted.made.push(call),
+            RepeatCheck::Warn | RepeatCheck::Warned => {
+                parted.refused.push(prompts::refusal(&call, &prompts::repeated(earlier.most)));
             }
         }
     }
@@ -93,7 +94,7 @@ pub(super) fn parted(earlier: &Earlier<'_>, calls: Vec<ToolCall>) -> Parted {
 }
 
 /// The calls of an answer.
-pub(super) struct Parted {
+pub(super) struct PartitionedCalls {
     pub(super) made: Vec<ToolCall>,
     /// The results of the refused calls.
     pub(super) refused: Vec<Message>,
@@ -111,7 +112,7 @@ mod tests {
         ToolCall::new("look", json!({ "order": order })).with_id(id.to_string())
     }
 
-    /// A conversation in which these orders were looked up one by one, with these results.
+    /// Returns a conversation in which these orders were looked up one by one, with these results.
     fn looked_up(rounds: &[(u32, &str)]) -> Vec<Message> {
         let mut all = vec![Message::user("look")];
         for ((order, result), id) in rounds.iter().zip(0..) {
@@ -120,40 +121,40 @@ mod tests {
         all
     }
 
-    fn repeat(all: Vec<Message>, answers: u32) -> Repeat {
+    fn repeat(all: Vec<Message>, answers: u32) -> RepeatCheck {
         let messages = all.into();
-        Earlier { messages: &messages, answers, users_count: true, most: 3 }.repeat(&call(99, 1))
+        EarlierAnswers { messages: &messages, answers, users_count: true, most: 3 }.repeat(&call(99, 1))
     }
 
     #[test]
     fn equal_calls_in_a_row_with_equal_results_are_repeats() {
         let same = (1, "nothing");
-        assert_eq!(repeat(looked_up(&[same; 2]), 2), Repeat::No);
-        assert_eq!(repeat(looked_up(&[same; 3]), 3), Repeat::Tell);
-        // Something else between them, or another result: something has changed.
-        assert_eq!(repeat(looked_up(&[same, same, (2, "nothing"), same]), 4), Repeat::No);
-        assert_eq!(repeat(looked_up(&[same, same, (1, "found"), same]), 4), Repeat::No);
-        // Those of an earlier turn do not count, with a message of the user or without.
-        assert_eq!(repeat(looked_up(&[same; 3]), 2), Repeat::No);
+        assert_eq!(repeat(looked_up(&[same; 2]), 2), RepeatCheck::No);
+        assert_eq!(repeat(looked_up(&[same; 3]), 3), RepeatCheck::Warn);
+        // Another call or another result in between means that something has changed.
+        assert_eq!(repeat(looked_up(&[same, same, (2, "nothing"), same]), 4), RepeatCheck::No);
+        assert_eq!(repeat(looked_up(&[same, same, (1, "found"), same]), 4), RepeatCheck::No);
+        // Calls of an earlier turn do not count, with or without a user message.
+        assert_eq!(repeat(looked_up(&[same; 3]), 2), RepeatCheck::No);
         let mut all = looked_up(&[same; 3]);
         all.insert(5, Message::user("once more"));
-        assert_eq!(repeat(all, 3), Repeat::No);
-        // What others said as the model or the system does.
+        assert_eq!(repeat(all, 3), RepeatCheck::No);
+        // System messages in between do not reset the count.
         let mut all = looked_up(&[same; 3]);
         all.insert(4, Message::system("rules"));
-        assert_eq!(repeat(all, 3), Repeat::Tell);
+        assert_eq!(repeat(all, 3), RepeatCheck::Warn);
     }
 
     #[test]
-    fn a_model_that_was_told_is_stuck() {
+    fn warned_model_is_stuck() {
         let mut all = looked_up(&[(1, "nothing"); 3]);
-        let told = [Message::calls("", [call(7, 1)]), words::refusal(&call(7, 1), &words::repeated(3))];
-        all.extend(told);
-        assert_eq!(repeat(all.clone(), 4), Repeat::Told);
+        let warning = [Message::calls("", [call(7, 1)]), prompts::refusal(&call(7, 1), &prompts::repeated(3))];
+        all.extend(warning);
+        assert_eq!(repeat(all.clone(), 4), RepeatCheck::Warned);
         let messages = all.into();
-        let earlier = Earlier { messages: &messages, answers: 4, users_count: true, most: 3 };
-        assert!(parted(&earlier, vec![call(8, 1)]).is_stuck);
-        let both = parted(&earlier, vec![call(8, 1), call(9, 2)]);
+        let earlier = EarlierAnswers { messages: &messages, answers: 4, users_count: true, most: 3 };
+        assert!(partition(&earlier, vec![call(8, 1)]).is_stuck);
+        let both = partition(&earlier, vec![call(8, 1), call(9, 2)]);
         assert_eq!((both.made.len(), both.refused.len(), both.is_stuck), (1, 1, false));
     }
 }

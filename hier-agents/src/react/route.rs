@@ -1,80 +1,82 @@
-//! Where the answer of a model leads: decided here, and nowhere else.
+//! Decides where an answer of the model leads.
 
 use serde_json::Value;
 
-use super::{Agent, Callee};
+use super::agent::{AgentDef, Callee};
+use crate::agent_error::AgentStuck;
+use crate::prompts;
 use crate::state::base::BaseState;
-use crate::stuck::AgentStuck;
-use crate::words;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Contains, Values};
 
-/// By how many iterations an agent may exceed its number before it is ended.
+/// Number of iterations beyond the maximum before an agent is forced to exit.
 const GRACE: u32 = 5;
 
-/// The tools that are still called once the iterations are used up.
+/// The tools that may still be called after the last iteration.
 const LAST_WORDS: [&str; 3] = [REPORT, FINISH, RAISE];
 
 pub(super) const REPORT: &str = "report_to_supervisor";
 pub(super) const FINISH: &str = "finish_task";
 pub(super) const RAISE: &str = "raise_exception";
 
-/// Where an answer leads.
+/// The route of an answer.
 #[derive(Debug)]
-pub(super) enum Way {
-    /// It called nothing: the model is asked once more.
+pub(super) enum AnswerRoute {
+    /// The answer has no call: the model is asked again.
     Again,
-    /// It exceeded its iterations by too many.
+    /// The agent exceeded its iterations by too many.
     Forced,
-    /// All its calls are refused by this node.
+    /// This node refuses all calls.
     Refused(&'static str),
     /// The report ends the agent.
     Ended { report: String, finished: bool },
-    /// The calls are made, each by the one that stands in its place here.
+    /// These callees make the calls, in the order of the calls.
     Calls(Vec<Callee>),
 }
 
 /// Decides where the calls of an answer lead, in iteration `iteration` of `max`. The first rule that applies counts.
-pub(super) fn route<S, C>(
-    agent: &Agent<S, C>,
+pub(super) fn route_answer<S, C>(
+    agent: &AgentDef<S, C>,
     state: &S,
     calls: &[ToolCall],
     (iteration, max): (u32, u32),
-) -> Result<Way, AgentStuck>
+) -> Result<AnswerRoute, AgentStuck>
 where
     S: Values + Contains<BaseState>,
 {
     if iteration >= max.saturating_add(GRACE) {
-        return Ok(Way::Forced);
+        return Ok(AnswerRoute::Forced);
     }
-    let Some(first) = calls.first() else { return Ok(Way::Again) };
+    let Some(first) = calls.first() else { return Ok(AnswerRoute::Again) };
     if iteration >= max && !LAST_WORDS.contains(&&*first.name) {
-        return Ok(Way::Refused(hier_spec::agent::REJECT));
+        return Ok(AnswerRoute::Refused(hier_spec::agent::REJECT));
     }
     let alone = calls.len() == 1;
     let is_subagent = |call: &ToolCall| matches!(agent.callee(&call.name), Callee::Subagent(_));
     if !alone && !agent.parallel && calls.iter().any(is_subagent) {
-        return Ok(Way::Refused(hier_spec::agent::INVALID_PARALLEL));
+        return Ok(AnswerRoute::Refused(hier_spec::agent::INVALID_PARALLEL));
     }
     let mut made = Vec::with_capacity(calls.len());
     for call in calls {
         match &*call.name {
-            RAISE => return Err(stuck(agent, call)),
-            REPORT | FINISH if agent.holds_back(state) => return Ok(Way::Refused(hier_spec::agent::TODO_INCOMPLETE)),
-            REPORT | FINISH if !alone => return Ok(Way::Refused(hier_spec::agent::INVALID_REPORT)),
+            RAISE => return Err(agent_stuck(agent, call)),
+            REPORT | FINISH if agent.holds_back(state) => {
+                return Ok(AnswerRoute::Refused(hier_spec::agent::TODO_INCOMPLETE));
+            }
+            REPORT | FINISH if !alone => return Ok(AnswerRoute::Refused(hier_spec::agent::INVALID_REPORT)),
             REPORT | FINISH => {
                 if let Some(report) = report(call) {
-                    return Ok(Way::Ended { report, finished: call.name == FINISH });
+                    return Ok(AnswerRoute::Ended { report, finished: call.name == FINISH });
                 }
             }
             _ => {}
         }
         made.push(agent.callee_for(call));
     }
-    Ok(Way::Calls(made))
+    Ok(AnswerRoute::Calls(made))
 }
 
-/// The text of a report; none if there is none.
+/// Returns the text of a report, if it has one.
 fn report(call: &ToolCall) -> Option<String> {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str);
     if call.name == FINISH {
@@ -82,12 +84,12 @@ fn report(call: &ToolCall) -> Option<String> {
     }
     let report = text("report").filter(|report| !report.is_empty())?;
     Some(match call.args.get("request_iterations").and_then(Value::as_u64) {
-        Some(iterations) if iterations > 0 => words::more_iterations(report, iterations),
+        Some(iterations) if iterations > 0 => prompts::more_iterations(report, iterations),
         _ => report.to_owned(),
     })
 }
 
-fn stuck<S: Values, C>(agent: &Agent<S, C>, call: &ToolCall) -> AgentStuck {
+fn agent_stuck<S: Values, C>(agent: &AgentDef<S, C>, call: &ToolCall) -> AgentStuck {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     AgentStuck {
         reason: text("reason").unwrap_or("No reason provided").to_owned(),

@@ -11,12 +11,12 @@ pub(super) struct Unescaped {
 
 impl Unescaped {
     /// Wraps a text unchanged.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }
 
-    /// Removes one more level of escapes, or returns none if there are none. A truncated escape at the end is left out: it may be the
-    /// next letter of a secret. Also returns its position in the original.
+    /// Removes one more level of escapes, or returns none if there are none. A truncated escape at the end is left out:
+    /// it may be the next letter of a secret. Also returns its position in the original.
     pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
         let Some(first) = self.text.find('\\') else { return (None, None) };
         let mut text = self.text[..first].to_owned();
@@ -42,7 +42,8 @@ impl Unescaped {
         ((reads || cut.is_some()).then_some(Self { text, places }), cut)
     }
 
-    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the end.
+    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the
+    /// end.
     pub(super) fn escapes(&self) -> (Vec<Range<usize>>, Option<usize>) {
         let (mut found, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
         while let Some(next) = self.text[at..].find('\\') {
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> String {
-        let deeper = Unescaped::of(text).deeper().0.expect("it has escapes");
+        let deeper = Unescaped::new(text).deeper().0.expect("it has escapes");
         assert_eq!(deeper.place(deeper.text.len()), text.len());
         deeper.text
     }
@@ -147,12 +148,12 @@ mod tests {
     #[test]
     fn escapes_are_read_as_json_does() {
         for text in ["plain", r"C:\dir \x"] {
-            assert!(Unescaped::of(text).deeper().0.is_none(), "{text}");
+            assert!(Unescaped::new(text).deeper().0.is_none(), "{text}");
         }
         assert_eq!(read(r#"a\"b\\c\/\n\u00fc!"#), "a\"b\\c/\nü!");
         assert_eq!(read(r"\ud83d\ude00\ud83d?"), "😀\u{fffd}?");
         let nested =
-            Unescaped::of(r"x\\u00fc.").deeper().0.and_then(|once| once.deeper().0).expect("it has two levels");
+            Unescaped::new(r"x\\u00fc.").deeper().0.and_then(|once| once.deeper().0).expect("it has two levels");
         assert_eq!((&*nested.text, nested.place(1), nested.place(3)), ("xü.", 1, 8));
     }
 
@@ -160,7 +161,7 @@ mod tests {
     fn an_escape_may_be_cut_off_anywhere() {
         let whole = r"ab\ud83d\ude00";
         for end in 3..whole.len() {
-            assert_eq!(Unescaped::of(&whole[..end]).deeper().1, Some(2), "{}", &whole[..end]);
+            assert_eq!(Unescaped::new(&whole[..end]).deeper().1, Some(2), "{}", &whole[..end]);
         }
         assert_eq!(read(whole), "ab😀");
     }

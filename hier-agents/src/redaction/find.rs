@@ -1,10 +1,10 @@
-//! What finds secrets in texts.
+//! Finders of secrets in texts.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Finds secrets in texts. A function is one: `fn(&str) -> Option<Range<usize>>`, such as
-/// `|text| PATTERN.find(text).map(|found| found.range())` with a pattern of the crate `regex`.
+/// Finds secrets in texts. Functions of the type `fn(&str) -> Option<Range<usize>>` implement it, such as `|text|
+/// PATTERN.find(text).map(|found| found.range())` with a pattern of the crate `regex`.
 ///
 /// ```
 /// use std::ops::Range;
@@ -22,17 +22,19 @@ use std::ops::Range;
 /// # let _ = layer;
 /// ```
 pub trait Find: Send + Sync + 'static {
-    /// The first secret in the text, in bytes. A range that is none of the text's counts as all of it from its start on.
+    /// Returns the byte range of the first secret in the text. A range that is invalid for the text redacts the text
+    /// from its start onwards.
     fn find(&self, text: &str) -> Option<Range<usize>>;
 
-    /// From which byte on the text may be the beginning of a secret that goes on: of a text that is still being said, that much is
-    /// held back. The last 256 bytes, unless given: a longer secret could go out in part before it is known for one.
+    /// Returns the byte position from which the text may be the beginning of a longer secret. While a text is streamed,
+    /// the rest from this position is held back. Defaults to the last 256 bytes. Override it if secrets may be longer,
+    /// because their beginnings would be streamed.
     fn open(&self, text: &str) -> usize {
         text.len().saturating_sub(LONGEST)
     }
 }
 
-/// How long a secret may be, unless its finder knows more, in bytes.
+/// The default maximum length of a secret, in bytes.
 const LONGEST: usize = 256;
 
 impl<F: Fn(&str) -> Option<Range<usize>> + Send + Sync + 'static> Find for F {
@@ -41,13 +43,13 @@ impl<F: Fn(&str) -> Option<Range<usize>> + Send + Sync + 'static> Find for F {
     }
 }
 
-/// Where the run of such bytes at the end of a text begins, but for one that is longer than this.
-fn run(text: &str, most: usize, is_part: impl Fn(u8) -> bool) -> usize {
+/// Returns the start of the run of matching bytes at the end of a text, at most `most` bytes long.
+fn start_of_run(text: &str, most: usize, is_part: impl Fn(u8) -> bool) -> usize {
     let length = text.bytes().rev().take(most).take_while(|byte| is_part(*byte)).count();
     text.len() - length
 }
 
-/// Addresses of electronic mail.
+/// Finds e-mail addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emails;
 
@@ -73,12 +75,12 @@ impl Find for Emails {
     }
 
     fn open(&self, text: &str) -> usize {
-        // No address is longer than 320 bytes.
-        run(text, 320, |byte| in_name(byte) || byte == b'@')
+        // An address has at most 320 bytes.
+        start_of_run(text, 320, |byte| in_name(byte) || byte == b'@')
     }
 }
 
-/// Numbers of credit cards: 13 to 19 digits, in groups or not, with the right check digit.
+/// Finds credit card numbers: 13 to 19 digits, optionally in groups, with a valid check digit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CardNumbers;
 
@@ -102,7 +104,7 @@ impl Find for CardNumbers {
     }
 
     fn open(&self, text: &str) -> usize {
-        run(text, 48, in_card)
+        start_of_run(text, 48, in_card)
     }
 }
 
@@ -110,8 +112,8 @@ fn in_card(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b' ' || byte == b'-'
 }
 
-/// The first number of a card in a run of digits and separators, the longest if several begin there. It begins and ends where a group
-/// does.
+/// Returns the first card number in a run of digits and separators, the longest if several begin at the same position.
+/// It starts and ends at the edge of a group.
 fn card(run: &str) -> Option<Range<usize>> {
     let bytes = run.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -130,7 +132,6 @@ fn card(run: &str) -> Option<Range<usize>> {
     })
 }
 
-/// Maximum number of digits of a card.
 const MOST_DIGITS: usize = 19;
 
 /// Returns true if a card can have these digits: their number and the check digit are right.
@@ -147,7 +148,7 @@ fn is_card(digits: &[u8]) -> bool {
     sum > 0 && sum.is_multiple_of(10)
 }
 
-/// Addresses of machines: IPv4 and IPv6.
+/// Finds IPv4 and IPv6 addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IpAddresses;
 
@@ -163,9 +164,9 @@ impl Find for IpAddresses {
             let length = bytes[at..].iter().take_while(|byte| in_address(**byte)).count();
             let run = text.get(at..at + length).unwrap_or_default();
             let address = run.trim_end_matches(['.', ':']);
-            // Without a port.
+            // The address without a port.
             let alone = address.split_once(':').map_or(address, |(alone, _)| alone);
-            // No part of a word, as in `std::fmt`.
+            // Parts of words, as in `std::fmt`, do not count.
             let is_letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
             let stands_alone = |found: &&str| (at == 0 || !is_letter(at - 1)) && !is_letter(at + found.len());
             let found = [run, address, alone].into_iter().find(|text| text.parse::<std::net::IpAddr>().is_ok());
@@ -178,16 +179,17 @@ impl Find for IpAddresses {
     }
 
     fn open(&self, text: &str) -> usize {
-        run(text, 64, |byte| in_address(byte) || byte.is_ascii_alphanumeric())
+        start_of_run(text, 64, |byte| in_address(byte) || byte.is_ascii_alphanumeric())
     }
 }
 
-/// Texts that are known: keys, names. Nothing more is held back than the beginning of one.
+/// Finds known texts, such as keys and names. While a text is streamed, only the possible beginning of one is held
+/// back.
 #[derive(Clone)]
 pub struct Texts(Vec<String>);
 
 impl Texts {
-    /// These texts; empty ones are none.
+    /// Creates a finder of these texts. Empty texts are ignored.
     pub fn new<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self(texts.into_iter().map(Into::into).filter(|text| !text.is_empty()).collect())
     }
@@ -204,11 +206,11 @@ impl Find for Texts {
         let longest = self.0.iter().map(String::len).max()?;
         let mut window = longest.max(LONGEST);
         loop {
-            // A text that is not there is not looked for beyond what another one needs.
+            // Limits the search for texts that do not occur to the window in which another one was found.
             let end =
                 (0..=text.len().min(window.saturating_add(longest))).rev().find(|end| text.is_char_boundary(*end))?;
             let found = self.0.iter().filter_map(|secret| Some((text[..end].find(secret.as_str())?, secret.len())));
-            // Of two that begin in one place the longer one.
+            // The longer one of two texts at the same position wins.
             let first = found.min_by_key(|(start, length)| (*start, usize::MAX - length));
             if end == text.len() || first.is_some_and(|(start, _)| start < window) {
                 return first.map(|(start, length)| start..start + length);

@@ -1,12 +1,14 @@
-//! Finds secrets and replaces them with marks. Tools and models depend on this module; the layer `Redact` declares it.
+//! Finds secrets and replaces them with marks. Calls and tools use it; the layer [`Redact`] declares it.
 
 mod escapes;
 mod find;
+mod redact;
 mod redactor;
 
 use std::sync::Arc;
 
 pub use find::{CardNumbers, Emails, Find, IpAddresses, Texts};
+pub use redact::Redact;
 pub(super) use redactor::Redactor;
 
 /// A finder of secrets, and the mark that replaces them.

@@ -49,10 +49,10 @@ impl Redactor {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are escaped more than
-    /// [`MOST_LEVELS`] times are not read, and count as secrets.
+    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are
+    /// escaped more than [`MOST_LEVELS`] times are not read, and count as secrets.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
-        let mut level = Unescaped::of(text);
+        let mut level = Unescaped::new(text);
         let (mut found, mut open) = (Vec::new(), text.len());
         for depth in 0.. {
             for pattern in self.0.iter().rev() {
@@ -163,7 +163,6 @@ impl Redactor {
         !changes.is_empty()
     }
 
-    /// Redacts a content.
     pub(crate) fn content(&self, content: &mut Content) {
         content.change_everything(&mut |text| {
             self.change(text);
@@ -224,8 +223,8 @@ impl Redactor {
         (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
     }
 
-    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes them is
-    /// responsible.
+    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes
+    /// them is responsible.
     pub(crate) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
         if !state.get_any(channel).is_some_and(<dyn std::any::Any>::is::<Messages>) {
@@ -264,7 +263,7 @@ impl Redactor {
             }
             NodeErrorKind::Source(source) => NodeErrorKind::Source(match source.downcast_ref::<ModelError>() {
                 Some(error) => Box::new(self.model_error(error)),
-                None => Box::new(self.shown(&**source)),
+                None => Box::new(self.redacted_error(&**source)),
             }),
             _ => NodeErrorKind::Message(text(&error.to_string())),
         };
@@ -289,7 +288,6 @@ impl Redactor {
         false
     }
 
-    /// Removes secrets from a model error.
     fn model_error(&self, error: &ModelError) -> ModelError {
         let mut error = error.clone();
         match &mut error {
@@ -297,7 +295,7 @@ impl Redactor {
                 self.change(reason);
                 if let Some(cause) = source.take() {
                     let is_secret = self.is_in_chain(&*cause);
-                    *source = Some(if is_secret { Arc::new(self.shown(&*cause)) } else { cause });
+                    *source = Some(if is_secret { Arc::new(self.redacted_error(&*cause)) } else { cause });
                 }
             }
             ModelError::Refused { reason, .. }
@@ -312,29 +310,29 @@ impl Redactor {
     }
 
     /// Redacts the texts of an error and of its causes.
-    fn shown(&self, error: &(dyn Error + 'static)) -> Shown {
+    fn redacted_error(&self, error: &(dyn Error + 'static)) -> RedactedError {
         let text = error.to_string();
-        Shown {
+        RedactedError {
             text: self.redacted(&text).unwrap_or(text),
-            cause: error.source().map(|cause| Box::new(self.shown(cause))),
+            cause: error.source().map(|cause| Box::new(self.redacted_error(cause))),
         }
     }
 }
 
-/// An error of which only the texts are left.
+/// An error that only has the redacted texts of another one.
 #[derive(Debug)]
-struct Shown {
+struct RedactedError {
     text: String,
     cause: Option<Box<Self>>,
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for RedactedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Error for Shown {
+impl Error for RedactedError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cause.as_ref().map(|cause| &**cause as _)
     }

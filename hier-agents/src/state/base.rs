@@ -10,7 +10,7 @@ use crate::state::counts::{self, LayerCounts};
 use crate::state::frame::SubagentStack;
 use crate::state::progress::{self, Progress};
 use crate::state::todo::{self, TodoList, TodoLists};
-use crate::state::turn::AgentTurn;
+use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Messages, ToolCall};
 use hier_core::NodeError;
 use hier_core::reducer::Identified;
@@ -19,7 +19,7 @@ use hier_core::state::RemainingSteps;
 // The derives name this crate by its absolute path.
 use hier_macros::State;
 
-/// The state that every agent has. A state of your own extends it:
+/// The state that every agent has. A custom state extends it:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -37,64 +37,64 @@ use hier_macros::State;
 #[derive(State, Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaseState {
-    /// The conversation of the agent with its model.
+    /// The conversation between the agent and its model.
     #[reducer(messages)]
     pub messages: Messages,
-    /// The conversation of the hierarchy with its operator, a person.
+    /// The conversation between the hierarchy and its operator, a person.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
-    /// What is sent of a conversation that has become long, instead of all of it.
+    /// Describes what is sent of a long conversation instead of all messages.
     pub compaction: Option<Box<Compaction>>,
-    /// What the agent has to do.
+    /// The TODO list of the agent.
     #[reducer(with = todo::merge)]
     #[channel(delta)]
     pub todo_list: TodoList,
-    /// The lists of the agents below, by their names.
+    /// The TODO lists of the agents below, by their names.
     #[reducer(with = todo::merge_lists)]
     #[channel(delta)]
     pub todo_lists: TodoLists,
-    /// The arguments with which the agent was called.
+    /// The arguments of the call of this agent.
     pub current_agent_args: Map<String, Value>,
-    /// What the agent reports: its answer as a text.
+    /// The report of the agent: its answer as text.
     pub current_agent_report: String,
-    /// How far the agent is in its turn, and how it ended ([`ending`](Self::ending)).
+    /// The state of the agent's turn, and how it ended ([`ending`](Self::ending)).
     pub agent_turn: AgentTurn,
-    /// The call by which the model called the agent.
+    /// The call with which the supervisor's model called this agent.
     pub current_tool_call: Option<ToolCall>,
-    /// Whether the whole task is done.
+    /// True if the whole task is complete.
     #[reducer(any)]
     pub is_finished: bool,
-    /// Whether the work was called off: whoever writes it (a tool, a node, an update from outside) stops the agent, and
-    /// those around it, in order.
+    /// True if the work was cancelled. A tool, a node or an external update may write it; the agent and those around it
+    /// then stop in order.
     #[reducer(any)]
     pub is_cancelled: bool,
-    /// How far the agents are.
+    /// The progress of the agents.
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
-    /// What layers have counted since the run began. They write it themselves.
+    /// The counts of layers since the run began. Layers write them.
     #[reducer(with = counts::merge)]
     #[channel(delta)]
     pub layer_counts: LayerCounts,
-    /// How often the agent has asked its model since it was called.
+    /// The number of requests to the model since the agent was called.
     pub iteration_number: u32,
-    /// How often it may.
+    /// The maximum number of requests.
     pub max_iterations: u32,
-    /// The files that the agents talk about.
+    /// The files that the agents refer to.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The agents that wait for this one. The hierarchy itself writes it.
+    /// The agents that wait for this one. The hierarchy writes it.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]
     pub subagent_stack: SubagentStack,
-    /// How many supersteps the run may still take.
+    /// The number of supersteps that the run may still take.
     pub remaining_steps: RemainingSteps,
 }
 
 impl BaseState {
-    /// Returns the calls of the agent's model that have no result yet. If the agent shares its supervisor's conversation, this excludes
-    /// the call that started it, which the supervisor answers.
+    /// Returns the calls of the agent's model that have no result yet. If the agent shares its supervisor's
+    /// conversation, this excludes the call that started it, which the supervisor answers.
     pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
         let mut open = self.messages.open_calls();
         if let Some(own) = &self.current_tool_call {
@@ -103,18 +103,27 @@ impl BaseState {
         open
     }
 
-    /// The arguments with which the agent was called, as the type that it declares with `args`.
+    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
+    pub fn ending(&self) -> Option<&AgentEnd> {
+        self.agent_turn.end.as_ref()
+    }
+
+    /// Returns the arguments of the call as the type that the agent declares with `args`.
+    ///
+    /// # Errors
+    ///
+    /// The arguments do not match the type.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
-        // A type that is no object has one argument.
+        // A type that is not an object has a single argument.
         let inner = self.current_agent_args.get(VALUE).filter(|_| self.current_agent_args.len() == 1);
         let inner = || inner.and_then(|inner| serde_json::from_value(inner.clone()).ok());
         serde_json::from_value(Value::Object(self.current_agent_args.clone()))
             .or_else(|error| inner().ok_or(error))
-            .map_err(|error| NodeError::permanent(format!("the agent's arguments are no such type: {error}")))
+            .map_err(|error| NodeError::permanent(format!("the arguments of the agent do not match its type: {error}")))
     }
 }
 
-/// How often an agent may ask its model, where nothing else is said of it.
+/// The default value of [`BaseState::max_iterations`].
 pub const DEFAULT_STATE_ITERATIONS: u32 = 40;
 
 impl Default for BaseState {
@@ -142,18 +151,18 @@ impl Default for BaseState {
     }
 }
 
-/// A file that the agents talk about. Its content is kept elsewhere, in the context's file store.
+/// A reference to a file. The context's file store has the content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRef {
-    /// The id, by which tools ask for the file.
+    /// The id with which tools request the file.
     pub id: String,
-    /// The name that a person would know it by.
+    /// The name for people.
     #[serde(default)]
     pub name: String,
-    /// What kind of file: a MIME type.
+    /// The MIME type.
     #[serde(default)]
     pub media_type: String,
-    /// Its length in bytes, where it is known.
+    /// The size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What a whole hierarchy may spend.
+//! The budget of a whole hierarchy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex};
 use hier_checkpoint::message::Usage;
 use hier_checkpoint::sync::lock;
 
-/// As many tokens every model can answer with.
+/// A number of tokens that every model can answer with.
 const SHORT_ANSWER: u64 = 4_096;
 
-/// What a whole run may spend: model calls, tokens, steps of agents. No agent of the tree can exceed it, and none can use up
-/// what the others need: it is divided where a subagent with a policy is called.
+/// Limits the model calls, tokens and agent steps of a whole run. No agent of the hierarchy can exceed it or use up
+/// what the others need, because it is divided when a subagent with a policy is called.
 ///
-/// A subagent may spend what its supervisor has left, less one model call and a tenth of the tokens and steps, by which the
-/// supervisor can still report. Subagents that are called side by side have equal shares of that; what one does not spend
-/// stays with the supervisor. A subagent without a policy spends what its supervisor has. Where an agent's share is used up
-/// it ends with what it has, as one does that exceeds its iterations, and its supervisor goes on; where the whole is used
-/// up, so do all, and the run ends.
+/// A subagent may spend what its supervisor has left, minus a reserve for the supervisor's report: one model call, and
+/// a tenth of the tokens and steps. Parallel subagents get equal shares, and unspent shares stay with the supervisor. A
+/// subagent without a policy spends its supervisor's share.
 ///
-/// It belongs to one run: put a fresh one into the [`BaseContext`](crate::BaseContext) of each.
+/// When an agent's share is used up, the agent ends with a partial report, as at `max_iterations`, and its supervisor
+/// continues. When the whole budget is used up, all agents end, and so does the run.
+///
+/// A budget belongs to one run. Create a new one for the [`BaseContext`](crate::BaseContext) of each run.
 ///
 /// ```
 /// use hier_agents::Budget;
@@ -31,24 +32,24 @@ const SHORT_ANSWER: u64 = 4_096;
 /// ```
 #[derive(Debug, Default)]
 pub struct Budget {
-    model_calls: Account,
-    tokens: Account,
-    steps: Account,
-    /// What this is a share of.
+    model_calls: BudgetAccount,
+    tokens: BudgetAccount,
+    steps: BudgetAccount,
+    /// The budget that this is a share of.
     above: Option<Arc<Self>>,
-    /// How it was divided last.
+    /// The last division into shares.
     divided: Mutex<Option<Division>>,
 }
 
-/// Equal shares for subagents that are called side by side.
+/// Equal shares of parallel subagents.
 #[derive(Debug)]
 struct Division {
-    /// The answer of the model that calls them.
+    /// The id of the answer that calls them.
     answer: Arc<str>,
     share: Share,
 }
 
-/// What one subagent may spend, as far as it is limited.
+/// The limits of a subagent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     model_calls: Option<u64>,
@@ -56,30 +57,30 @@ struct Share {
     steps: Option<u64>,
 }
 
-/// One thing that is counted.
+/// The limit and the use of one resource.
 #[derive(Debug, Default)]
-struct Account {
+struct BudgetAccount {
     limit: Option<u64>,
     spent: AtomicU64,
 }
 
-/// What was spent so far.
+/// The resources that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How often a model was asked.
+    /// The number of requests to models.
     pub model_calls: u64,
-    /// What was sent and answered, where the provider tells it.
+    /// The number of input and output tokens, as reported by the providers.
     pub tokens: u64,
-    /// How many nodes of agents ran.
+    /// The number of agent nodes that ran.
     pub steps: u64,
 }
 
-/// What a supervisor gives away of what it has.
+/// Returns the part of a resource that a supervisor may pass on.
 fn but_a_tenth(left: u64) -> u64 {
     left - left.div_ceil(10)
 }
 
-impl Account {
+impl BudgetAccount {
     fn limited(limit: impl Into<Option<u64>>) -> Self {
         Self { limit: limit.into(), spent: AtomicU64::new(0) }
     }
@@ -88,19 +89,19 @@ impl Account {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Takes one, if there is one left.
-    fn take(&self) -> bool {
+    /// Spends one unit if one is left.
+    fn spend_one(&self) -> bool {
         let more = |spent: u64| self.limit.is_none_or(|limit| spent < limit).then(|| spent.saturating_add(1));
         self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    fn give_back(&self) {
+    fn refund_one(&self) {
         self.spent.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn add(&self, amount: u64) {
         let more = |spent: u64| Some(spent.saturating_add(amount));
-        // It always changes it.
+        // The update always succeeds.
         let _ = self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
@@ -110,44 +111,44 @@ impl Account {
 }
 
 impl Budget {
-    /// No limits: it only counts.
+    /// Creates a budget without limits, which only counts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often models may be asked.
+    /// Limits the number of requests to models.
     #[must_use]
     pub fn model_calls(mut self, limit: u64) -> Self {
-        self.model_calls = Account::limited(limit);
+        self.model_calls = BudgetAccount::limited(limit);
         self
     }
 
-    /// How many tokens may be sent and answered. An answer is asked to be no longer than what is left; what a question
-    /// costs is known only afterwards, so the last one may go beyond.
+    /// Limits the number of input and output tokens. Requests limit their answers to the remaining tokens. The cost of
+    /// a request is known only afterwards, so the last one may exceed the budget.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
-        self.tokens = Account::limited(limit);
+        self.tokens = BudgetAccount::limited(limit);
         self
     }
 
-    /// How many nodes of agents may run before no model is asked any more.
+    /// Limits the number of agent nodes that may run before no model is asked again.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
-        self.steps = Account::limited(limit);
+        self.steps = BudgetAccount::limited(limit);
         self
     }
 
-    /// What was spent so far.
+    /// Returns the resources that were spent so far.
     pub fn spent(&self) -> Spent {
         Spent { model_calls: self.model_calls.spent(), tokens: self.tokens.spent(), steps: self.steps.spent() }
     }
 
-    /// The share of a subagent that is one of `among` which this answer of a model calls.
+    /// Returns the share of one of `among` subagents that this answer of a model calls.
     pub(crate) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
         let share = match answer.filter(|_| among > 1) {
             None => self.shares(1),
             Some(answer) => {
-                // The first of them divides; by the time that the others come, it may have spent something.
+                // The first subagent divides, because the remaining budget may have changed when the others start.
                 let mut divided = lock(&self.divided);
                 match divided.as_ref().filter(|division| division.answer == *answer) {
                     Some(division) => division.share,
@@ -156,15 +157,15 @@ impl Budget {
             }
         };
         Arc::new(Self {
-            model_calls: Account::limited(share.model_calls),
-            tokens: Account::limited(share.tokens),
-            steps: Account::limited(share.steps),
+            model_calls: BudgetAccount::limited(share.model_calls),
+            tokens: BudgetAccount::limited(share.tokens),
+            steps: BudgetAccount::limited(share.steps),
             above: Some(self.clone()),
             divided: Mutex::default(),
         })
     }
 
-    /// One of so many equal shares of what is left.
+    /// Returns one of `among` equal shares of the remaining budget.
     fn shares(&self, among: u64) -> Share {
         Share {
             model_calls: self.model_calls.left().map(|left| left.saturating_sub(1) / among),
@@ -173,38 +174,38 @@ impl Budget {
         }
     }
 
-    /// This share, what it is a share of, and so on up to the whole.
+    /// Iterates over this share, the budget that it is a share of, and so on up to the whole.
     fn levels(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |budget| budget.above.as_deref())
     }
 
     /// Counts a node.
-    pub(crate) fn step(&self) {
+    pub(crate) fn count_step(&self) {
         self.levels().for_each(|budget| budget.steps.add(1));
     }
 
-    /// Takes one call of a model, if there is one left and nothing else is used up.
-    pub(crate) fn take_call(&self) -> bool {
+    /// Spends one model call, if one is left and nothing else is used up.
+    pub(crate) fn spend_call(&self) -> bool {
         if self.levels().any(|budget| budget.steps.left() == Some(0) || budget.tokens.left() == Some(0)) {
             return false;
         }
-        // Another agent may take the last one of a level further up meanwhile: then what was taken is given back.
-        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.take());
+        // If another agent takes the last call of an outer level meanwhile, the inner levels are restored.
+        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.spend_one());
         if let Some((taken, _)) = refused {
-            self.levels().take(taken).for_each(|budget| budget.model_calls.give_back());
+            self.levels().take(taken).for_each(|budget| budget.model_calls.refund_one());
         }
         refused.is_none()
     }
 
-    /// Whether a model may be asked this often.
+    /// Returns true if this number of models may still be asked.
     pub(crate) fn has_calls(&self, calls: u64) -> bool {
-        let is_left = |account: &Account, wanted| account.left().is_none_or(|left| left >= wanted);
+        let is_left = |account: &BudgetAccount, wanted| account.left().is_none_or(|left| left >= wanted);
         self.levels().all(|budget| {
             is_left(&budget.model_calls, calls) && is_left(&budget.steps, 1) && is_left(&budget.tokens, 1)
         })
     }
 
-    /// What is used up.
+    /// Describes the resource that is used up.
     pub(crate) fn used_up(&self) -> Option<String> {
         self.levels().find_map(|budget| {
             let accounts = [("steps", &budget.steps), ("tokens", &budget.tokens), ("model calls", &budget.model_calls)];
@@ -216,15 +217,15 @@ impl Budget {
         })
     }
 
-    /// How long an answer may be, where so little is left that it has to be said: providers refuse a number that is greater
-    /// than what their model can answer.
+    /// Returns the maximum length of an answer if few tokens are left. Providers reject a number that exceeds their
+    /// model's maximum, so a larger remainder is not sent.
     pub(crate) fn longest_answer(&self) -> Option<u32> {
         let left = self.levels().filter_map(|budget| budget.tokens.left()).min();
         left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
     }
 
-    /// Counts what an answer cost.
-    pub(crate) fn pay(&self, usage: Usage) {
+    /// Counts the cost of an answer.
+    pub(crate) fn add_usage(&self, usage: Usage) {
         self.levels().for_each(|budget| budget.tokens.add(usage.total()));
     }
 }

@@ -1,4 +1,4 @@
-//! What every agent finds in the context of its run.
+//! The part of a run's context that every agent uses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::model::ChatModel;
 use crate::state::budget::Budget;
 use hier_core::NodeError;
 
-/// What every agent finds in the context of its run: the models, the file store. A context of your own has one, and
-/// says where: `impl AsRef<BaseContext> for Desk`.
+/// The part of a run's context that every agent uses: models, file store and budget. A custom context contains one and
+/// implements `AsRef<BaseContext>`.
 ///
 /// ```
 /// use hier_testkit::ScriptedModel;
@@ -33,38 +33,40 @@ use hier_core::NodeError;
 /// ```
 #[derive(Clone, Default)]
 pub struct BaseContext {
-    /// The model that the agents ask. An agent that is to ask one fails without it.
+    /// The model that the agents ask. An agent that needs it fails without it.
     pub model: Option<Arc<dyn ChatModel>>,
-    /// The model for what is to be seen: tools ask it about images.
+    /// The model that tools ask about images.
     pub visual_model: Option<Arc<dyn ChatModel>>,
-    /// Where the content of files is kept.
+    /// The store of file contents.
     pub file_store: Option<Arc<dyn FileStore>>,
-    /// The id of the thread, for those who start a run without one in its configuration.
+    /// The id of the thread, for runs without one in their configuration.
     pub thread_id: Option<String>,
-    /// Whether the agents log what their models answer, with `tracing`, at the level `DEBUG`.
+    /// Logs the answers of models with `tracing` at the level `DEBUG`.
     pub debug: bool,
-    /// What the whole run may spend.
+    /// The budget of the whole run.
     pub budget: Option<Arc<Budget>>,
 }
 
 impl BaseContext {
-    /// A context with this model and nothing else.
+    /// Creates a context with this model.
     pub fn new(model: impl ChatModel) -> Self {
         Self { model: Some(Arc::new(model)), ..Self::default() }
     }
 
-    /// The same context with a budget for the whole run.
+    /// Sets the budget of the whole run.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(Arc::new(budget));
         self
     }
 
-    /// The model, or an error that says that there is none.
+    /// Returns the model.
+    ///
+    /// # Errors
+    ///
+    /// The context has no model.
     pub fn model(&self) -> Result<&Arc<dyn ChatModel>, NodeError> {
-        self.model.as_ref().ok_or_else(|| {
-            NodeError::permanent("there is no model to ask: give the run a context whose `BaseContext::model` is set")
-        })
+        self.model.as_ref().ok_or_else(|| NodeError::permanent("the context has no model: set `BaseContext::model`"))
     }
 }
 
@@ -74,11 +76,11 @@ impl AsRef<Self> for BaseContext {
     }
 }
 
-/// A context in which models are found. Implemented for every context that says where its [`BaseContext`] is.
+/// A context with models. Every context that implements `AsRef<BaseContext>` implements it.
 #[diagnostic::on_unimplemented(
-    message = "the context `{Self}` does not say where its models are",
+    message = "the context `{Self}` does not provide models",
     label = "has no `BaseContext`",
-    note = "give it a field `base: BaseContext`, and say so: `impl AsRef<BaseContext> for {Self} {{ fn as_ref(&self) -> &BaseContext {{ &self.base }} }}`"
+    note = "add a field `base: BaseContext` and implement `AsRef`: `impl AsRef<BaseContext> for {Self} {{ fn as_ref(&self) -> &BaseContext {{ &self.base }} }}`"
 )]
 pub trait AgentContext: AsRef<BaseContext> {}
 
@@ -99,12 +101,12 @@ impl fmt::Debug for BaseContext {
     }
 }
 
-/// Where the content of files is kept. The state only has [`FileRef`](crate::FileRef)s.
+/// A store of file contents. The state only has [`FileRef`](crate::FileRef)s.
 #[async_trait]
 pub trait FileStore: Send + Sync + 'static {
-    /// The content of the file with this id.
+    /// Returns the content of the file with this id.
     async fn read(&self, id: &str) -> Result<Vec<u8>, NodeError>;
 
-    /// Keeps a content under this id.
+    /// Stores a content under this id.
     async fn write(&self, id: &str, content: Vec<u8>) -> Result<(), NodeError>;
 }

@@ -1,4 +1,4 @@
-//! The base state with channels that are declared at run time.
+//! The base state, extended with channels that are declared at run time.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use hier_core::state::{
     Update, Values, Writes,
 };
 
-/// The base state with channels that are declared at run time: for agents that are not known before the program runs.
+/// The base state, extended with channels that are declared at run time. It is the state of agents that are built from
+/// data.
 ///
-/// All agents of a hierarchy are built over one schema, and so over one set of channels.
+/// All agents of a hierarchy must be built over one schema.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,34 +45,43 @@ pub struct DynBaseState {
     more: DynState,
 }
 
-/// The number of channels of the base state, which come first.
 const BASE: usize = BaseState::CHANNELS.len();
 
 impl DynBaseState {
-    /// The state in which nothing was written yet.
+    /// Creates a state without writes.
     pub fn initial(schema: &Arc<Schema>) -> Self {
         Self { base: BaseState::default(), more: schema.initial() }
     }
 
-    /// The part that every agent has.
+    /// Returns the base state.
     pub fn base(&self) -> &BaseState {
         &self.base
     }
 
-    /// The value of a channel that was declared at run time; none if it has no value, or if there is no such channel.
+    /// Returns the value of a channel that was declared at run time, or none if the channel does not exist or is empty.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.more.get(name)
     }
 
-    /// An update of the channels that were declared at run time, from a JSON object. Those of the base state have
-    /// methods: [`BaseStateSetters`](crate::BaseStateSetters).
+    /// Creates an update of the channels that were declared at run time from a JSON object. For the channels of the
+    /// base state, use [`BaseStateSetters`](crate::BaseStateSetters).
     pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
-        Ok(DynBaseUpdate::of(self.more.update(object)?))
+        Ok(DynBaseUpdate::from_dynamic(self.more.update(object)?))
     }
 
     pub(crate) fn channels(schema: &Schema) -> Vec<ChannelSpec> {
         BaseState::CHANNELS.iter().cloned().chain(schema.channels().cloned()).collect()
     }
+}
+
+/// Calls a method of the part that has the channel.
+macro_rules! in_part {
+    ($state:ident.$method:ident($channel:ident $(, $arg:ident)*)) => {
+        match $channel.checked_sub(BASE) {
+            Some(channel) => $state.more.$method(channel $(, $arg)*),
+            None => $state.base.$method($channel $(, $arg)*),
+        }
+    };
 }
 
 impl Sealed for DynBaseState {}
@@ -89,10 +99,7 @@ impl Values for DynBaseState {
     }
 
     fn clear(&mut self, channel: usize) {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.clear(channel),
-            None => self.base.clear(channel),
-        }
+        in_part!(self.clear(channel));
     }
 
     fn set_steps(&mut self, steps: Steps) {
@@ -101,31 +108,19 @@ impl Values for DynBaseState {
     }
 
     fn channel(&self, channel: usize) -> Option<&ChannelSpec> {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.channel(channel),
-            None => self.base.channel(channel),
-        }
+        in_part!(self.channel(channel))
     }
 
     fn stored(&self, channel: usize) -> Option<&dyn Stored> {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.stored(channel),
-            None => self.base.stored(channel),
-        }
+        in_part!(self.stored(channel))
     }
 
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError> {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.load(channel, bytes),
-            None => self.base.load(channel, bytes),
-        }
+        in_part!(self.load(channel, bytes))
     }
 
     fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.merge_stored(channel, rule, bytes),
-            None => self.base.merge_stored(channel, rule, bytes),
-        }
+        in_part!(self.merge_stored(channel, rule, bytes))
     }
 
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynBaseWrite, CodecError> {
@@ -136,17 +131,11 @@ impl Values for DynBaseState {
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.get_any(channel),
-            None => self.base.get_any(channel),
-        }
+        in_part!(self.get_any(channel))
     }
 
     fn set_any(&mut self, channel: usize, value: &dyn Any) {
-        match channel.checked_sub(BASE) {
-            Some(channel) => self.more.set_any(channel, value),
-            None => self.base.set_any(channel, value),
-        }
+        in_part!(self.set_any(channel, value));
     }
 }
 
@@ -184,13 +173,23 @@ impl Contains<Self> for DynBaseState {
     }
 }
 
-/// One write of one channel of a [`DynBaseState`].
+/// A write to one channel of a [`DynBaseState`].
 #[derive(Clone, Debug)]
 pub enum DynBaseWrite {
-    /// Of the base state.
+    /// A write to the base state.
     Base(BaseStateWrite),
-    /// Of a channel that was declared at run time.
+    /// A write to a channel that was declared at run time.
     More(DynWrite),
+}
+
+/// Calls a method of the write of either part.
+macro_rules! of_write {
+    ($write:ident.$method:ident()) => {
+        match $write {
+            Self::Base(write) => write.$method(),
+            Self::More(write) => write.$method(),
+        }
+    };
 }
 
 impl Sealed for DynBaseWrite {}
@@ -204,38 +203,23 @@ impl ChannelWrite for DynBaseWrite {
     }
 
     fn name(&self) -> &str {
-        match self {
-            Self::Base(write) => write.name(),
-            Self::More(write) => write.name(),
-        }
+        of_write!(self.name())
     }
 
     fn is_merged(&self) -> bool {
-        match self {
-            Self::Base(write) => write.is_merged(),
-            Self::More(write) => write.is_merged(),
-        }
+        of_write!(self.is_merged())
     }
 
     fn is_overwrite(&self) -> bool {
-        match self {
-            Self::Base(write) => write.is_overwrite(),
-            Self::More(write) => write.is_overwrite(),
-        }
+        of_write!(self.is_overwrite())
     }
 
     fn stored(&self) -> Option<&dyn Stored> {
-        match self {
-            Self::Base(write) => write.stored(),
-            Self::More(write) => write.stored(),
-        }
+        of_write!(self.stored())
     }
 
     fn into_any(self) -> Box<dyn Any + Send> {
-        match self {
-            Self::Base(write) => write.into_any(),
-            Self::More(write) => write.into_any(),
-        }
+        of_write!(self.into_any())
     }
 
     fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self> {
@@ -246,16 +230,16 @@ impl ChannelWrite for DynBaseWrite {
     }
 }
 
-/// What a node over a [`DynBaseState`] returns.
+/// An update of a [`DynBaseState`], as returned by nodes.
 #[derive(Clone, Debug, Default)]
 pub struct DynBaseUpdate(Writes<DynBaseState>);
 
 impl DynBaseUpdate {
-    pub(crate) fn of(update: DynUpdate) -> Self {
+    pub(crate) fn from_dynamic(update: DynUpdate) -> Self {
         Self(update.into_writes().into_iter().map(DynBaseWrite::More).collect())
     }
 
-    /// Adds writes of the base state.
+    /// Adds writes to the base state.
     #[must_use]
     pub fn base(self, update: BaseStateUpdate) -> Self {
         let base = update.into_writes().into_iter().map(DynBaseWrite::Base);

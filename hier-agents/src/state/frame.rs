@@ -1,4 +1,4 @@
-//! The frames of the agents that wait for a subagent.
+//! The frames of agents that wait for a subagent.
 
 use std::any::Any;
 use std::fmt;
@@ -11,43 +11,41 @@ use serde_json::{Map, Value};
 use crate::state::budget::Budget;
 use hier_core::state::Values;
 
-/// The states of the agents that wait for the one that is running: one frame for each call of a subagent with a policy,
+/// The saved states of the agents that wait for the running one. Each call of a subagent with a policy adds a frame,
 /// the outermost first.
 ///
-/// A frame shares the values of the state that it keeps; pushing one costs the same for any history. It is not stored
-/// with the subagent's checkpoints, since the supervisor's own checkpoint has that state: a resumed run makes the same
-/// frame of it again.
+/// A frame shares the values of the saved state, so pushing one costs the same for any history. Frames are not stored
+/// with the subagent's checkpoints, because the supervisor's own checkpoint has that state. A resumed run restores them
+/// from there.
 #[derive(Clone, Default)]
-pub struct SubagentStack(Option<Arc<Frame>>);
+pub struct SubagentStack(Option<Arc<SubagentFrame>>);
 
 /// One call of a subagent.
-pub struct Frame {
+pub struct SubagentFrame {
     agent: Arc<str>,
-    saved: Arc<dyn Saved>,
+    saved: Arc<dyn SavedState>,
     below: SubagentStack,
     depth: usize,
     call: FrameCall,
-    /// What the call may spend, once somebody asked.
+    /// The budget of the call, computed on first use.
     budget: OnceLock<Arc<Budget>>,
 }
 
-/// How a subagent was called.
 #[derive(Debug, Default)]
 pub(crate) struct FrameCall {
-    /// The greatest number of iterations that the policy allows.
     pub(crate) max_iterations: Option<u32>,
-    /// The id of the answer that called it, where it is not the only one that was called.
+    /// The id of the answer that called it, if it called several subagents.
     pub(crate) answer: Option<Arc<str>>,
-    /// How many are called side by side.
+    /// The number of parallel calls.
     pub(crate) among: u64,
 }
 
-/// A state of any type, with its channels by name.
-trait Saved: Any + Send + Sync {
+/// A state of any type that can be converted to JSON.
+trait SavedState: Any + Send + Sync {
     fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error>;
 }
 
-impl<S: Values> Saved for S {
+impl<S: Values> SavedState for S {
     fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error> {
         let mut object = Map::new();
         let mut channel = 0;
@@ -62,33 +60,33 @@ impl<S: Values> Saved for S {
 }
 
 impl SubagentStack {
-    /// No frames.
+    /// Creates an empty stack.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of frames.
+    /// Returns the number of frames.
     pub fn depth(&self) -> usize {
         self.0.as_ref().map_or(0, |frame| frame.depth)
     }
 
-    /// The frame of the call that is running.
-    pub fn top(&self) -> Option<&Frame> {
+    /// Returns the frame of the running call.
+    pub fn top(&self) -> Option<&SubagentFrame> {
         self.0.as_deref()
     }
 
-    /// The frames, from the call that is running outwards.
-    pub fn iter(&self) -> impl Iterator<Item = &Frame> {
+    /// Iterates over the frames, from the running call outwards.
+    pub fn iter(&self) -> impl Iterator<Item = &SubagentFrame> {
         std::iter::successors(self.top(), |frame| frame.below.top())
     }
 
-    /// The same with a frame more: `agent` is called by an agent in the state `saved`.
+    /// Returns the stack with one more frame: an agent in the state `saved` calls `agent`.
     pub(crate) fn push<S: Values>(&self, agent: Arc<str>, saved: Arc<S>, call: FrameCall) -> Self {
         let (below, depth) = (self.clone(), self.depth() + 1);
-        Self(Some(Arc::new(Frame { agent, saved, below, depth, call, budget: OnceLock::new() })))
+        Self(Some(Arc::new(SubagentFrame { agent, saved, below, depth, call, budget: OnceLock::new() })))
     }
 
-    /// What the agent that is running may spend of the budget of the whole run.
+    /// Returns the running agent's share of the whole budget.
     pub(crate) fn budget<'a>(&'a self, whole: &'a Arc<Budget>) -> &'a Arc<Budget> {
         let Some(frame) = self.top() else { return whole };
         let FrameCall { answer, among, .. } = &frame.call;
@@ -96,25 +94,25 @@ impl SubagentStack {
     }
 }
 
-impl Frame {
-    /// The agent that was called.
+impl SubagentFrame {
+    /// Returns the name of the called agent.
     pub fn agent_name(&self) -> &str {
         &self.agent
     }
 
-    /// The state of the agent that called it, if its type is `S`.
+    /// Returns the state of the calling agent, if its type is `S`.
     pub fn saved_state<S: Values>(&self) -> Option<&S> {
         (&*self.saved as &dyn Any).downcast_ref()
     }
 
-    /// The greatest number of iterations that the call's policy allows.
+    /// Returns the limit of iterations from the call's policy.
     pub fn max_iterations(&self) -> Option<u32> {
         self.call.max_iterations
     }
 }
 
-impl Serialize for Frame {
-    /// The same shape as in the reference.
+impl Serialize for SubagentFrame {
+    /// Serializes in LangGraph's format.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let saved = self.saved.to_object().map_err(serde::ser::Error::custom)?;
         let mut frame = serializer.serialize_struct("Frame", 2)?;
@@ -126,7 +124,7 @@ impl Serialize for Frame {
 
 impl Serialize for SubagentStack {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut frames: Vec<&Frame> = self.iter().collect();
+        let mut frames: Vec<&SubagentFrame> = self.iter().collect();
         frames.reverse();
         serializer.collect_seq(frames)
     }
@@ -134,12 +132,12 @@ impl Serialize for SubagentStack {
 
 impl fmt::Debug for SubagentStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter().map(Frame::agent_name)).finish()
+        f.debug_list().entries(self.iter().map(SubagentFrame::agent_name)).finish()
     }
 }
 
-impl fmt::Debug for Frame {
+impl fmt::Debug for SubagentFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frame").field("agent_name", &self.agent).finish_non_exhaustive()
+        f.debug_struct("SubagentFrame").field("agent_name", &self.agent).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,21 @@
-//! What every agent's state and context have.
+//! The parts of the state and the context that every agent has.
+
+/// Builds a map by names from pairs of a name and a value.
+macro_rules! from_pairs {
+    ($map:ident, $value:ty) => {
+        impl<K: Into<Arc<str>>> FromIterator<(K, $value)> for $map {
+            fn from_iter<I: IntoIterator<Item = (K, $value)>>(pairs: I) -> Self {
+                Self(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+            }
+        }
+
+        impl<K: Into<Arc<str>>, const N: usize> From<[(K, $value); N]> for $map {
+            fn from(pairs: [(K, $value); N]) -> Self {
+                pairs.into_iter().collect()
+            }
+        }
+    };
+}
 
 pub(super) mod base;
 pub(super) mod budget;
@@ -7,6 +24,7 @@ pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;
 pub(super) mod frame;
+pub(super) mod outcome;
 pub(super) mod progress;
 pub(super) mod todo;
 pub(super) mod turn;

@@ -1,50 +1,49 @@
-//! How far the agents of a hierarchy are.
+//! The progress of the agents of a hierarchy.
 
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-/// How often an agent was called, and how many of these calls have ended.
+/// The number of calls of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Calls {
-    /// How often it was called.
+pub struct CallCounts {
+    /// The number of calls.
     pub scheduled: u64,
-    /// How many of these calls have ended.
+    /// The number of calls that have ended.
     pub finished: u64,
 }
 
-/// How far the agents of a hierarchy are, by their names. Copies share the entries.
+/// The calls of the agents of a hierarchy, by the agents' names. Copies share the entries.
 ///
-/// As a channel: what is written is merged by agent; the entry with the higher number of calls, scheduled or finished,
-/// stays. Agents that are called as subagents are counted by the hierarchy itself.
+/// As a channel, writes are merged by agent: the entry with the higher number of scheduled or finished calls wins. The
+/// hierarchy counts the calls of subagents itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Progress(OrdMap<Arc<str>, Calls>);
+pub struct Progress(OrdMap<Arc<str>, CallCounts>);
 
 impl Progress {
-    /// Nothing was called.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The calls of this agent; zero if it was never called.
-    pub fn get(&self, agent: &str) -> Calls {
+    /// Returns the calls of an agent, zero if it was never called.
+    pub fn get(&self, agent: &str) -> CallCounts {
         self.0.get(agent).copied().unwrap_or_default()
     }
 
-    /// The calls of all agents, in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Calls)> {
+    /// Iterates over the calls of all agents, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, CallCounts)> {
         self.0.iter().map(|(agent, calls)| (&**agent, *calls))
     }
 
-    /// Whether nothing was called.
+    /// Returns true if no agent was called.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The reducer of `progress`.
 pub(crate) fn merge(progress: &mut Progress, new: Progress) {
     for (agent, new) in new.0 {
         let old = progress.0.entry(agent).or_default();
@@ -54,14 +53,4 @@ pub(crate) fn merge(progress: &mut Progress, new: Progress) {
     }
 }
 
-impl<T: Into<Arc<str>>> FromIterator<(T, Calls)> for Progress {
-    fn from_iter<I: IntoIterator<Item = (T, Calls)>>(calls: I) -> Self {
-        Self(calls.into_iter().map(|(agent, calls)| (agent.into(), calls)).collect())
-    }
-}
-
-impl<T: Into<Arc<str>>, const N: usize> From<[(T, Calls); N]> for Progress {
-    fn from(calls: [(T, Calls); N]) -> Self {
-        calls.into_iter().collect()
-    }
-}
+from_pairs!(Progress, CallCounts);

@@ -1,4 +1,4 @@
-//! Lists of things to do: items in order, each open or done.
+//! TODO lists: ordered items, each open or done.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use hier_checkpoint::message::Places;
 
-/// A list of things to do: items in the order in which they were added, each open or done. Copies share the items.
+/// A TODO list: items in the order of their addition, each open or done. Copies share the items.
 ///
-/// As a channel: what is written is merged by item, the right one wins. As JSON: an object of item → done.
+/// As a channel, writes are merged by item, and the later one wins. In JSON, it is an object that maps items to `true`
+/// if they are done.
 ///
 /// ```
 /// use hier_agents::TodoList;
@@ -29,37 +30,37 @@ pub struct TodoList {
 }
 
 impl TodoList {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are no items.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The number of items that are not done.
+    /// Returns the number of open items.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Whether there are items, and all are done. Costs the same for any number of them.
+    /// Returns true if the list is not empty and all items are done. Runs in constant time.
     pub fn is_done(&self) -> bool {
         !self.is_empty() && self.open == 0
     }
 
-    /// Whether this item is done; none if it is not on the list.
+    /// Returns whether an item is done, or none if it is not on the list.
     pub fn get(&self, item: &str) -> Option<bool> {
         self.items.get(self.place(item)?).map(|(_, done)| *done)
     }
 
-    /// Adds an item at the end, or changes whether it is done.
+    /// Adds an item at the end, or updates an existing one.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
         let was_open = if let Some(place) = self.place(&item) {
@@ -72,12 +73,11 @@ impl TodoList {
         self.open = self.open + usize::from(!done) - usize::from(was_open);
     }
 
-    /// The items, in order, with whether they are done.
+    /// Iterates over the items and whether they are done, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
         self.items.iter().map(|(item, done)| (&**item, *done))
     }
 
-    /// Where an item is.
     fn place(&self, item: &str) -> Option<usize> {
         let at = |place| self.items.get(place).map(|(item, _)| &**item);
         self.places.find(item, self.items.len(), at, || names(&self.items))
@@ -88,12 +88,10 @@ impl TodoList {
     }
 }
 
-/// The items' names.
 fn names(items: &Vector<(Arc<str>, bool)>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
     items.iter().map(|(item, _)| Some(&**item))
 }
 
-/// The reducer of `todo_list`: by item, the right one wins.
 pub(crate) fn merge(list: &mut TodoList, new: TodoList) {
     if list.is_empty() {
         *list = new;
@@ -136,17 +134,17 @@ impl Serialize for TodoList {
 
 impl<'de> Deserialize<'de> for TodoList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Items)
+        deserializer.deserialize_map(TodoListVisitor)
     }
 }
 
-struct Items;
+struct TodoListVisitor;
 
-impl<'de> Visitor<'de> for Items {
+impl<'de> Visitor<'de> for TodoListVisitor {
     type Value = TodoList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of item → done")
+        f.write_str("a map from items to booleans")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TodoList, A::Error> {
@@ -158,36 +156,35 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// The lists of several agents, by the agent's name. Copies share them.
+/// The TODO lists of several agents, by the agents' names. Copies share them.
 ///
-/// As a channel: what is written is merged by name, then by item; what is done stays done.
+/// As a channel, writes are merged by name and then by item. An item that is done stays done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoLists(OrdMap<Arc<str>, TodoList>);
 
 impl TodoLists {
-    /// No lists.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The list of this agent.
+    /// Returns the list of an agent.
     pub fn get(&self, agent: &str) -> Option<&TodoList> {
         self.0.get(agent)
     }
 
-    /// The lists with the names of their agents, in the order of the names.
+    /// Iterates over the lists and their agents' names, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &TodoList)> {
         self.0.iter().map(|(agent, list)| (&**agent, list))
     }
 
-    /// Whether there are no lists.
+    /// Returns true if there are no lists.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The reducer of `todo_lists`.
 pub(crate) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
     for (agent, new) in new.0 {
         let list = lists.0.entry(agent).or_default();
@@ -198,14 +195,4 @@ pub(crate) fn merge_lists(lists: &mut TodoLists, new: TodoLists) {
     }
 }
 
-impl<T: Into<Arc<str>>> FromIterator<(T, TodoList)> for TodoLists {
-    fn from_iter<I: IntoIterator<Item = (T, TodoList)>>(lists: I) -> Self {
-        Self(lists.into_iter().map(|(agent, list)| (agent.into(), list)).collect())
-    }
-}
-
-impl<T: Into<Arc<str>>, const N: usize> From<[(T, TodoList); N]> for TodoLists {
-    fn from(lists: [(T, TodoList); N]) -> Self {
-        lists.into_iter().collect()
-    }
-}
+from_pairs!(TodoLists, TodoList);

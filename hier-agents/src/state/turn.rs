@@ -1,4 +1,4 @@
-//! How far an agent is in its turn, and how the turn ended.
+//! The state of an agent's turn, and how the turn ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,24 +6,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::base::BaseState;
-use crate::words;
+use crate::prompts;
 use hier_checkpoint::message::{Message, Messages, ToolCall};
-use hier_core::Outcome;
-use hier_core::state::Contains;
 
-/// What an agent keeps of its turn: a new input, or another call of a subagent, begins a new one. Agents write it
-/// themselves, in the channel `agent_turn`.
+/// The state of an agent's turn. A new input, or another call of a subagent, begins a new turn. Agents write it to the
+/// channel `agent_turn`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AgentTurn {
-    /// How it ended; none while it goes on.
+    /// The end of the turn, or none while it is in progress.
     pub end: Option<AgentEnd>,
     /// Number of answers of the model that could not be used.
     pub misfits: u32,
     /// The drafts that the model sees next to the conversation. They are not part of the conversation.
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<RejectedAnswer>,
     /// Number of consecutive answers that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
@@ -35,13 +32,13 @@ pub struct AgentTurn {
 /// A text of the model that did not match the requested type. The model sees it at its original position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Draft {
-    /// The id of the message that the draft followed, or none if it was the first.
+pub struct RejectedAnswer {
+    /// The id of the message that the text followed, or none if it was the first.
     pub after: Option<String>,
     /// The text of the model.
-    pub said: Message,
+    pub answer: Message,
     /// The correction that the model receives for this text.
-    pub told: Message,
+    pub correction: Message,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
@@ -63,24 +60,28 @@ impl AgentTurn {
         if is_cut_off { self.cut_off.saturating_add(1) } else { 0 }
     }
 
-    /// The conversation with the drafts in their places. Their ids begin with [`DRAFT`](words::DRAFT).
-    pub(crate) fn shown(&self, messages: &Messages) -> Messages {
+    /// Returns the conversation with the drafts at their positions. The ids of drafts begin with
+    /// [`DRAFT`](prompts::DRAFT).
+    pub(crate) fn with_drafts(&self, messages: &Messages) -> Messages {
         if self.drafts.is_empty() {
             return messages.clone();
         }
-        let place = |draft: &Draft| match draft.after.as_deref() {
+        let place = |draft: &RejectedAnswer| match draft.after.as_deref() {
             Some(id) => messages.place(id).map_or(messages.len(), |place| place + 1),
             None => 0,
         };
-        let mut drafts: Vec<(usize, usize, &Draft)> =
+        let mut drafts: Vec<(usize, usize, &RejectedAnswer)> =
             self.drafts.iter().enumerate().map(|(number, draft)| (place(draft), number, draft)).collect();
         drafts.sort_by_key(|(place, number, _)| (*place, *number));
         let named = |message: &Message, number: usize, what: &str| {
-            Arc::new(message.clone().with_id(format!("{}{number}:{what}", words::DRAFT)))
+            Arc::new(message.clone().with_id(format!("{}{number}:{what}", prompts::DRAFT)))
         };
         let mut all: Vec<Arc<Message>> = messages.shared().iter().cloned().collect();
         for (place, number, draft) in drafts.into_iter().rev() {
-            all.splice(place..place, [named(&draft.said, number, "said"), named(&draft.told, number, "told")]);
+            all.splice(
+                place..place,
+                [named(&draft.answer, number, "answer"), named(&draft.correction, number, "correction")],
+            );
         }
         Messages::of(all.into_iter())
     }
@@ -90,7 +91,8 @@ impl AgentTurn {
     }
 }
 
-/// How the turn of an agent ended: [`Outcome::ending`], [`BaseState::ending`].
+/// The end of an agent's turn: see [`AgentOutcome::ending`](crate::AgentOutcome::ending) and
+/// [`BaseState::ending`](crate::BaseState::ending).
 ///
 /// ```
 /// use hier_agents::AgentEnd;
@@ -117,48 +119,50 @@ impl AgentTurn {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentEnd {
-    /// The model answered without a call: its text is the last message, and the report.
+    /// The model answered without a call. Its text is the last message and the report.
     Text,
-    /// The model gave the answer that the agent is for: it stands in the channel that `answer` names.
+    /// The model gave a typed answer, which is in the channel that `answer` names.
     Answer,
-    /// The model reported, with `report_to_supervisor` or `finish_task`: of a `ReactGraph` or `TodoGraph`.
+    /// The model reported with `report_to_supervisor` or `finish_task`. Only a `ReactGraph` or `TodoGraph` ends like
+    /// this.
     Report,
-    /// The agent was ended at a limit, before its model had an answer.
+    /// The agent reached a limit before its model had an answer.
     Limit(AgentLimit),
-    /// The work was called off.
+    /// The run was cancelled.
     Cancelled,
-    /// The model gave no answer that could be used. Only a subagent ends like this: its supervisor is told. A run whose root
-    /// fails ends with [`AgentFailed`](crate::AgentFailed).
+    /// The model gave no usable answer. Only a subagent ends like this, and its supervisor receives the reason. The run
+    /// of a root agent fails with [`AgentFailed`](crate::AgentFailed) instead.
     Failed(String),
 }
 
-/// The limit at which an agent was ended.
+/// The limit that ended an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentLimit {
-    /// It had asked its model this often: `max_iterations`.
+    /// The maximum number of requests of the agent: `max_iterations`.
     Iterations(u32),
-    /// What of the [`Budget`](crate::Budget) is used up.
+    /// A used-up resource of the [`Budget`](crate::Budget).
     Budget(String),
-    /// It had asked models this often: a [`Limit`](crate::layer::Limit) with `model_calls`.
+    /// The maximum number of model calls of a [`Limit`](crate::layer::Limit) layer: `model_calls`.
     ModelCalls(u64),
-    /// So many tokens were sent and answered: a [`Limit`](crate::layer::Limit) with `tokens`.
+    /// The maximum number of tokens of a [`Limit`](crate::layer::Limit) layer: `tokens`.
     Tokens(u64),
-    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last message and the
-    /// report: a new input can ask the agent to continue. If reasoning took all tokens, the answer leaves nothing. If calls are cut off
-    /// three times in a row, they are not made.
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last
+    /// message and the report: a new input can ask the agent to continue. If reasoning took all tokens, the answer
+    /// leaves nothing. If calls are cut off three times in a row, they are not made.
     Length,
     /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
     Filtered,
-    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after a warning.
+    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after
+    /// a warning.
     Repeats(u32),
     /// A custom layer ended the turn for this reason.
     Layer(String),
 }
 
 impl AgentEnd {
-    /// Whether the agent has done what it is for.
+    /// Returns true if the agent completed its task.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Text | Self::Answer | Self::Report)
     }
@@ -180,41 +184,15 @@ impl fmt::Display for AgentEnd {
 impl fmt::Display for AgentLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Iterations(most) => write!(f, "it had asked its model {most} times"),
+            Self::Iterations(most) => write!(f, "it asked its model {most} times"),
             Self::Budget(what) | Self::Layer(what) => f.write_str(what),
-            Self::ModelCalls(most) => write!(f, "models were asked {most} times in this run"),
+            Self::ModelCalls(most) => write!(f, "models answered {most} times in this run"),
             Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
-            Self::Length => f.write_str("its answer is cut off at the limit of tokens"),
+            Self::Length => f.write_str("its answer was cut off at the token limit"),
             Self::Filtered => f.write_str("the provider withheld its answer"),
             Self::Repeats(most) => {
-                write!(f, "it repeated a call that had the same result {most} times in a row")
+                write!(f, "it repeated a call that returned the same result {most} times in a row")
             }
         }
-    }
-}
-
-impl BaseState {
-    /// How the agent's turn ended; none while it goes on, as when somebody is asked.
-    pub fn ending(&self) -> Option<&AgentEnd> {
-        self.agent_turn.end.as_ref()
-    }
-}
-
-/// The outcome of a run whose graph is an agent.
-pub trait AgentOutcome {
-    /// How the agent's turn ended; none if it has not ended, as while a question is open.
-    fn ending(&self) -> Option<&AgentEnd>;
-
-    /// Returns the agent's answer or report as a text. Empty until the agent has answered.
-    fn text(&self) -> &str;
-}
-
-impl<S: Contains<BaseState>> AgentOutcome for Outcome<S> {
-    fn ending(&self) -> Option<&AgentEnd> {
-        self.state().part().ending()
-    }
-
-    fn text(&self) -> &str {
-        &self.state().part().current_agent_report
     }
 }

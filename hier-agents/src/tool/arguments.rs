@@ -1,5 +1,4 @@
-//! The arguments of a tool call, as the tool takes them: all that is wrong with them is found, and said in words that
-//! the model can act on.
+//! Reads the arguments of a tool call, and describes all faults in a form that the model can act on.
 
 use std::collections::BTreeSet;
 
@@ -7,45 +6,45 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::fit::{self, Fault, What};
-use crate::schema::{Shape, VALUE, root_schema};
+use crate::coercion::{self, FaultKind, SchemaFault};
+use crate::schema::{ObjectSchema, VALUE, root_schema};
 use hier_checkpoint::message::ToolCall;
 
-/// Reads the arguments of a call, and collects what is wrong with them. Used by `#[tool]`.
+/// Reads the arguments of a call and collects their faults. Used by `#[tool]`.
 #[derive(Debug)]
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
-    faults: Vec<Fault>,
-    /// The schema of all arguments.
+    faults: Vec<SchemaFault>,
     schema: Option<&'a Value>,
-    /// There is one argument of the name that a value has which is no object itself.
+    /// True if the only argument has the name of the argument that wraps other values.
     may_wrap: bool,
 }
 
 impl<'a> ToolArguments<'a> {
-    /// The arguments of this call, of a tool that takes those of these names.
+    /// Reads the arguments of a call of a tool with these argument names.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
         let mut arguments = Self { call, faults: Vec::new(), schema: None, may_wrap: known == [VALUE] };
         match &call.args {
             Value::Object(given) => arguments.refuse_unknown(given, known),
-            // What providers make of a call without arguments.
+            // Some providers send null for a call without arguments.
             Value::Null => {}
             other => {
-                let what = format!("the arguments are {}, and must be a JSON object", kind(other));
-                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+                let kind = if other.is_string() { "invalid JSON" } else { coercion::type_of(other) };
+                let what = format!("the arguments are {kind}, and must be a JSON object");
+                arguments.add([SchemaFault { path: String::new(), what: FaultKind::Misfit(what) }]);
             }
         }
         arguments
     }
 
-    /// Coerces arguments by this schema, which has them as properties.
+    /// Sets the schema by which arguments are coerced. It has them as properties.
     #[must_use]
     pub fn with_schema(mut self, schema: &'a Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// The arguments of this call, of a tool that takes them as one value with this schema.
+    /// Reads the arguments of a call of a tool that takes them as one value with this schema.
     pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
         let Some(Value::Object(properties)) = schema.get("properties") else { return Self::new(call, &[]) };
         let mut known: Vec<_> = properties.keys().map(String::as_str).collect();
@@ -64,11 +63,10 @@ impl<'a> ToolArguments<'a> {
         arguments.miss_required(schema);
         if call.args.is_object() {
             let mut meant = call.args.clone();
-            arguments.add(fit::fit(&mut meant, schema));
+            arguments.add(coercion::coerce(&mut meant, schema));
             if meant != call.args {
-                let what =
-                    format!("they have values of other JSON types than the tool takes; as these they are {meant}");
-                arguments.add([Fault { path: String::new(), what: What::Misfit(what) }]);
+                let what = format!("some values have the wrong JSON type; converted, they are {meant}");
+                arguments.add([SchemaFault { path: String::new(), what: FaultKind::Misfit(what) }]);
             }
         }
         (!arguments.fit()).then(|| arguments.report())
@@ -85,7 +83,7 @@ impl<'a> ToolArguments<'a> {
         }
     }
 
-    /// An argument that must be there.
+    /// Reads a required argument.
     pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let given = self.given(name);
         if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
@@ -95,8 +93,8 @@ impl<'a> ToolArguments<'a> {
         given.and_then(|value| self.read(name, value, || argument_schema(schema, name)))
     }
 
-    /// An argument that may be left out: `Some(None)` if it is, or if it is null.
-    #[allow(clippy::option_option)] // outside: whether it fits; inside: whether it is there
+    /// Reads an optional argument. Returns `Some(None)` if it is missing or null.
+    #[allow(clippy::option_option)] // outer: it fits; inner: it exists
     pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
         let schema = self.schema;
         match self.given(name) {
@@ -105,14 +103,14 @@ impl<'a> ToolArguments<'a> {
         }
     }
 
-    /// An argument that has a default.
+    /// Reads an argument with a default.
     pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// All arguments as one value, or their only one, if the value is not an object itself.
+    /// Reads all arguments as one value, or the only argument if the value is not an object.
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
-        if self.may_wrap && Shape::of::<T>().argument().is_some() {
+        if self.may_wrap && ObjectSchema::of_type::<T>().argument().is_some() {
             let value = self.given(VALUE);
             return value.and_then(|value| self.read(VALUE, value, root_schema::<T>));
         }
@@ -121,23 +119,23 @@ impl<'a> ToolArguments<'a> {
         if value.is_object() { self.read("", value, root_schema::<T>) } else { None }
     }
 
-    /// Whether nothing is wrong.
+    /// Returns true if there are no faults.
     pub fn fit(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// What is wrong, one by one.
+    /// Returns the faults, one by one.
     pub(crate) fn faults(&self) -> Vec<String> {
-        self.faults.iter().map(Fault::to_string).collect()
+        self.faults.iter().map(SchemaFault::to_string).collect()
     }
 
-    /// What is wrong, for the model.
+    /// Returns the faults as a message for the model.
     pub fn report(&self) -> String {
         format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults().join("\n- "))
     }
 
     fn miss(&mut self, name: &str) {
-        self.add([Fault::missing(name)]);
+        self.add([SchemaFault::missing(name)]);
     }
 
     fn given(&self, name: &str) -> Option<&'a Value> {
@@ -148,7 +146,7 @@ impl<'a> ToolArguments<'a> {
         let unknown: BTreeSet<&str> = given.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
         for name in unknown {
             let hint = hier_spec::did_you_mean(name, known.iter().copied());
-            self.add([Fault { path: name.to_owned(), what: What::Unknown(hint) }]);
+            self.add([SchemaFault { path: name.to_owned(), what: FaultKind::Unknown(hint) }]);
         }
     }
 
@@ -157,12 +155,12 @@ impl<'a> ToolArguments<'a> {
         if let Ok(value) = T::deserialize(value) {
             return Some(value);
         }
-        let read = fit::read(value, &schema());
+        let read = coercion::read_value(value, &schema());
         read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
     }
 
     /// Adds faults, one for each path.
-    fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+    fn add(&mut self, faults: impl IntoIterator<Item = SchemaFault>) {
         for fault in faults {
             if fault.path.is_empty() || self.faults.iter().all(|known| known.path != fault.path) {
                 self.faults.push(fault);
@@ -171,7 +169,7 @@ impl<'a> ToolArguments<'a> {
     }
 }
 
-/// The schema of one argument of a tool, with the definitions that it refers to.
+/// Returns the schema of one argument, with the definitions that it refers to.
 fn argument_schema(schema: Option<&Value>, name: &str) -> Value {
     let known = schema.and_then(|schema| schema.get("properties")?.get(name));
     let mut argument = known.cloned().unwrap_or(Value::Bool(true));
@@ -179,16 +177,4 @@ fn argument_schema(schema: Option<&Value>, name: &str) -> Value {
         argument.insert("$defs".to_owned(), shared.clone());
     }
     argument
-}
-
-/// What a JSON value is, in words.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text that is no JSON",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }

@@ -1,4 +1,4 @@
-//! A tool that is bounded in time and tried again.
+//! Timeouts and retries of tools.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use hier_core::graph::Retry;
 use hier_core::internals::Repeat;
 use hier_core::{NodeError, NodeErrorKind, TimeoutKind};
 
-/// Calls a tool until an attempt succeeds, fails for good, or was the last. Each has the answers and the
-/// steps of the one before. Used by `#[tool]`.
+/// Calls a tool until an attempt succeeds, fails permanently, or was the last. Each attempt keeps the answers and the
+/// steps of the previous one. Used by `#[tool]`.
 pub async fn attempts<T, F, C>(
     run: &Run<C>,
     tool: &str,
@@ -41,7 +41,7 @@ where
         }
         let wait = retry.pause(failures);
         let error = Redactor::present().map_or_else(|| error.clone(), |redactor| redactor.error(error.clone()));
-        tracing::debug!(tool, attempt = failures, %error, ?wait, "a tool failed and will be called again");
+        tracing::debug!(tool, attempt = failures, %error, ?wait, "retrying a failed tool");
         run.pause(wait).await;
     }
 }

@@ -1,22 +1,20 @@
-//! What becomes of a tool that fails.
-
 use hier_core::{NodeError, NodeErrorKind};
 
-/// What becomes of a tool that fails. Arguments that do not fit are told to the model in any case; a tool that panics fails the
-/// run in any case.
+/// Determines how a failed tool is handled. Invalid arguments are always reported to the model, and a panic always
+/// fails the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// The run fails.
     #[default]
     Raise,
-    /// The model is told.
+    /// The error is reported to the model.
     Tell,
 }
 
 impl ToolErrors {
-    /// What the model is told of this error; none if the run fails.
-    pub(crate) fn told(self, error: &NodeError) -> Option<String> {
-        let is_told = self == Self::Tell && !matches!(error.kind(), NodeErrorKind::Panic(_));
-        is_told.then(|| error.to_string())
+    /// Returns the text for the model, or none if the run fails.
+    pub(crate) fn text_for_model(self, error: &NodeError) -> Option<String> {
+        let is_reported = self == Self::Tell && !matches!(error.kind(), NodeErrorKind::Panic(_));
+        is_reported.then(|| error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in where a graph names a tool and there is none. Used by the macro.
+//! The placeholder for a tool that a graph names but that does not exist. Used by the macro.
 
 use async_trait::async_trait;
 
@@ -10,7 +10,7 @@ use hier_core::graph::Task;
 use hier_core::state::Values;
 
 #[doc(hidden)]
-/// No tool, which a graph named all the same. It cannot be made, and says what to do when it is to be used.
+/// A tool that does not exist. Its use produces a compile error with a hint.
 #[derive(Clone, Copy, Debug)]
 pub struct MissingTool<T>(T, Never);
 
@@ -18,23 +18,23 @@ pub struct MissingTool<T>(T, Never);
 enum Never {}
 
 #[doc(hidden)]
-/// Nothing has it: whoever needs it is told what is missing.
+/// A trait that no type implements. It reports the missing tool.
 #[diagnostic::on_unimplemented(
-    message = "there is no tool of this name",
-    label = "no tool",
-    note = "write `#[tool]` above the `async fn`; if that stands in another module, `use` it"
+    message = "cannot find a tool with this name",
+    label = "not a tool",
+    note = "write `#[tool]` above the `async fn`; if the function is in another module, `use` it"
 )]
-pub trait Found: Copy + Send + Sync + 'static {
-    /// What cannot be made.
+pub trait FoundTool: Copy + Send + Sync + 'static {
+    /// The tool.
     const TOOL: MissingTool<Self>;
 }
 
-impl<T: Found> NamedTool for MissingTool<T> {
+impl<T: FoundTool> NamedTool for MissingTool<T> {
     const NAME: &'static str = "";
     const TOOL: Self = T::TOOL;
 }
 
-// For every state and context, so that this is not told as well.
+// Implemented for every state and context to avoid further errors.
 #[async_trait]
 impl<T: Copy + Send + Sync + 'static, S: Values, C: 'static> Tool<S, C> for MissingTool<T> {
     fn spec(&self) -> ToolSpec {

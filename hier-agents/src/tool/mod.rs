@@ -1,12 +1,13 @@
-//! Tools: what a model can call, and what comes of it.
+//! Tools that a model can call.
 
 pub(crate) mod arguments;
 pub(crate) mod attempts;
+pub(crate) mod catalogue;
 pub(super) mod errors;
 pub(crate) mod missing;
 pub(super) mod output;
-pub(crate) mod set;
 pub(crate) mod step;
+pub(crate) mod toolset;
 
 use async_trait::async_trait;
 
@@ -17,65 +18,67 @@ use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::Values;
 
-/// Something that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it; by hand it is
-/// written with [`async_trait`](hier_core::async_trait).
+/// A tool that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it. Implement it by hand
+/// with [`async_trait`](hier_core::async_trait).
 ///
-/// The attribute's grammar, and what a tool takes and returns, is on [its page](macro@crate::prelude::tool).
+/// See [the attribute's page](macro@crate::prelude::tool) for its grammar, parameters and results.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tool for agents over `{S}` with the context `{C}`",
-    label = "no tool for agents over `{S}` with the context `{C}`",
+    message = "`{Self}` is not a tool for agents over `{S}` with the context `{C}`",
+    label = "not a tool for agents over `{S}` with the context `{C}`",
     note = "a tool's `&Run<…>` must be of the agent's context, and the agent's state must contain what the tool reads",
-    note = "of a function `lookup` with `#[tool]` above it, the tool is `lookup::TOOL`"
+    note = "for a function `lookup` with `#[tool]`, the tool is `lookup::TOOL`"
 )]
 #[async_trait]
 pub trait Tool<S: Values, C>: Send + Sync + 'static {
-    /// What the model is told about it.
+    /// Returns the description for the model.
     fn spec(&self) -> ToolSpec;
 
-    /// Whether a person must approve each call before it is made.
+    /// Returns true if a person must approve each call.
     fn needs_approval(&self) -> bool {
         false
     }
 
-    /// Returns an error in the arguments that can be found without making the call. The agent first converts incorrect arguments to the
-    /// types of the schema if the intended value is clear. If a call that needs approval still has an error, the model receives it and no
-    /// approval is requested. By default, validates the arguments against the schema.
+    /// Returns an error in the arguments that can be found without making the call. The agent first converts incorrect
+    /// arguments to the types of the schema if the intended value is clear. If a call that needs approval still has an
+    /// error, the model receives it and no approval is requested. Defaults to validation against the schema.
     fn mistake(&self, call: &ToolCall) -> Option<String> {
         ToolArguments::misfits(call, &self.spec().parameters)
     }
 
-    /// Calls it. An error is the tool's own failure; arguments that do not fit are [`ToolOutput::Invalid`].
+    /// Calls the tool. An error is a failure of the tool; invalid arguments are [`ToolOutput::Invalid`].
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError>;
 }
 
-/// A tool whose name the compiler knows, so that it can refuse two of one name. `#[tool]` implements it.
+/// A tool whose name is known at compile time, so that the compiler can reject two tools with the same name. `#[tool]`
+/// implements it.
 ///
-/// The path of such a tool is a type, and its value is in [`TOOL`](Self::TOOL).
+/// The path of such a tool is a type; its value is [`TOOL`](Self::TOOL).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tool",
-    label = "no tool",
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
     note = "write `#[tool]` above an `async fn`"
 )]
 pub trait NamedTool: Sized + Send + Sync + 'static {
-    /// The name by which models call it.
+    /// The name under which models call the tool.
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
 }
 
-/// A tool whose spec is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools) makes a list of
-/// such specs.
+/// A tool whose description is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools)
+/// makes a list of such descriptions.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tool",
-    label = "no tool",
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
     note = "write `#[tool]` above an `async fn`"
 )]
 pub trait DeclaredTool: NamedTool {
-    /// What models are told about it.
+    /// Returns the description for models.
     fn declared() -> ToolSpec;
 }
 
-/// The specs of tools, for a model that a node asks: `run.model()?.ask(messages).tools(tools![lookup, refund])`.
+/// Returns the specs of tools for a model request in a custom node: `run.model()?.ask(messages).tools(tools![lookup,
+/// refund])`.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -90,8 +93,8 @@ pub trait DeclaredTool: NamedTool {
 /// assert_eq!((spec.name.as_str(), spec.description.as_str()), ("refund", "Gives the money of an order back."));
 /// ```
 ///
-/// `tools![path, …]` takes functions with [`#[tool]`](macro@crate::prelude::tool) above them, and is an array of their
-/// [`ToolSpec`](crate::ToolSpec)s, in this order. What has no `#[tool]` is refused at its path.
+/// `tools![path, …]` takes functions with [`#[tool]`](macro@crate::prelude::tool), and is an array of their
+/// [`ToolSpec`](crate::ToolSpec)s in this order. A path without `#[tool]` is a compile error.
 ///
 /// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::ToolNode).
 #[doc(hidden)]
@@ -101,20 +104,20 @@ macro_rules! __hier_tools {
         [$(<$tool as $crate::plumbing::DeclaredTool>::declared()),*]
     };
 }
-// Exported from here, as every other item of the module is: macros that are exported stand at the root of the crate.
+// Re-exported here because exported macros are at the root of the crate.
 #[doc(inline)]
 pub use __hier_tools as tools;
 
-/// What a tool returns.
+/// The result of a tool.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolOutput<S: Values> {
-    /// The result, which becomes a message.
+    /// The content of the result message.
     Content(Content),
-    /// Messages, taken as they are: one of them must answer the call.
+    /// Messages that are added unchanged. One of them must answer the call.
     Messages(Vec<Message>),
-    /// An update of the state and where to go on: its messages must answer the call.
+    /// An update of the state and the next node. Its messages must answer the call.
     Command(Command<S>),
-    /// The arguments do not fit: what is wrong with which field. The model is told, whatever the error policy.
+    /// A description of invalid arguments. The model receives it, whatever the error policy.
     Invalid(String),
 }

@@ -1,4 +1,4 @@
-//! What the function of a tool takes and returns.
+//! The parameters and results of tool functions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,19 +13,19 @@ use hier_core::graph::Command;
 use hier_core::state::{Contains, Values};
 use hier_core::{IntoNodeError, NodeError};
 
-/// The id of the tool call that is being answered: a `#[tool]` function that takes one is given it, and the model sees
-/// nothing of it.
+/// The id of the tool call that is being answered. A `#[tool]` function that takes one receives it, and it is not part
+/// of the schema for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolCallId(String);
 
 impl ToolCallId {
-    /// This id.
+    /// Creates an id.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,11 +51,11 @@ impl From<ToolCallId> for String {
     }
 }
 
-/// A tool's result as JSON text: `Ok(Json(rates))`. Letters that are not ASCII stay as they are.
+/// A tool result that is serialized to JSON: `Ok(Json(rates))`. Characters outside ASCII are not escaped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-/// Something that a `#[tool]` function over `S` may return.
+/// A type that a `#[tool]` function over `S` may return.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return a `{Self}`",
     label = "returns a `{Self}`",
@@ -64,7 +64,7 @@ pub struct Json<T>(pub T);
             command (`Command::update(…)`), any other value with `Serialize` into `hier::agent::Json(…)`"
 )]
 pub trait IntoToolOutput<S: Values> {
-    /// The output.
+    /// Converts the result.
     fn into_tool_output(self) -> Result<ToolOutput<S>, NodeError>;
 }
 
@@ -120,7 +120,7 @@ impl<S: Values> IntoToolOutput<S> for Vec<Message> {
     }
 }
 
-/// A command over a part of the state is one over the whole.
+/// A command over a part of the state is a command over the whole.
 impl<S: Contains<T>, T: Values> IntoToolOutput<S> for Command<T> {
     fn into_tool_output(self) -> Result<ToolOutput<S>, NodeError> {
         Ok(ToolOutput::Command(self.lift()))

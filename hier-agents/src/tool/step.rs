@@ -1,4 +1,4 @@
-//! Calls of tools as durable steps.
+//! Tool calls as durable steps.
 
 use std::future::Future;
 
@@ -12,7 +12,7 @@ use hier_core::channel::{ChannelSpec, LAST};
 use hier_core::graph::{Command, Task};
 use hier_core::state::{ChannelWrite, Values};
 
-/// What a tool returned, as it is stored.
+/// The recorded output of a tool.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredOutput {
@@ -26,14 +26,14 @@ enum StoredOutput {
 struct StoredWrite {
     channel: String,
     overwrite: bool,
-    /// The rule by which it changes the channel.
+    /// The reducer rule of the channel when it was written.
     rule: String,
     #[serde(with = "serde_bytes")]
     value: Vec<u8>,
 }
 
-/// Makes a call once, whatever happens around it: what it returned is stored with the task, as [`Run::step`](hier_core::Run::step) does.
-/// A call whose arguments do not fit, and one that fails, is not. Used by `#[tool]`.
+/// Makes a call at most once: its output is stored with the task, as [`Run::step`](hier_core::Run::step) does. Failures
+/// and invalid arguments are not stored. Used by `#[tool]`.
 pub async fn once<S: Values, C>(
     task: &Task<S, C>,
     call: &ToolCall,
@@ -87,8 +87,8 @@ fn redacted<S: Values, C>(task: &Task<S, C>, output: ToolOutput<S>) -> Result<To
 fn pack<S: Values>(state: &S, call: &ToolCall, command: &Command<S>) -> Result<StoredOutput, NodeError> {
     if command.has_targets() || command.is_for_parent() {
         return Err(NodeError::permanent(format!(
-            "the tool `{}` is a step and returned a command that leads somewhere, which is not recorded: let it return an update, or \
-             take `step` away",
+            "the tool `{}` is a step and returned a command with a target, which cannot be recorded: return an update, or \
+             remove `step`",
             call.name
         )));
     }
@@ -108,11 +108,13 @@ fn unpack<S: Values, C>(task: &Task<S, C>, stored: Vec<StoredWrite>) -> Result<C
     for StoredWrite { channel, overwrite, rule, value } in stored {
         let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
         let (index, spec) = channels.find(|(_, spec)| spec.name == *channel).ok_or_else(|| {
-            NodeError::permanent(format!("a tool has written the channel `{channel}`, which the state has no longer"))
+            NodeError::permanent(format!(
+                "a recorded tool step writes the channel `{channel}`, which the state no longer has"
+            ))
         })?;
         let overwrite = spec.replaces(&rule, overwrite).ok_or_else(|| {
             NodeError::permanent(format!(
-                "a tool has written the channel `{channel}` for the reducer `{rule}`, and the channel has `{}` now: give it back until \
+                "a recorded tool step writes the channel `{channel}` for the reducer `{rule}`, and the channel now has `{}`: restore it until \
                  the thread has finished its step",
                 spec.rule()
             ))

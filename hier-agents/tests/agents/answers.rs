@@ -73,7 +73,7 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
         let answers = end.state().base.messages.iter().filter(|message| message.tool_call_id().is_some());
         let answers: Vec<String> = answers.map(|answer| answer.content().unwrap().text()).collect();
         for (answer, name) in answers.iter().zip(["file", "Looper"]) {
-            let refused = format!("Error: the arguments of `{name}` are nested more than 100 deep");
+            let refused = format!("Error: the arguments of `{name}` are nested more than 100 levels deep");
             assert!(answer.starts_with(&refused), "{depth}: {answer}");
         }
         assert_eq!(answers.len(), 3);
@@ -106,7 +106,7 @@ async fn said(name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_tool_does_not_answer_is_answered_for_it() {
+async fn missing_tool_result_is_added() {
     assert_eq!(said("book").await[0], "answer: Done.");
     assert_eq!(said("say").await[..2], ["answer: Done.", "by the way"]);
     assert_eq!(said("hush").await[0], "answer: Done.");
@@ -130,13 +130,13 @@ async fn any_graph_sees_the_iterations_that_it_is_allowed() {
 
 #[test]
 fn subagents_side_by_side_are_checked_at_run_time_too() {
-    let worker = || Subagent::of(&AgentBuilder::<Filing>::react("worker").compile().expect("an agent"));
+    let worker = || Subagent::new(&AgentBuilder::<Filing>::react("worker").compile().expect("an agent"));
     let desk = |subagent| AgentBuilder::<Filing>::react("desk").parallel_subagents(true).subagent(subagent);
     let error = desk(worker()).compile().expect_err("no policy").to_string();
-    assert!(error.contains("each need a policy of their own: give `worker` one"), "{error}");
+    assert!(error.contains("parallel subagents need a policy each: give `worker` one"), "{error}");
     let plain = SubagentPolicy::new().merge_fields(["draft", "findings"]);
     let error = desk(worker().policy(plain)).compile().expect_err("a plain channel").to_string();
-    assert!(error.contains("the channel `draft`, which `worker` gives back, has no reducer"), "{error}");
+    assert!(error.contains("the channel `draft`, which `worker` merges, has no reducer"), "{error}");
     assert!(!error.contains("findings"), "{error}");
     desk(worker().policy(SubagentPolicy::new().merge_fields(["findings"]))).compile().expect("an agent");
 }
@@ -147,13 +147,13 @@ fn stages_that_ask_a_model_are_refused_at_run_time_too() {
     let mut around = GraphBuilder::<Filing, BaseContext>::new("around");
     around.subgraph("worker", &agent).edge(START, "worker").edge("worker", END);
     let around = around.compile().expect("a graph");
-    for stage in [Subagent::of(&agent), Subagent::of(&around)] {
+    for stage in [Subagent::new(&agent), Subagent::new(&around)] {
         let name = format!("{stage:?}");
         let error = AgentBuilder::<Filing>::react("desk").front(stage).compile().expect_err(&name).to_string();
         assert!(error.contains("asks a model") && error.contains("make it a subagent"), "{error}");
     }
     let mut plain = GraphBuilder::<Filing, BaseContext>::new("plain");
     plain.node("turn", async |_: Task<Filing, BaseContext>| {}).edge(START, "turn").edge("turn", END);
-    let plain = Subagent::of(&plain.compile().expect("a graph"));
+    let plain = Subagent::new(&plain.compile().expect("a graph"));
     AgentBuilder::<Filing>::react("desk").back(plain).compile().expect("an agent");
 }

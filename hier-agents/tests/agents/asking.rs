@@ -91,12 +91,12 @@ async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
 }
 
 #[tokio::test]
-async fn what_never_fits_is_an_error_with_what_was_said() {
+async fn answer_that_never_fits_is_quoted_in_the_error() {
     let model = ScriptedModel::reacting(|_| says("I would rather not."));
     let error = planned(&model).await.unwrap_err().to_string();
     assert_eq!(model.call_count(), 3);
     assert!(
-        error.contains("node `plan` of graph `planner`") && error.contains("it said `I would rather not.`"),
+        error.contains("node `plan` of graph `planner`") && error.contains("the model answered `I would rather not.`"),
         "{error}"
     );
 }
@@ -125,7 +125,7 @@ async fn a_budget_that_is_used_up_is_an_error() {
     assert!(error.contains("the budget of the whole run is used up (model calls: 2)"), "{error}");
     assert_eq!(model.call_count(), 2);
     let error = Planner::compile().invoke(Trip::update()).context(BaseContext::default()).await.unwrap_err();
-    assert!(error.to_string().contains("there is no model to ask"), "{error}");
+    assert!(error.to_string().contains("the context has no model"), "{error}");
 }
 
 #[tokio::test]
@@ -134,7 +134,10 @@ async fn an_answer_that_does_not_fit_is_shown() {
         planned(&ScriptedModel::reacting(move |_| says(text))).await.unwrap_err().to_string()
     };
     let error = said("no plan").await;
-    assert!(error.contains("it is no JSON: expected ident at line 1 column 2; it said `no plan`"), "{error}");
+    assert!(
+        error.contains("it is no JSON: expected ident at line 1 column 2; the model answered `no plan`"),
+        "{error}"
+    );
     let error = said(r#"{"steps": ["#).await;
     assert!(error.contains("it is no JSON: EOF"), "{error}");
     let error = said(r#"{"steps": [7]}"#).await;
@@ -152,7 +155,7 @@ async fn a_failing_model_is_a_failing_node() {
 }
 
 #[tokio::test]
-async fn what_is_said_is_streamed() {
+async fn node_requests_are_streamed() {
     let context = BaseContext::new(ScriptedModel::new([says(r#"{"steps": ["a b c"]}"#)]));
     let mut events = Planner::compile().stream(Trip::update()).context(context).modes([StreamMode::Messages]);
     let (mut text, mut done) = (String::new(), 0);

@@ -178,7 +178,7 @@ async fn an_agent_that_does_not_report_is_ended() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_stops_the_whole_tree() {
+async fn cancellation_stops_the_whole_hierarchy() {
     for way in ["stop", "stopper"] {
         let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call(way, json!({})), finish("never")]);
         let end = run(BaseContext::new(model.clone())).await.unwrap();
@@ -194,20 +194,20 @@ async fn an_agent_that_is_stuck_fails_the_run() {
     let stuck = json!({"reason": "no paper", "subject_agent": "printer"});
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call("raise_exception", stuck)]);
     let error = run(BaseContext::new(model)).await.unwrap_err();
-    let stuck = AgentStuck::of(&error).expect("an agent is stuck");
+    let stuck = AgentStuck::find_in(&error).expect("an agent is stuck");
     assert_eq!(stuck.to_string(), "Agent raised exception: no paper");
     assert_eq!((&*stuck.reporting_agent, &*stuck.subject_agent), ("clerk", "printer"));
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_told_with_those_that_exist() {
+async fn unknown_tool_error_lists_known_tools() {
     let model = ScriptedModel::new([call("clark", json!({})), finish("done")]);
     run(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(prompt(&model, 1)[3], "Error: clark is not a valid tool, try one of [raise_exception, clerk].");
 }
 
 #[tokio::test]
-async fn who_misspells_the_end_is_told() {
+async fn misspelled_ending_tool_gets_a_suggestion() {
     for name in ["finish_tusk", "finish"] {
         let model = ScriptedModel::new([call(name, json!({})), finish("done")]);
         run(BaseContext::new(model.clone())).await.unwrap();
@@ -238,7 +238,7 @@ async fn count() -> u32 {
 }
 
 #[tokio::test]
-async fn tools_beside_a_subagent_take_nothing_of_its_budget() {
+async fn parallel_tools_do_not_reduce_a_subagents_budget() {
     let clerks =
         crate::support::calls([("count", json!({})), ("count", json!({})), ("clerk", json!({"task": "work"}))]);
     let model = ScriptedModel::reacting(move |request| {
@@ -260,7 +260,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn what_is_not_on_the_list_is_not_completed() {
+async fn unknown_todo_item_is_not_completed() {
     let model = ScriptedModel::new([
         call("todo_write", json!({"items": ["Read the file.", "Reply."]})),
         call("todo_complete", json!({"item": "read the file"})),
@@ -274,7 +274,7 @@ async fn what_is_not_on_the_list_is_not_completed() {
     let told = prompt(&model, 2);
     assert!(
         told.contains(
-            &"Error: `read the file` is no item of the TODO list: open are `Read the file.`, `Reply.`".to_owned()
+            &"Error: `read the file` is not on the TODO list: open items: `Read the file.`, `Reply.`".to_owned()
         ),
         "{told:?}"
     );
@@ -304,7 +304,7 @@ fn names_that_models_cannot_call_are_refused() {
     use hier_agents::{AgentBuilder, Subagent};
     for name in ["my worker", "prüfer", "a.b", &"a".repeat(65)] {
         let worker = AgentBuilder::<BaseState>::new(name).compile().unwrap();
-        let error = AgentBuilder::<BaseState>::new("desk").subagent(Subagent::of(&worker)).compile().unwrap_err();
+        let error = AgentBuilder::<BaseState>::new("desk").subagent(Subagent::new(&worker)).compile().unwrap_err();
         let expected = "because a name has 1 to 64 ASCII letters, digits, `_` and `-`: rename it";
         assert!(error.mistakes.len() == 1 && error.mistakes[0].ends_with(expected), "{error}");
     }
@@ -313,5 +313,5 @@ fn names_that_models_cannot_call_are_refused() {
     assert_eq!(mistakes(agent().reasoning("?")), ["an `Agent` has no `reasoning`: it ends when its model answers"]);
     assert_eq!(mistakes(agent().attempts(0)), ["an agent with `attempts` 0 could give no answer: give it at least 1"]);
     let react = AgentBuilder::<Filing>::react("desk").answer(&Filing::channels().artifact);
-    assert!(mistakes(react)[0].starts_with("`answer` is of an `Agent`"));
+    assert!(mistakes(react)[0].starts_with("`answer` is an option of an `Agent`"));
 }

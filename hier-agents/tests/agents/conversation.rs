@@ -74,16 +74,13 @@ async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
     assert!(!out.state().is_finished);
     assert_eq!(model.call_count(), 3);
     assert_eq!(roles(out.state()), ["user", "assistant", "tool", "assistant", "tool", "assistant", "tool"]);
-    assert!(prompt(&model, 2)[0].ends_with("No calls of tools are made any more."), "{:?}", prompt(&model, 2));
+    assert!(prompt(&model, 2)[0].ends_with("No more tools are called."), "{:?}", prompt(&model, 2));
     let last = out.state().messages.last().unwrap().text();
-    assert_eq!(
-        last,
-        "Error: not called: the limit of iterations is reached. What is still to be done can be called for in the next turn."
-    );
+    assert_eq!(last, "Error: not called: the limit of iterations is reached. You can continue in the next turn.");
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_told() {
+async fn unknown_tool_gets_an_error_result() {
     let model = ScriptedModel::new([call("wether", json!({})), Message::assistant("Never mind.")]);
     let context = BaseContext::new(model.clone());
     let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
@@ -92,7 +89,7 @@ async fn an_unknown_tool_is_told() {
 }
 
 #[tokio::test]
-async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
+async fn empty_answers_are_retried_and_then_fail() {
     let model = ScriptedModel::new([Message::assistant(""), Message::assistant("Here I am.")]);
     let context = BaseContext::new(model.clone());
     let out = Chat::compile().invoke(Message::user("Hello?")).context(context).await.unwrap();
@@ -101,10 +98,10 @@ async fn who_answers_with_nothing_is_asked_again_and_then_it_fails() {
     let model = ScriptedModel::reacting(|_| Message::assistant(" "));
     let context = BaseContext::new(model.clone());
     let error = Chat::compile().invoke(Message::user("Hello?")).context(context).await.unwrap_err();
-    let failed = AgentFailed::of(&error).unwrap();
+    let failed = AgentFailed::find_in(&error).unwrap();
     assert_eq!(
         failed.to_string(),
-        "the agent `chat` has no answer: 3 answers could not be used, at last because the model answered with nothing"
+        "the agent `chat` got no usable answer: 3 answers could not be used; the last one failed because the model returned an empty answer"
     );
     assert_eq!(model.call_count(), 3);
 }
@@ -208,7 +205,7 @@ async fn as_a_subagent_its_text_is_the_report() {
 }
 
 #[tokio::test]
-async fn a_subagent_at_its_limit_is_told_to_its_supervisor() {
+async fn subagent_at_its_limit_reports_to_its_supervisor() {
     let model = ScriptedModel::new([
         call("researcher", json!({"task": "find it"})),
         call("weather", json!({"city": "Rome"})),
@@ -217,12 +214,12 @@ async fn a_subagent_at_its_limit_is_told_to_its_supervisor() {
     ]);
     let context = BaseContext::new(model.clone());
     let head = hier_agents::AgentBuilder::<Filing>::react("head");
-    let researcher = hier_agents::Subagent::of(&Researcher::compile()).policy(hier_agents::SubagentPolicy::new());
+    let researcher = hier_agents::Subagent::new(&Researcher::compile()).policy(hier_agents::SubagentPolicy::new());
     let head = head.subagent(researcher).compile_as_root().unwrap();
     let out = head.invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
     let told = prompt(&model, 3);
-    assert!(told.contains(&"No answer: the agent was ended: it had asked its model 2 times.".to_owned()), "{told:?}");
+    assert!(told.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()), "{told:?}");
 }
 
 /// A model that says what it is told to, and ends at its limit of tokens.
@@ -240,12 +237,12 @@ impl ChatModel for Short {
 }
 
 #[tokio::test]
-async fn a_text_that_is_cut_off_is_no_whole_answer() {
+async fn truncated_text_ends_at_the_length_limit() {
     let context = BaseContext::new(Short("Once upon a"));
     let out = Chat::compile().invoke(Message::user("Tell me a story")).context(context).await.unwrap();
     let end = out.ending().unwrap();
     assert_eq!(*end, AgentEnd::Limit(AgentLimit::Length));
-    assert!(!end.is_success() && end.to_string().contains("cut off at the limit of tokens"), "{end}");
+    assert!(!end.is_success() && end.to_string().contains("cut off at the token limit"), "{end}");
     let state = out.state();
     assert_eq!((&*state.current_agent_report, roles(state)), ("Once upon a", vec!["user", "assistant"]));
     assert!(!state.is_finished);

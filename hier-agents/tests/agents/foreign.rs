@@ -277,7 +277,7 @@ async fn foreign_messages_change_no_shares_and_no_progress() {
 }
 
 #[tokio::test]
-async fn a_limit_of_calls_holds_whatever_stands_behind_the_answer() {
+async fn call_limit_counts_open_calls_behind_other_messages() {
     for foreign in [None, Some((0, Message::user("one more thing")))] {
         let desk = AgentBuilder::<Filing>::new("desk").tool(look::TOOL).layer(Limit::new().tool_calls(1)).layer(Notes);
         let three =
@@ -304,7 +304,7 @@ impl<C: Send + Sync + 'static> Layer<Filing, C> for Notes {
 #[tokio::test]
 async fn a_layer_may_write_messages_with_an_answer() {
     let clerk = || {
-        Subagent::<Filing, BaseContext>::of(&Counter::compile())
+        Subagent::<Filing, BaseContext>::new(&Counter::compile())
             .policy(SubagentPolicy::new().merge_fields(["findings"]))
     };
     let desk = AgentBuilder::<Filing, BaseContext>::react("desk").tool(look::TOOL).subagent(clerk()).layer(Notes);
@@ -349,7 +349,7 @@ async fn a_new_input_gives_a_result_to_an_open_call_behind_foreign_messages() {
 
 /// Two calls of one id are two calls: each has its result, and both count as progress.
 #[tokio::test]
-async fn calls_of_one_id_are_told_apart() {
+async fn calls_with_equal_ids_are_distinct() {
     let twice = |name: &str, args: serde_json::Value| {
         Message::calls("", [1, 2].map(|_| ToolCall::new(name, args.clone()).with_id("same")))
     };

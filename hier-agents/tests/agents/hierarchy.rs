@@ -98,7 +98,7 @@ async fn a_tool_is_called_and_its_answer_is_seen() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model() {
+async fn invalid_arguments_are_reported_to_the_model() {
     let model = ScriptedModel::new([call("rate", json!({"year": "last"})), finish("done")]);
     run(&model).await;
     let told = &prompt(&model, 1)[3];

@@ -91,7 +91,10 @@ async fn later_requests_say_that_a_call_was_not_made() {
             let told = result(&sent).unwrap_or_default();
             match way {
                 Way::Input => {
-                    assert!(told.starts_with("Error: not made: a new message came before"), "{kind} {way:?}: {told}");
+                    assert!(
+                        told.starts_with("Error: not made: a new message arrived before"),
+                        "{kind} {way:?}: {told}"
+                    );
                     assert_eq!(result(&stored), Some(told), "{kind} {way:?}");
                 }
                 Way::UpdateOfNode => {
@@ -113,7 +116,7 @@ async fn a_call_of_a_subagent_that_asked_has_a_result() {
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
     assert!(graph.invoke(message("never mind")).config(config()).context(context()).await.unwrap().is_finished());
     let told = result(&model.requests()[2].messages).unwrap_or_default();
-    assert!(told.starts_with("Error: no result: a new message came before this call had ended"), "{told}");
+    assert!(told.starts_with("Error: no result: a new message arrived before this call ended"), "{told}");
 }
 
 /// An input that is stored next to an open approval leaves it open.

@@ -27,7 +27,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_message_is_written_as_its_schema_knows() {
+fn schema_describes_serialized_messages() {
     let schema = schema_of::<Message>();
     let properties = &schema["properties"];
     let call = ToolCall::new("order", json!({ "number": 17 }));

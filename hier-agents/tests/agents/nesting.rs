@@ -14,10 +14,10 @@ fn tower(levels: usize) -> CompiledGraph<Filing, BaseContext> {
     let policy = || SubagentPolicy::new().merge_fields(["findings"]);
     let leaf = AgentBuilder::<Filing>::react(format!("level{levels}")).compile().expect("a leaf");
     let inner = (1..levels).rev().fold(leaf, |inner, level| {
-        let subagent = Subagent::of(&inner).policy(policy());
+        let subagent = Subagent::new(&inner).policy(policy());
         AgentBuilder::react(format!("level{level}")).subagent(subagent).compile().expect("an agent")
     });
-    AgentBuilder::react("root").subagent(Subagent::of(&inner).policy(policy())).compile_as_root().expect("a root")
+    AgentBuilder::react("root").subagent(Subagent::new(&inner).policy(policy())).compile_as_root().expect("a root")
 }
 
 /// Calls down to the last level, and reports up.

@@ -83,7 +83,7 @@ async fn pay(amount: u32) -> Command<Filing> {
 
 /// Nobody is asked to approve a call that cannot be made: the model mends it first, and the person sees what it has mended.
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_asked() {
+async fn invalid_arguments_are_reported_before_approval() {
     let model = ScriptedModel::new([
         calls([("pay", json!({"amount": "ten"})), ("pay", json!({"sum": 10}))]),
         call("pay", json!({"amount": 10})),
@@ -106,7 +106,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_before_a_person_is_aske
 
 /// What the operator makes of the arguments is held to the schema, too.
 #[tokio::test]
-async fn arguments_of_the_operator_that_do_not_fit_are_told_to_the_model() {
+async fn invalid_arguments_of_the_operator_are_reported() {
     let (end, last) = answered(Approval::Edit { args: json!({"amount": "ten"}) }).await;
     assert!(end.findings.is_empty());
     assert!(last.iter().any(|text| text.contains("`amount`: invalid type")), "{last:?}");
@@ -152,7 +152,7 @@ async fn an_edited_call_is_made_as_edited() {
 }
 
 #[tokio::test]
-async fn a_rejected_call_is_not_made_and_the_model_is_told_why() {
+async fn rejected_call_returns_the_reason() {
     let (end, last) = answered(Approval::Reject { reason: "too much".to_owned() }).await;
     assert!(end.findings.is_empty());
     assert!(last.iter().any(|text| text == "Error: the operator did not approve this call: too much"), "{last:?}");
@@ -160,7 +160,7 @@ async fn a_rejected_call_is_not_made_and_the_model_is_told_why() {
 
 /// Who answers over HTTP sees JSON only, so a wrong answer is told which there are; the question stays open.
 #[tokio::test]
-async fn an_answer_that_is_no_approval_is_told_which_there_are() {
+async fn invalid_approval_lists_the_valid_forms() {
     let model = ScriptedModel::new([call("pay", json!({"amount": 10})), report("handled")]);
     let clerk = Clerk::compile_as_root().checkpointer(MemorySaver::new());
     let answer = async |answer: Command<Filing>| {
@@ -168,7 +168,7 @@ async fn an_answer_that_is_no_approval_is_told_which_there_are() {
     };
     let asked = clerk.invoke(Filing::update()).thread("case").context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
-    let forms = r#": an approval is {"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
+    let forms = r#": an approval must be {"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
     let wrong = [
         (json!("yes"), ""),
         (json!({"decision": "reject"}), ": missing field `reason`"),
@@ -214,7 +214,7 @@ async fn an_agent_three_levels_down_asks_the_operator() {
 }
 
 #[tokio::test]
-async fn a_question_without_a_text_is_told_to_the_model_and_asks_nobody() {
+async fn question_without_text_is_an_error_result() {
     let model = ScriptedModel::new([call("ask_operator", json!({"query": 1})), report("done")]);
     let out = Back::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(out, Outcome::Finished(_)));

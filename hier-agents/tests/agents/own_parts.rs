@@ -105,7 +105,7 @@ graph! {
 async fn nothing() {}
 
 #[tokio::test]
-async fn where_the_channel_has_another_type_or_is_gone_that_is_said() {
+async fn changed_or_missing_channel_is_an_error() {
     let saver = MemorySaver::new();
     let begun = before::Desk::compile().checkpointer(saver.clone());
     let _ = begun.invoke(before::Case::update()).thread("t").await.unwrap();

@@ -72,7 +72,7 @@ async fn run(model: &ScriptedModel) -> Filing {
 }
 
 #[tokio::test]
-async fn what_they_give_back_is_merged_by_the_reducers() {
+async fn results_of_parallel_subagents_are_merged_by_reducers() {
     let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1})), ("other", json!({}))]);
     let model = ScriptedModel::new([both, finish("done")]);
     let end = run(&model).await;
@@ -102,7 +102,7 @@ async fn arguments_of_a_type_are_checked() {
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_told_where_the_agent_says_so() {
+async fn failed_tool_is_reported_if_the_agent_allows_it() {
     let model = ScriptedModel::new([call("fails", json!({})), finish("done")]);
     run(&model).await;
     assert_eq!(prompt(&model, 1)[3], "Error: no paper");

@@ -18,7 +18,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn pieces_come_with_the_path_of_who_speaks() {
+async fn chunks_have_the_path_of_their_agent() {
     let model = ScriptedModel::new([
         call("clerk", json!({"task": "x"})),
         Message::assistant("let me see"),
@@ -75,7 +75,7 @@ graph! {
 
 /// Two that run side by side have one path, and are told apart all the same.
 #[tokio::test]
-async fn pieces_of_parallel_calls_can_be_told_apart() {
+async fn chunks_of_parallel_calls_have_different_ids() {
     let both = calls([("clerk", json!({"task": "x"})), ("clerk", json!({"task": "y"}))]);
     let model = ScriptedModel::new([both, report("one"), report("two"), finish("done")]);
     let wide = Wide::compile_as_root();
@@ -96,7 +96,7 @@ async fn pieces_of_parallel_calls_can_be_told_apart() {
 
 /// Who listens can put the pieces into the message that they belong to: all of them, and the message in the state, have one id.
 #[tokio::test]
-async fn pieces_have_the_id_of_their_message() {
+async fn chunks_have_the_id_of_their_message() {
     let model = ScriptedModel::new([Message::assistant("let me see"), finish("done")]);
     let clerk = Clerk::compile_as_root();
     let mut events = clerk.stream(Filing::update()).context(BaseContext::new(model)).modes([StreamMode::Messages]);

@@ -75,7 +75,7 @@ async fn each_call_of_a_tool_that_is_a_step_is_made_once() {
 }
 
 #[tokio::test]
-async fn what_leads_somewhere_is_no_result_of_a_step() {
+async fn command_with_target_cannot_be_a_step_result() {
     let mut builder = GraphBuilder::<Filing>::new("desk");
     let node = NodeDef::task(|task: Task<Filing>| async move {
         let call = ToolCall { name: "leave".to_owned(), args: json!({}), id: "1".to_owned() };
@@ -87,5 +87,5 @@ async fn what_leads_somewhere_is_no_result_of_a_step() {
     assert!(graph.invoke(Filing::update()).await.is_ok(), "without a checkpointer it is no step");
     let graph = graph.checkpointer(MemorySaver::new());
     let error = graph.invoke(Filing::update()).thread("t").await.expect_err("it goes somewhere").to_string();
-    assert!(error.contains("take `step` away"), "{error}");
+    assert!(error.contains("remove `step`"), "{error}");
 }

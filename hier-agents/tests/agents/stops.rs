@@ -77,7 +77,7 @@ fn texts(state: &Filing) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_withheld_is_not_part_of_the_conversation() {
+async fn filtered_answer_is_not_part_of_the_conversation() {
     let chat = Chat::compile().checkpointer(MemorySaver::new());
     let partial = [Message::assistant("I was about"), order(1), Message::assistant("")];
     for withheld in partial {
@@ -143,8 +143,8 @@ async fn equal_calls_with_equal_results_are_stopped() {
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
-    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have; if you \
-                repeat it now, your work ends.";
+    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
+                repeat it again, your work ends.";
     assert_eq!(said.iter().filter(|text| *text == told).count(), 2, "{said:?}");
     // The conversation can go on.
     assert!(out.state().base.messages.last().unwrap().tool_call_id().is_some());
@@ -229,7 +229,7 @@ async fn arguments_are_converted_before_anybody_sees_them() {
 }
 
 #[tokio::test]
-async fn all_misfits_of_arguments_are_told_at_once() {
+async fn all_argument_faults_are_reported_together() {
     let model = ScriptedModel::new([
         call("pay", json!({"eur": "five", "urgent": [], "to": [1], "too": 1})),
         Message::assistant("Never mind."),
@@ -250,7 +250,7 @@ async fn all_misfits_of_arguments_are_told_at_once() {
 
 #[tokio::test]
 async fn a_supervisor_receives_limits_of_subagents() {
-    let clerk = Subagent::of(&Chat::compile()).policy(SubagentPolicy::new());
+    let clerk = Subagent::new(&Chat::compile()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<Filing>::new("desk").subagent(clerk).compile().unwrap();
     let model = Ending::new(vec![
         ChatResponse::new(call("chat", json!({"task": "x"}))),

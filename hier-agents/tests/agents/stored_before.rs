@@ -97,7 +97,7 @@ async fn a_thread_without_the_channel_of_compaction_goes_on_and_is_made_shorter(
     assert_eq!((found.values.messages.len(), found.questions.len()), (4, 1));
     assert!(found.values.compaction.is_none());
     let model = ScriptedModel::reacting(|request| {
-        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up"));
+        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"));
         Message::assistant(if is_summary { "They paid." } else { "Done." })
     });
     let context = || BaseContext::new(model.clone());

@@ -86,7 +86,7 @@ async fn a_panic_names_the_tool_and_fails_the_run_in_any_case() {
 }
 
 #[tokio::test]
-async fn a_model_is_told_what_happened_and_not_which_tool_it_called() {
+async fn reported_tool_error_omits_the_tool_name() {
     let (model, end) = run(Tells::compile_as_root(), "refuse").await;
     end.expect("the model is told");
     let told = prompt(&model, 1);

@@ -180,7 +180,7 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_named_or_told() {
+async fn failed_tool_is_named_or_reported() {
     let broken = || [Message::call("breaks", json!({})), Message::assistant("It is broken.")];
     let error = Support::compile().invoke(asked()).context(desk(broken())).await.unwrap_err().to_string();
     assert!(error.contains("node `breaks` of graph `act` failed: tool `breaks`: out of paper"), "{error}");
@@ -208,7 +208,7 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
 #[tokio::test]
 async fn a_message_without_calls_is_an_error() {
     let error = Careless::compile().invoke(asked()).context(desk([])).await.unwrap_err().to_string();
-    assert!(error.contains("the model has no open call in `messages`; ask `wants_tools`"), "{error}");
+    assert!(error.contains("the model has no open call in `messages`: route here only if `wants_tools`"), "{error}");
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ async fn lookup_rate(
 }
 
 #[test]
-fn the_model_is_told_what_it_gives_and_nothing_else() {
+fn schema_has_only_arguments_of_the_model() {
     let spec = spec(&lookup_rate::TOOL);
     assert_eq!(spec.name, "lookup_rate");
     assert_eq!(spec.description, "Looks up a tax rate.\n\nOf any year.");
@@ -156,7 +156,7 @@ async fn the_function_is_given_the_arguments_and_what_is_injected() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_with_the_arguments_is_said_with_its_path() {
+async fn all_argument_faults_are_reported_with_paths() {
     let args = json!({ "region": "west", "spans": [{ "from": 1 }, { "from": "2" }], "limitt": 3, "id": "x" });
     let expected = "the arguments of `lookup_rate` do not fit:\n\
         - there is no argument `id`; known: `year`, `region`, `spans`, `limit`, `scope`\n\
@@ -166,7 +166,7 @@ async fn all_that_is_wrong_with_the_arguments_is_said_with_its_path() {
         - `spans[1].from`: invalid type: string \"2\", expected u16";
     assert_eq!(refusal(lookup_rate::TOOL, args).await, expected);
     let text = refusal(lookup_rate::TOOL, json!("{ year: 2025")).await;
-    assert!(text.contains("the arguments are a text that is no JSON, and must be a JSON object"), "{text}");
+    assert!(text.contains("the arguments are invalid JSON, and must be a JSON object"), "{text}");
 }
 
 /// Tells the time.

@@ -127,7 +127,7 @@ fn answers(out: &Outcome<BaseState>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_agent_calls_the_tools_of_its_sets_beside_its_own() -> Result<()> {
+async fn agent_calls_tools_of_toolsets_and_its_own() -> Result<()> {
     let model = ScriptedModel::new([
         calls([("lookup", json!({"order": 1})), ("find", json!({"order": 2}))]),
         call("depot_find", json!({"order": 3})),
@@ -228,7 +228,7 @@ async fn two_tools_of_one_name_are_an_error_that_names_both() {
 }
 
 #[tokio::test]
-async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<()> {
+async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     let model = ScriptedModel::new([
         calls([("depot_erase", json!({"order": 1})), ("depot_find", json!({"order": 2}))]),
         call("depot_erase", json!({"parcel": 1})),
@@ -251,7 +251,7 @@ async fn a_tool_that_changed_since_the_model_was_told_is_not_called() -> Result<
     assert!(!out.is_finished(), "the second call needs approval too");
     let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     let said = answers(&out);
-    assert!(said[0].starts_with("Error: not called: `depot_erase` takes other arguments now"), "{said:?}");
+    assert!(said[0].starts_with("Error: not called: `depot_erase` now takes other arguments"), "{said:?}");
     assert!(said[0].contains("\"parcel\""), "{said:?}");
     assert_eq!(said[1..], ["1: find {\"order\":2}", "2: erase {\"parcel\":1}"]);
 

@@ -141,7 +141,7 @@ async fn entitle(title: String) -> Command<Notes> {
 }
 
 #[tokio::test]
-async fn of_two_calls_that_write_one_channel_the_last_counts() {
+async fn last_of_two_calls_that_write_a_channel_wins() {
     let model = ScriptedModel::new([
         calls([("entitle", json!({"title": "one"})), ("entitle", json!({"title": "two"}))]),
         Message::assistant("Done."),
@@ -211,8 +211,8 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
     let out = turn("never mind").await;
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     let sent = prompt(&model, 1);
-    assert!(sent[3].starts_with("Error: not made: a new message came before this call was approved"), "{sent:?}");
-    assert!(sent[4].starts_with("Error: no result: a new message came before this call had ended"), "{sent:?}");
+    assert!(sent[3].starts_with("Error: not made: a new message arrived before this call was approved"), "{sent:?}");
+    assert!(sent[4].starts_with("Error: no result: a new message arrived before this call ended"), "{sent:?}");
     assert_eq!(sent[5], "never mind");
     // It is part of the conversation, and the question is gone.
     let stored: Vec<String> = out.state().messages.iter().map(Message::text).collect();

@@ -73,7 +73,7 @@ async fn the_answer_comes_by_a_tool() {
     let state = out.state();
     assert_eq!(state.verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 3 }] }));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&state.base.current_agent_report).unwrap(), fits());
-    assert_eq!(state.base.messages.last().unwrap().text(), "The answer was taken.");
+    assert_eq!(state.base.messages.last().unwrap().text(), "The answer was accepted.");
     assert_eq!(offered(&model, 0), ["look", "final_answer"]);
     let schema = &model.requests()[0].tools[1].parameters;
     assert_eq!(schema["properties"]["accepted"]["description"], "Whether it is paid.");
@@ -100,15 +100,15 @@ async fn misfits_go_back_with_their_paths_and_then_it_fails() {
 
     let model = ScriptedModel::reacting(|_| call("final_answer", json!({"accepted": "maybe", "parts": []})));
     let error = run(&model).await.unwrap_err();
-    let failed = AgentFailed::of(&error).unwrap();
+    let failed = AgentFailed::find_in(&error).unwrap();
     assert_eq!((model.call_count(), &*failed.agent), (3, "judge"));
     assert!(failed.reason.contains("`accepted`: invalid type"), "{failed}");
-    assert!(failed.said.contains("maybe"), "{failed}");
-    assert!(error.to_string().contains("the model said: {\"accepted\":\"maybe\""), "{error}");
+    assert!(failed.text.contains("maybe"), "{failed}");
+    assert!(error.to_string().contains("the model answered: {\"accepted\":\"maybe\""), "{error}");
 }
 
 #[tokio::test]
-async fn text_is_taken_if_it_fits_and_else_told() {
+async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
     let model = ScriptedModel::new([
         Message::assistant("I accept."),
         Message::assistant("```json\n{\"accepted\": false, \"parts\": []}\n```"),
@@ -117,7 +117,7 @@ async fn text_is_taken_if_it_fits_and_else_told() {
     assert_eq!(out.ending(), Some(&AgentEnd::Answer));
     assert_eq!(out.state().verdict, Some(Verdict { accepted: false, parts: vec![] }));
     let sent = prompt(&model, 1);
-    assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is no JSON"), "{sent:?}");
+    assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is not valid JSON"), "{sent:?}");
     // What was of no use is no part of the conversation.
     assert_eq!(out.state().base.messages.len(), 2);
 }
@@ -143,16 +143,22 @@ async fn several_answers_and_answers_among_calls() {
     let out = run(&model).await.unwrap();
     assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 3));
     let first = prompt(&model, 1);
-    assert!(first[3].starts_with("Error: not taken: an answer is given alone") && first[4] == "seen", "{first:?}");
+    assert!(
+        first[3].starts_with("Error: not accepted: an answer must be the only call") && first[4] == "seen",
+        "{first:?}"
+    );
     let second = prompt(&model, 2);
-    assert!(second[6].contains("they differ") && second[7].contains("they differ"), "{second:?}");
+    assert!(
+        second[6].contains("several different answers") && second[7].contains("several different answers"),
+        "{second:?}"
+    );
     let open = out.state().base.messages.iter().flat_map(Message::tool_calls).count();
     let answered = out.state().base.messages.iter().filter(|message| message.tool_call_id().is_some()).count();
     assert_eq!(open, answered);
 }
 
 #[tokio::test]
-async fn of_a_new_turn_the_old_answer_is_gone() {
+async fn new_turn_clears_the_old_answer() {
     let model = ScriptedModel::new([call("final_answer", fits())]);
     let judge = Judge::compile().checkpointer(MemorySaver::new());
     let context = || BaseContext::new(model.clone());
@@ -184,12 +190,12 @@ async fn answers_of_subagents_are_reports_and_channels() {
     assert_eq!(out.state().mood, Mood::Angry);
     let told = prompt(&model, 6);
     assert_eq!(told[4], "angry");
-    assert!(told[6].starts_with("the agent `reader` has no answer: 1 answer could not be used"), "{told:?}");
+    assert!(told[6].starts_with("the agent `reader` got no usable answer: 1 answer could not be used"), "{told:?}");
     assert!(told[6].contains("`value`: unknown variant `sad`"), "{told:?}");
 }
 
 #[tokio::test]
-async fn misfits_are_shown_where_they_were_said() {
+async fn rejected_answers_are_shown_at_their_positions() {
     let model = ScriptedModel::new([
         Message::assistant("I accept."),
         call("final_answer", json!({"accepted": true})),
@@ -203,17 +209,20 @@ async fn misfits_are_shown_where_they_were_said() {
     assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 5));
     let second = prompt(&model, 2);
     assert_eq!((&*second[0], &*second[1], &*second[3]), ("Claim 17", "I accept.", ""));
-    assert!(second[2].starts_with("the answer is no JSON") && second[4].contains("`parts` is missing"), "{second:?}");
+    assert!(
+        second[2].starts_with("the answer is not valid JSON") && second[4].contains("`parts` is missing"),
+        "{second:?}"
+    );
     let last = prompt(&model, 4);
     assert_eq!(last[..5], second[..5], "what was said before stays where it was");
     assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
-    assert!(last[8].starts_with("the answer is no JSON"), "{last:?}");
+    assert!(last[8].starts_with("the answer is not valid JSON"), "{last:?}");
     // What was of no use as a text is not part of the conversation.
     assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
 }
 
 #[tokio::test]
-async fn all_misfits_of_an_answer_are_told_at_once() {
+async fn all_faults_of_an_answer_are_reported_together() {
     let model = ScriptedModel::new([
         call("final_answer", json!({"accepted": "maybe", "parts": [{"eur": []}, {"eur": "2"}, {}]})),
         call("final_answer", json!({"accepted": "true", "parts": "[{\"eur\": \"2\"}]"})),
@@ -264,7 +273,9 @@ async fn bounds_of_the_schema_are_checked() {
     let out = Examiner::compile().invoke(Message::user("Grade it.")).context(context).await.unwrap();
     assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
     let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
-    for fault in ["`mark` is more than 6", "`reason` has 7 characters, and 5 are the most", "`mark` is less than 1"] {
+    for fault in
+        ["`mark` is more than 6", "`reason` has 7 characters, but at most 5 are allowed", "`mark` is less than 1"]
+    {
         assert!(told.contains(fault), "{told}");
     }
 }

@@ -2,7 +2,7 @@
 //! provider's rules.
 
 use hier_agents::{
-    ChatModel, ChatRequest, Clipping, Compaction, Content, Mark, Message, Messages, Part, Reasoning, ToolCall,
+    ChatModel, ChatRequest, Clipping, Compaction, Content, Message, MessageMark, Messages, Part, Reasoning, ToolCall,
     compacted,
 };
 use hier_models::Model;
@@ -216,10 +216,11 @@ fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
             for (name, model, server, thoughts, judge) in &prepared {
                 let all = talk(&said, thoughts);
                 let mut record = Compaction::default();
-                record.cut = Mark::behind(&all, cut);
-                record.cleared = Mark::behind(&all, cleared);
-                record.offloaded = Mark::behind(&all, offloaded);
-                record.clipped = clipped.and_then(|most| Some(Clipping::new(Mark::behind(&all, all.len())?, most)));
+                record.cut = MessageMark::behind(&all, cut);
+                record.cleared = MessageMark::behind(&all, cleared);
+                record.offloaded = MessageMark::behind(&all, offloaded);
+                record.clipped =
+                    clipped.and_then(|most| Some(Clipping::new(MessageMark::behind(&all, all.len())?, most)));
                 record.summary = "They talked.".to_owned();
                 record.pinned = all.iter().filter(|_| pins).take(1).filter_map(|message| message.id.clone()).collect();
                 let view = compacted(&all, Some(&record));

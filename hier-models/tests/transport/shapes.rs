@@ -69,7 +69,7 @@ async fn models_with_native_output_get_schema_and_tools() {
         let server = Server::start([reply(), reply()]).await;
         let model = model(&server.url).key("k").retry(quick());
         let what = model.name().to_owned();
-        assert!(model.native_output(&OutputSpec::of::<Verdict>("verdict")), "{what}");
+        assert!(model.native_output(&OutputSpec::of_type::<Verdict>("verdict")), "{what}");
         let context = BaseContext::new(model.clone());
         let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
         assert_eq!((out.ending(), &out.state().verdict), (Some(&AgentEnd::Answer), &Some(Verdict { accepted: true })));
@@ -100,7 +100,7 @@ async fn other_models_get_an_answer_tool() {
         Model::parse("anthropic+http://localhost#claude-sonnet-4-5").unwrap(),
     ];
     for model in older {
-        let shape = OutputSpec::of::<Verdict>("verdict");
+        let shape = OutputSpec::of_type::<Verdict>("verdict");
         assert!(!model.native_output(&shape), "{model:?}");
         assert!(model.with_native_output(true).native_output(&shape));
     }

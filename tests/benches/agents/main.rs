@@ -35,7 +35,7 @@ fn desk(subagents: usize) -> CompiledGraph<BaseState, BaseContext> {
     let desk = AgentBuilder::<BaseState>::react("desk").max_iterations(CALLS + 10);
     let subagents = (0..subagents).map(|number| {
         let policy = SubagentPolicy::new().merge_fields(["file_refs"]);
-        Subagent::of(&clerk(&format!("clerk_{number}"))).policy(policy)
+        Subagent::new(&clerk(&format!("clerk_{number}"))).policy(policy)
     });
     subagents.fold(desk, AgentBuilder::subagent).compile_as_root().expect("a hierarchy")
 }

@@ -99,7 +99,7 @@ impl Family<'_> {
     }
 
     fn member(&self, name: &str) -> Result<Member, BuildError> {
-        let member = Subagent::of(&self.graph(name)?);
+        let member = Subagent::new(&self.graph(name)?);
         let policy = self.agents.get(name).and_then(|agent| agent.policy.as_ref());
         Ok(match policy {
             Some(declared) => member.policy(policy_of(declared)),

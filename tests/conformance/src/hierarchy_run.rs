@@ -119,7 +119,7 @@ fn finish(scenario: &Hierarchy, outcome: &Outcome<DynBaseState>) -> Value {
 }
 
 pub(crate) fn failure(error: &RunError) -> Value {
-    if let Some(stuck) = AgentStuck::of(error) {
+    if let Some(stuck) = AgentStuck::find_in(error) {
         return json!({
             "kind": "agent_stuck",
             "message": stuck.to_string(),

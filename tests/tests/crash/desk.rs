@@ -125,7 +125,7 @@ impl ChatModel for Speaker {
 fn answer(request: &ChatRequest) -> Message {
     let last = request.messages.last().expect("a conversation");
     let text = last.text();
-    if request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up")) {
+    if request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize")) {
         let mut hash = DefaultHasher::new();
         text.hash(&mut hash);
         return Message::assistant(format!("summary {:x}", hash.finish()));

@@ -314,7 +314,7 @@ impl ChatModel for Loose {
         }
         pauses().await;
         let usage = Usage::new(sent.len() as u64 / 4, 20);
-        if request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up")) {
+        if request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize")) {
             return Ok(ChatResponse::new(Message::assistant(format!("They talked of {SECRET}.")).with_usage(usage)));
         }
         let is_reporting = request.tools.iter().any(|tool| tool.name == "finish_task");

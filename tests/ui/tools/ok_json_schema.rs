@@ -9,7 +9,7 @@ struct Verdict {
 }
 
 fn main() {
-    let schema = hier_agents::OutputSpec::of::<Verdict>("verdict").schema;
+    let schema = hier_agents::OutputSpec::of_type::<Verdict>("verdict").schema;
     assert_eq!(schema["properties"]["accepted"]["type"], "boolean");
     let Verdict { accepted, reasons } = Verdict { accepted: true, reasons: Vec::new() };
     assert!(accepted && reasons.is_empty());

@@ -45,7 +45,7 @@ async fn longest(subagent: &str, end: Message) -> usize {
     let script = [call(subagent, json!({"task": "read"}))].into_iter().chain(pages);
     let script = Mutex::new(script.chain([end, Message::assistant("done")]).collect::<VecDeque<_>>());
     let model = ScriptedModel::reacting(move |request| {
-        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up"));
+        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"));
         let next = || script.lock().unwrap().pop_front().unwrap();
         if is_summary { Message::assistant("They read.") } else { next() }
     });
@@ -55,7 +55,7 @@ async fn longest(subagent: &str, end: Message) -> usize {
 }
 
 #[tokio::test]
-async fn one_s_own_stands_in_for_an_inherited_one() {
+async fn own_compaction_replaces_an_inherited_one() {
     let own = longest("reader", Message::assistant("read")).await;
     let inherited = longest("helper", report("read")).await;
     // Six pages are 3,000 letters; a token has four at most.
@@ -69,9 +69,6 @@ fn two_for_the_same_agents_are_refused() {
         if first { agent.layer(Compact::new()) } else { agent.layer(Inherited::new(Compact::new())) }.compile()
     };
     let error = built(true).expect_err("two of its own").to_string();
-    assert!(
-        error.contains("the layers `Compact` and `Compact` both say which part of the conversation is sent"),
-        "{error}"
-    );
+    assert!(error.contains("the layers `Compact` and `Compact` both compact the conversation"), "{error}");
     assert!(built(false).is_ok(), "one is for those below");
 }

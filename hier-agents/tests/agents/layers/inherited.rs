@@ -116,7 +116,7 @@ async fn calls_three_levels_down_go_through_them() {
 async fn a_model_of_the_context_above_answers_below() {
     let smart = Moody::new("smart", vec![Try::Refuses; 2]);
     let worker = AgentBuilder::<BaseState, Desk>::new("worker").compile().unwrap();
-    let worker = Subagent::of(&worker).policy(SubagentPolicy::new());
+    let worker = Subagent::new(&worker).policy(SubagentPolicy::new());
     let fallback = Inherited::new(Fallback::<Desk>::new(|desk| &desk.cheap));
     let top = AgentBuilder::<BaseState, Desk>::new("top").subagent(worker).layer(fallback).compile().unwrap();
     let cheap = Moody::new("cheap", [Try::Says(vec!["So", " be it."])]);
@@ -130,7 +130,7 @@ async fn a_model_of_the_context_above_answers_below() {
 async fn only_what_is_inherited_is_passed_down() {
     let deny = |text: &'static str| Guard::new(move |_: &ToolCall, _: &BaseState| Verdict::Deny(text.to_owned()));
     let run = async |top: AgentBuilder<BaseState>, worker: AgentBuilder<BaseState>| {
-        let worker = Subagent::of(&worker.tool(find::TOOL).compile().unwrap()).policy(SubagentPolicy::new());
+        let worker = Subagent::new(&worker.tool(find::TOOL).compile().unwrap()).policy(SubagentPolicy::new());
         let top = top.subagent(worker).compile().unwrap();
         let model = ScriptedModel::new([
             call("worker", json!({"task": "x"})),

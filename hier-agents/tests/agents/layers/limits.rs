@@ -44,7 +44,7 @@ async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
         assert_eq!(model.call_count(), 2);
         assert_eq!(
             out.state().current_agent_report,
-            "No answer: the agent was ended: models were asked 2 times in this run."
+            "No answer: the agent was ended: models answered 2 times in this run."
         );
         // The conversation can go on.
         assert_eq!(out.state().messages.last().unwrap().text(), "order 2");
@@ -64,7 +64,7 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_counts() {
     assert_eq!(out.ending(), Some(&end(AgentLimit::ModelCalls(2))));
     let texts: Vec<String> = out.state().messages.iter().map(Message::text).collect();
     assert_eq!(texts[2], "paid 7");
-    assert!(texts[4].contains("not called: the limit of 1 calls of tools is reached"), "{texts:?}");
+    assert!(texts[4].contains("not called: the limit of 1 tool calls is reached"), "{texts:?}");
     let counts: Vec<_> = out.state().layer_counts.iter().map(|(key, count)| (key.to_owned(), count)).collect();
     assert_eq!(counts, [("desk/0:Limit model_calls".to_owned(), 2), ("desk/0:Limit tool_calls".to_owned(), 1)]);
 }
@@ -78,7 +78,10 @@ async fn the_calls_of_one_answer_are_taken_in_order() {
     let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..2], ["order 1", "order 2"]);
-    assert!(texts[2].contains("the limit of 2 calls") && texts[4].contains("the limit of 2 calls"), "{texts:?}");
+    assert!(
+        texts[2].contains("the limit of 2 tool calls") && texts[4].contains("the limit of 2 tool calls"),
+        "{texts:?}"
+    );
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
 }
 
@@ -100,13 +103,13 @@ async fn tokens_are_counted_as_the_provider_tells_them() {
 #[tokio::test]
 async fn a_member_that_reports_ends_at_its_limit() {
     let clerk = AgentBuilder::<BaseState>::react("clerk").tool(lookup::TOOL).layer(Limit::new().model_calls(1));
-    let clerk = Subagent::of(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
+    let clerk = Subagent::new(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).compile_as_root().unwrap();
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), look(1), finish("done")]);
     let out = desk.invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
     let told: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
     assert!(
-        told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models were asked 1 times")),
+        told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models answered 1 times")),
         "{told:?}"
     );
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
@@ -116,7 +119,7 @@ async fn a_member_that_reports_ends_at_its_limit() {
 #[tokio::test]
 async fn an_inherited_limit_counts_the_whole_tree() {
     let clerk =
-        || Subagent::of(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
+        || Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = || {
         let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk()).parallel_subagents(true);
         desk.layer(Inherited::new(Limit::new().model_calls(4))).compile_as_root().unwrap()
@@ -138,7 +141,7 @@ async fn an_inherited_limit_counts_the_whole_tree() {
 #[tokio::test]
 async fn calls_of_subagents_leave_the_tools_their_calls() {
     let clerk =
-        Subagent::of(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
+        Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = agent(Limit::new().tool_calls(1)).subagent(clerk).parallel_subagents(true).compile().unwrap();
     let both = calls([
         ("clerk", json!({"task": "a"})),
@@ -150,5 +153,5 @@ async fn calls_of_subagents_leave_the_tools_their_calls() {
     let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..3], ["a", "order 1", "b"]);
-    assert!(texts[3].contains("the limit of 1 calls"), "{texts:?}");
+    assert!(texts[3].contains("the limit of 1 tool calls"), "{texts:?}");
 }

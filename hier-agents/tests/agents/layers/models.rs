@@ -60,7 +60,7 @@ async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_has_spoken_is_not_asked_again() {
+async fn model_is_not_retried_after_streaming() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec!["Y"])]);
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &nobody())).await;
@@ -96,7 +96,7 @@ async fn another_model_answers_if_the_first_fails() {
 }
 
 #[tokio::test]
-async fn no_other_model_answers_after_the_first_piece_unless_told() {
+async fn fallback_after_streaming_needs_an_option() {
     let half = || Moody::new("smart", [Try::Busy(vec!["Mo"])]);
     let support = agent().layer(falling_back()).compile().unwrap();
     let (smart, cheap) = (half(), nobody());
@@ -104,7 +104,7 @@ async fn no_other_model_answers_after_the_first_piece_unless_told() {
     assert_eq!(told.text(), "Mo");
     assert!(outcome.unwrap_err().to_string().contains("busy"));
 
-    let support = agent().layer(falling_back().after_pieces()).compile().unwrap();
+    let support = agent().layer(falling_back().after_chunks()).compile().unwrap();
     let (smart, cheap) = (half(), Moody::new("cheap", [Try::Says(vec!["Tues", "day."])]));
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
     assert_eq!(outcome.unwrap().state().current_agent_report, "Tuesday.");

@@ -47,7 +47,7 @@ async fn a_secret_in_several_pieces_never_goes_out() {
 
 /// Whatever the cuts are, and whatever finds the secrets, the pieces add up to the answer read at once.
 #[tokio::test]
-async fn pieces_add_up_to_the_redacted_answer() {
+async fn chunks_add_up_to_the_redacted_answer() {
     let secrets: &'static str =
         "keys: sk-12345 sk-123 sk-12sk-12345; 4111-1111-1111-1111 at 10.0.0.12:80 and ::1, é@x.org b@x.org";
     // A letter that is escaped more often than is read.

@@ -99,7 +99,7 @@ struct Loose {
 
 impl Loose {
     fn answer(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
-        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up"));
+        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"));
         self.asked.lock().unwrap().push(request);
         if is_summary {
             return Ok(ChatResponse::new(Message::assistant(self.case.text(2))));

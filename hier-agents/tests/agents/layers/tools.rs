@@ -46,7 +46,7 @@ fn model(amount: u32) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_put_to_nobody() {
+async fn denied_call_is_not_sent_for_approval() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(bounded)).compile().unwrap();
     let out = desk.invoke(asked("")).context(BaseContext::new(model(10))).await.unwrap();
     assert!(out.is_finished());
@@ -78,7 +78,7 @@ async fn a_person_approves_the_revised_call() {
 }
 
 #[tokio::test]
-async fn what_a_person_changes_may_be_denied() {
+async fn arguments_of_the_operator_may_be_denied() {
     let even = |call: &ToolCall, _: &Filing| match call.args["amount"].as_u64() {
         Some(amount) if amount % 2 == 0 => Verdict::Allow,
         _ => Verdict::Deny("only even amounts".to_owned()),
@@ -101,7 +101,7 @@ async fn arguments_are_revised_to_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(revise)).compile().unwrap();
     let error = desk.invoke(asked("d")).context(BaseContext::new(model(1))).await.unwrap_err();
-    assert!(error.to_string().contains("desk/0:Guard") && error.to_string().contains("no JSON object"), "{error}");
+    assert!(error.to_string().contains("desk/0:Guard") && error.to_string().contains("not a JSON object"), "{error}");
 }
 
 /// Adds a line to what tools say.

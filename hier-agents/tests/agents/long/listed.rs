@@ -11,7 +11,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn it_stands_in_the_list_of_layers() {
+async fn compact_is_listed_as_a_layer() {
     let (smart, cheap) = (provider(1_500, summing_up), provider(1_500, summing_up));
     let chat = Listed::compile().checkpointer(MemorySaver::new());
     for _ in 0..40 {

@@ -27,7 +27,7 @@ fn tokens(request: &ChatRequest) -> u64 {
 
 /// Whether a summary is asked for.
 fn is_summary(request: &ChatRequest) -> bool {
-    request.messages.get(0).is_some_and(|first| first.text().starts_with("You sum up"))
+    request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"))
 }
 
 /// A provider that refuses more than this, tells what it counted, and fails the test if what it is sent is no valid conversation.
@@ -177,7 +177,7 @@ async fn clearing_old_results_comes_before_a_summary() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_can_be_read_again() {
+async fn omitted_text_can_be_read() {
     let id = "8c0e";
     let reading = json!({"id": id});
     let model = ScriptedModel::new([
@@ -193,7 +193,7 @@ async fn what_is_left_out_can_be_read_again() {
         Message::user("what was it?"),
     ];
     let mut record = Compaction::default();
-    record.cut = hier_agents::Mark::behind(&talk.clone().into(), 2);
+    record.cut = hier_agents::MessageMark::behind(&talk.clone().into(), 2);
     record.summary = "There was a secret.".to_owned();
     let input = BaseState::update().messages(talk.to_vec()).compaction(Some(Box::new(record)));
     let out = chat.invoke(input).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
@@ -252,6 +252,6 @@ async fn a_huge_result_is_clipped_and_kept_whole_in_the_state() {
     assert_eq!(out.state().current_agent_report, "Read.");
     assert_eq!(out.state().messages.get(2).unwrap().text().len(), 668_000);
     let sent = model.requests()[1].messages.get(2).unwrap().text();
-    assert!(sent.len() < 6_000 && sent.contains("characters are left out here"), "{}", sent.len());
+    assert!(sent.len() < 6_000 && sent.contains("characters are omitted here"), "{}", sent.len());
     assert!(!model.requests().iter().any(is_summary), "there is nothing to sum up");
 }

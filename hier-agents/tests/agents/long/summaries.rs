@@ -8,9 +8,9 @@ use hier_core::graph::Retry;
 
 use super::*;
 
-/// A summary that fails, or says nothing, is none: nothing is lost.
+/// A summary that fails or is empty is an error, and no message is lost.
 #[tokio::test]
-async fn what_is_no_summary_is_never_taken_for_one() {
+async fn empty_summary_is_rejected() {
     let limit = 1_500;
     for empty in [true, false] {
         let is_well = Arc::new(AtomicBool::new(false));
@@ -39,7 +39,7 @@ async fn what_is_no_summary_is_never_taken_for_one() {
             }
             turn += 1;
         };
-        let wanted = if empty { "said nothing" } else { "busy" };
+        let wanted = if empty { "returned an empty summary" } else { "busy" };
         assert!(error.to_string().contains(wanted), "{error}");
         is_well.store(true, Ordering::Relaxed);
         let out = chat.invoke(()).thread("t").context(BaseContext::new(model.clone())).await;

@@ -331,7 +331,7 @@ pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Ty
     let args = member.args.as_ref().map(|args| {
         quote_spanned! {args.span()=>
             fn args() -> ::core::option::Option<__hier::ArgsSpec> {
-                __hier::core::option::Option::Some(__hier::ArgsSpec::of::<#args>())
+                __hier::core::option::Option::Some(__hier::ArgsSpec::of_type::<#args>())
             }
         }
     });

@@ -1,0 +1,293 @@
+//! Calls a model: through the layers, within the budget, streamed, and traced after OpenTelemetry's conventions. Every
+//! model call of agents and nodes goes through this module.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use tracing::{Instrument, Span, field};
+use uuid::Uuid;
+
+use super::ids::CallIds;
+use super::nesting;
+use super::pairing::paired;
+use crate::layer::{
+    CallLayers, ChunkPipeline, ChunkRedactor, ModelCall, ModelEnd, ModelOutcome, ModelReply, OutputTool,
+    StateProjection, StreamState, around_model, redactor,
+};
+use crate::model::{ChatModel, ChatRequest, ModelError};
+use crate::redaction::Redactor;
+use crate::state::budget::Budget;
+use crate::state::context::BaseContext;
+use crate::state::turn::AgentLimit;
+use hier_checkpoint::message::{Body, ChatChunk, ChatResponse, Usage};
+use hier_core::Run;
+use hier_core::state::Values;
+use hier_core::{NodeError, NodeErrorKind};
+
+/// The origin of model calls: an agent or a node.
+pub(crate) struct ModelCaller<'a, S: Values, C> {
+    pub(crate) run: &'a Run<C>,
+    pub(crate) state: &'a S,
+    pub(crate) agent: &'a str,
+    pub(crate) budget: Option<&'a Budget>,
+    pub(crate) layers: CallLayers<'a, S, C>,
+    pub(crate) projection: StateProjection<S>,
+}
+
+impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S, C> {
+    pub(crate) async fn call_model(
+        &self,
+        model: &dyn ChatModel,
+        mut request: ChatRequest,
+        output: Option<&OutputTool>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        if let Some(output) = output {
+            output.adapt(&mut request, model);
+        }
+        let reply = if self.layers.is_empty() {
+            ModelReply::from_outcome(call_within_budget(self.run, self.budget, model, request, None).await?)
+        } else {
+            // Boxed to keep the future of a call without layers small.
+            Box::pin(self.call_through_layers(model, request, output)).await?
+        };
+        if let ModelOutcome::Answer(response) = &reply.outcome
+            && self.run.context().as_ref().debug
+        {
+            let (agent, node) = (self.run.graph(), self.run.node());
+            tracing::debug!(agent, node, message = ?response.message, "the model answered");
+        }
+        Ok(reply)
+    }
+
+    /// The end of the stream is sent after the layers have seen the whole answer.
+    async fn call_through_layers(
+        &self,
+        model: &dyn ChatModel,
+        request: ChatRequest,
+        output: Option<&OutputTool>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        let stream = StreamState::default();
+        let site = self.layers.call_site(self.state, self.run, self.agent, &self.projection);
+        let mut call = ModelCall::new(request, site, model, output, &stream);
+        let redactor = redactor(self.layers);
+        if let Some(redactor) = &redactor {
+            redact_request(redactor, &mut call.request);
+            let own = redactor.clone();
+            call = call.filter_chunks(move || ChunkRedactor::new(own.clone()));
+        }
+        let end = ModelEndpoint { budget: self.budget, redactor: redactor.clone() };
+        let made = around_model(self.layers, &self.projection, call, &end).await;
+        let mut reply = match &redactor {
+            Some(redactor) => self.redact_reply(redactor, made)?,
+            None => made?,
+        };
+        if let Some(response) = reply.response_mut() {
+            nesting::cut_arguments(&mut response.message);
+            CallIds::default().replace_in_answer(&mut response.message);
+            check_role(model, response)?;
+            finish_stream(self.run, response, stream.has_started());
+        }
+        Ok(reply)
+    }
+}
+
+impl<S: Values, C> ModelCaller<'_, S, C> {
+    /// Removes secrets from the outcome of a call: from its message, its writes and its stored form.
+    fn redact_reply(
+        &self,
+        redactor: &Redactor,
+        made: Result<ModelReply<S>, NodeError>,
+    ) -> Result<ModelReply<S>, NodeError> {
+        let mut reply = made.map_err(|error| redactor.error(error))?;
+        if let Some(response) = reply.response_mut() {
+            redactor.message(&mut response.message);
+        }
+        reply.map_writes(|write| redactor.write(self.state, write))?;
+        // Inserted first, so that a layer's replacement of a message takes precedence.
+        let stored = self.projection.lift.zip(redactor.stored(&(self.projection.base)(self.state)));
+        Ok(match stored {
+            Some((lift, write)) => reply.with_first_write(lift(write)),
+            None => reply,
+        })
+    }
+}
+
+fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
+    if let Some(messages) = redactor.conversation(&request.messages) {
+        request.messages = messages;
+    }
+}
+
+/// The innermost end of the layers: it calls the model.
+struct ModelEndpoint<'a> {
+    budget: Option<&'a Budget>,
+    redactor: Option<Arc<Redactor>>,
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for ModelEndpoint<'_> {
+    async fn call(&self, mut call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
+        let mut pipeline = call.pipeline();
+        let (run, model, sink) = (call.run(), call.model(), call.stream);
+        let redactor = self.redactor.as_deref();
+        if let Some(redactor) = redactor {
+            redact_request(redactor, &mut call.request);
+        }
+        let outcome = call_within_budget(run, self.budget, model, call.request, Some((&mut pipeline, sink))).await;
+        let mut outcome = outcome.map_err(|error| match redactor {
+            Some(redactor) => redactor.error(error),
+            None => error,
+        })?;
+        if let (Some(redactor), ModelOutcome::Answer(response)) = (redactor, &mut outcome) {
+            redactor.message(&mut response.message);
+        }
+        Ok(ModelReply::from_outcome(outcome))
+    }
+}
+
+/// Streams the end of an answer, or the whole answer if none of it was streamed.
+fn finish_stream<C>(run: &Run<C>, response: &mut ChatResponse, has_started: bool) {
+    if !run.wants_messages() {
+        return;
+    }
+    let streamed = StreamedMessage::new(run, response.message.id.clone());
+    response.message.id = Some(streamed.id.clone());
+    if has_started {
+        return streamed.send(run, ChatChunk::Done(response.clone()));
+    }
+    for chunk in response.clone().into_chunks() {
+        streamed.send(run, chunk);
+    }
+}
+
+type ChunkSink<'a> = Option<(&'a mut ChunkPipeline, &'a StreamState)>;
+
+async fn call_within_budget<C>(
+    run: &Run<C>,
+    budget: Option<&Budget>,
+    model: &dyn ChatModel,
+    mut request: ChatRequest,
+    sink: ChunkSink<'_>,
+) -> Result<ModelOutcome, NodeError> {
+    if let Some(budget) = budget.filter(|budget| !budget.spend_call()) {
+        return Ok(ModelOutcome::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
+    }
+    request.messages = paired(&request.messages);
+    let left = budget.and_then(Budget::longest_answer);
+    request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
+    let span = chat_span(model);
+    let mut response = stream_answer(model, request, run, sink).instrument(span.clone()).await.map_err(node_error)?;
+    nesting::cut_arguments(&mut response.message);
+    let usage = response.message.usage().unwrap_or_default();
+    record_usage(&span, &response, usage);
+    if let Some(budget) = budget {
+        budget.add_usage(usage);
+    }
+    check_role(model, &response)?;
+    Ok(ModelOutcome::Answer(response))
+}
+
+/// Checks that the response is an assistant message.
+fn check_role(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), NodeError> {
+    if matches!(response.message.body, Body::Assistant { .. }) {
+        return Ok(());
+    }
+    let reason = "it is not an assistant message".to_owned();
+    Err(node_error(ModelError::BadAnswer { model: model.name().to_owned(), reason }))
+}
+
+/// Requests the answer, and streams it if the run has a listener. With layers, the end of the stream is sent later.
+async fn stream_answer<C>(
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    run: &Run<C>,
+    mut sink: ChunkSink<'_>,
+) -> Result<ChatResponse, ModelError> {
+    run.heartbeat();
+    let mut ids = CallIds::default();
+    if !run.wants_messages() {
+        let mut response = model.chat(request).await?;
+        ids.replace_in_answer(&mut response.message);
+        return Ok(response);
+    }
+    let mut chunks = model.stream(request).await?;
+    let streamed = StreamedMessage::new(run, None);
+    while let Some(chunk) = chunks.next().await {
+        let mut chunk = chunk?;
+        run.heartbeat();
+        ids.replace_in_chunk(&mut chunk);
+        if let ChatChunk::Done(response) = &mut chunk {
+            response.message.id = Some(streamed.id.clone());
+        }
+        let Some((pipeline, stream)) = &mut sink else {
+            streamed.send(run, chunk.clone());
+            match chunk {
+                ChatChunk::Done(response) => return Ok(response),
+                _ => continue,
+            }
+        };
+        let mut send = |chunk| {
+            stream.start();
+            streamed.send(run, chunk);
+        };
+        match chunk {
+            ChatChunk::Done(response) => {
+                pipeline.finish(&mut send);
+                return Ok(response);
+            }
+            chunk => pipeline.push(chunk, &mut send),
+        }
+    }
+    let reason = "the stream ended before the answer did".to_owned();
+    Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
+}
+
+struct StreamedMessage {
+    id: String,
+    task: Uuid,
+}
+
+impl StreamedMessage {
+    fn new<C>(run: &Run<C>, id: Option<String>) -> Self {
+        Self { id: id.unwrap_or_else(|| Uuid::new_v4().to_string()), task: run.task_id() }
+    }
+
+    fn send<C>(&self, run: &Run<C>, chunk: ChatChunk) {
+        run.stream_chunk(&self.id, self.task, chunk);
+    }
+}
+
+/// Converts the error of a model to the error of its node.
+pub(crate) fn node_error(error: ModelError) -> NodeError {
+    let transient = error.is_transient();
+    NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)
+}
+
+fn chat_span(model: &dyn ChatModel) -> Span {
+    tracing::info_span!(
+        "chat",
+        otel.name = format_args!("chat {}", model.name()),
+        otel.kind = "client",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = model.provider(),
+        gen_ai.request.model = model.name(),
+        gen_ai.response.model = field::Empty,
+        gen_ai.usage.input_tokens = field::Empty,
+        gen_ai.usage.output_tokens = field::Empty,
+        gen_ai.usage.cache_read.input_tokens = field::Empty,
+        gen_ai.usage.cache_creation.input_tokens = field::Empty,
+    )
+}
+
+fn record_usage(span: &Span, response: &ChatResponse, usage: Usage) {
+    if let Some(model) = &response.model {
+        span.record("gen_ai.response.model", model.as_str());
+    }
+    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    let cached = [("cache_read", usage.cached_tokens), ("cache_creation", usage.cache_write_tokens)];
+    for (what, tokens) in cached.into_iter().filter(|(_, tokens)| *tokens > 0) {
+        span.record(format!("gen_ai.usage.{what}.input_tokens").as_str(), tokens);
+    }
+}

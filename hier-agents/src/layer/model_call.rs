@@ -1,0 +1,286 @@
+//! Model calls as layers see them, and their outcomes.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::chunks::{ChunkFilter, ChunkPipeline, MakeFilter, StreamState};
+use super::counters::CallCounters;
+use super::writes::LayerWrites;
+use crate::model::{ChatModel, ChatRequest, OutputSpec, ToolSpec};
+use crate::state::turn::AgentLimit;
+use hier_checkpoint::message::ChatResponse;
+use hier_core::NodeError;
+use hier_core::Run;
+use hier_core::state::{Update, Values};
+
+/// The origin of a call: the agent, the run and the state.
+pub struct CallSite<'a, S, C> {
+    pub(super) state: &'a S,
+    pub(super) run: &'a Run<C>,
+    pub(super) agent: &'a str,
+    /// The counters of an inherited layer in this process.
+    pub(super) counters: Option<&'a CallCounters>,
+    /// True if the state belongs to an agent, which stores counts.
+    pub(super) is_stored: bool,
+    /// The key of the layer that is called, equal in every process.
+    pub(super) key: &'a str,
+}
+
+impl<S, C> Clone for CallSite<'_, S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, C> Copy for CallSite<'_, S, C> {}
+
+impl<S, C> fmt::Debug for CallSite<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallSite").field("agent", &self.agent).field("layer", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<'a, S, C> CallSite<'a, S, C> {
+    /// Returns the state at the start of the step. An [inherited](super::Inherited) layer sees the [`BaseState`] of the
+    /// calling agent. If a custom node asks the model, the state is a fresh one; for a node `tools![…]` it contains the
+    /// node's conversation.
+    ///
+    /// [`BaseState`]: crate::BaseState
+    pub fn state(&self) -> &'a S {
+        self.state
+    }
+
+    /// Returns the run, which gives access to the context, the configuration, durable steps and events.
+    pub fn run(&self) -> &'a Run<C> {
+        self.run
+    }
+
+    /// Returns the name of the calling agent or graph.
+    pub fn agent(&self) -> &'a str {
+        self.agent
+    }
+
+    pub(super) fn with_state<'b, T, D>(&self, state: &'b T, run: &'b Run<D>) -> CallSite<'b, T, D>
+    where
+        'a: 'b,
+    {
+        let Self { agent, counters, is_stored, key, .. } = *self;
+        CallSite { state, run, agent, counters, is_stored, key }
+    }
+}
+
+/// The request for the answer of a typed agent: an output schema if the model supports it, or else with a tool.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputTool {
+    pub(crate) shape: OutputSpec,
+    /// The tools in addition to the schema.
+    pub(crate) tools: Arc<[ToolSpec]>,
+    /// The tools including the one that gives the answer.
+    pub(crate) all: Arc<[ToolSpec]>,
+}
+
+impl OutputTool {
+    /// Adapts the request to this model if a layer has not replaced the tools.
+    pub(crate) fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
+        let (from, to, output) = if model.native_output(&self.shape) {
+            (&self.all, &self.tools, Some(&self.shape))
+        } else {
+            (&self.tools, &self.all, None)
+        };
+        if Arc::ptr_eq(&request.tools, from) {
+            request.tools = to.clone();
+        }
+        request.output = output.cloned();
+    }
+}
+
+/// A model call on its way to the model. Clone it to call several times.
+pub struct ModelCall<'a, S, C> {
+    /// The request. Changes are sent to the model, but are not stored.
+    pub request: ChatRequest,
+    pub(super) site: CallSite<'a, S, C>,
+    pub(super) model: &'a dyn ChatModel,
+    pub(super) output: Option<&'a OutputTool>,
+    pub(crate) stream: &'a StreamState,
+    pub(super) filters: Vec<MakeFilter>,
+}
+
+impl<S, C> Clone for ModelCall<'_, S, C> {
+    fn clone(&self) -> Self {
+        let (request, filters) = (self.request.clone(), self.filters.clone());
+        Self { request, filters, site: self.site, model: self.model, output: self.output, stream: self.stream }
+    }
+}
+
+impl<S, C> fmt::Debug for ModelCall<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelCall").field("site", &self.site).field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl<'a, S, C> ModelCall<'a, S, C> {
+    /// Returns the origin of the call.
+    pub fn site(&self) -> CallSite<'a, S, C> {
+        self.site
+    }
+
+    /// Returns the state at the start of the step: see [`CallSite::state`].
+    pub fn state(&self) -> &'a S {
+        self.site.state
+    }
+
+    /// Returns the run: see [`CallSite::run`].
+    pub fn run(&self) -> &'a Run<C> {
+        self.site.run
+    }
+
+    /// Returns the context of the run.
+    pub fn context(&self) -> &'a C {
+        self.site.run.context()
+    }
+
+    /// Returns the model that will be asked.
+    pub fn model(&self) -> &'a dyn ChatModel {
+        self.model
+    }
+
+    /// Directs the call to another model.
+    #[must_use]
+    pub fn with_model<'b>(self, model: &'b dyn ChatModel) -> ModelCall<'b, S, C>
+    where
+        'a: 'b,
+    {
+        let mut call: ModelCall<'b, S, C> = ModelCall { model, ..self };
+        if let Some(output) = call.output {
+            output.adapt(&mut call.request, model);
+        }
+        call
+    }
+
+    /// Returns true if a chunk of the answer was already streamed. A second request would then stream a second answer.
+    pub fn has_streamed(&self) -> bool {
+        self.stream.has_started()
+    }
+
+    /// Sends the chunks through a filter, created anew for each request to a model.
+    #[must_use]
+    pub fn filter_chunks<F: ChunkFilter>(mut self, make: impl Fn() -> F + Send + Sync + 'static) -> Self {
+        self.filters.push(Arc::new(move || Box::new(make())));
+        self
+    }
+
+    pub(crate) fn new(
+        request: ChatRequest,
+        site: CallSite<'a, S, C>,
+        model: &'a dyn ChatModel,
+        output: Option<&'a OutputTool>,
+        stream: &'a StreamState,
+    ) -> Self {
+        Self { request, site, model, output, stream, filters: Vec::new() }
+    }
+
+    pub(crate) fn pipeline(&self) -> ChunkPipeline {
+        ChunkPipeline::new(&self.filters)
+    }
+
+    pub(super) fn at_site<'b, T, D>(self, site: CallSite<'b, T, D>) -> ModelCall<'b, T, D>
+    where
+        'a: 'b,
+    {
+        let Self { request, model, output, stream, filters, .. } = self;
+        ModelCall { request, site, model, output, stream, filters }
+    }
+}
+
+/// The outcome of a model call.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ModelOutcome {
+    /// The model answered.
+    Answer(ChatResponse),
+    /// The model is not asked, and the agent ends at this limit. The request of a custom node fails.
+    End(AgentLimit),
+}
+
+/// The reply to a model call, with the writes of the layers.
+pub struct ModelReply<S: Values> {
+    /// The outcome of the call.
+    pub outcome: ModelOutcome,
+    pub(super) writes: LayerWrites<S>,
+    /// Writes for a state of another type, carried through layers over this state.
+    pub(super) carried: Option<Box<dyn Any + Send>>,
+}
+
+impl<S: Values> fmt::Debug for ModelReply<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelReply")
+            .field("outcome", &self.outcome)
+            .field("writes", &self.writes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Values> ModelReply<S> {
+    /// Creates a reply with this answer.
+    pub fn answer(response: ChatResponse) -> Self {
+        Self::from_outcome(ModelOutcome::Answer(response))
+    }
+
+    /// Creates a reply that ends the agent at this limit.
+    pub fn end(limit: AgentLimit) -> Self {
+        Self::from_outcome(ModelOutcome::End(limit))
+    }
+
+    pub(crate) fn from_outcome(outcome: ModelOutcome) -> Self {
+        Self { outcome, writes: Vec::new(), carried: None }
+    }
+
+    pub(crate) fn into_parts(self) -> (ModelOutcome, LayerWrites<S>) {
+        (self.outcome, self.writes)
+    }
+
+    /// Adds writes of the layer, which are stored together with the results of the answer. A channel without a reducer
+    /// accepts a write of one layer only. A second one, or a write of the agent itself, is an error.
+    #[must_use]
+    pub fn write(mut self, update: impl Update<State = S>) -> Self {
+        self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
+        self
+    }
+
+    pub(crate) fn map_writes(
+        &mut self,
+        mut change: impl FnMut(S::Write) -> Result<S::Write, NodeError>,
+    ) -> Result<(), NodeError> {
+        let changed = std::mem::take(&mut self.writes).into_iter().map(|(key, write)| Ok((key, change(write)?)));
+        self.writes = changed.collect::<Result<_, NodeError>>()?;
+        Ok(())
+    }
+
+    /// Inserts a write before those of the layers.
+    pub(crate) fn with_first_write(mut self, write: S::Write) -> Self {
+        self.writes.insert(0, (None, write));
+        self
+    }
+
+    /// Returns the answer, if there is one.
+    pub fn response(&self) -> Option<&ChatResponse> {
+        match &self.outcome {
+            ModelOutcome::Answer(response) => Some(response),
+            ModelOutcome::End(_) => None,
+        }
+    }
+
+    /// Returns the answer for modification, if there is one.
+    pub fn response_mut(&mut self) -> Option<&mut ChatResponse> {
+        match &mut self.outcome {
+            ModelOutcome::Answer(response) => Some(response),
+            ModelOutcome::End(_) => None,
+        }
+    }
+
+    /// Returns the text of the answer, if there is one.
+    pub fn text(&self) -> Option<String> {
+        self.response().map(ChatResponse::text)
+    }
+}

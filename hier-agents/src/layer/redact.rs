@@ -1,0 +1,27 @@
+//! [`Redact`] as a layer.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Layer;
+use super::around::CallLayers;
+use crate::redaction::{Pattern, Redact, Redactor};
+use hier_core::state::Values;
+
+/// Combines the redacting layers among these. Returns none if there are none.
+pub(crate) fn redactor<S: Values, C: Send + Sync + 'static>(layers: CallLayers<'_, S, C>) -> Option<Arc<Redactor>> {
+    let outer = layers.outer.layers.iter().filter_map(|listed| listed.layer.redacts());
+    let own = layers.own.iter().filter_map(|listed| listed.layer.redacts());
+    let patterns: Vec<Arc<Pattern>> = outer.chain(own).map(|redact| redact.0.clone()).collect();
+    (!patterns.is_empty()).then(|| Arc::new(Redactor::new(patterns)))
+}
+
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Redact {
+    fn name(&self) -> Cow<'static, str> {
+        "Redact".into()
+    }
+
+    fn redacts(&self) -> Option<&Redact> {
+        Some(self)
+    }
+}

@@ -1,0 +1,166 @@
+//! Tool calls as layers see them, and their outcomes.
+
+use std::any::Any;
+use std::fmt;
+
+use super::model_call::CallSite;
+use super::writes::LayerWrites;
+use crate::tool::ToolOutput;
+use hier_checkpoint::message::{Content, Message, Messages, ToolCall};
+use hier_core::NodeError;
+use hier_core::checkpoint::codec;
+use hier_core::graph::Command;
+use hier_core::state::{ChannelWrite, Update, Values, Writes};
+
+/// A checked and approved tool call on its way to the tool. Clone it to call several times.
+pub struct ToolUse<'a, S, C> {
+    /// The call.
+    pub call: ToolCall,
+    pub(super) site: CallSite<'a, S, C>,
+}
+
+impl<S, C> Clone for ToolUse<'_, S, C> {
+    fn clone(&self) -> Self {
+        Self { call: self.call.clone(), site: self.site }
+    }
+}
+
+impl<S, C> fmt::Debug for ToolUse<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolUse").field("call", &self.call).field("site", &self.site).finish()
+    }
+}
+
+impl<'a, S, C> ToolUse<'a, S, C> {
+    /// Returns the origin of the call.
+    pub fn site(&self) -> CallSite<'a, S, C> {
+        self.site
+    }
+
+    pub(super) fn at_site<T, D>(self, site: CallSite<'_, T, D>) -> ToolUse<'_, T, D> {
+        ToolUse { call: self.call, site }
+    }
+}
+
+/// The result of a tool call, as the model receives it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ToolResult {
+    /// The content of the result.
+    Content(Content),
+    /// Messages, one of which answers the call. If none does, an answer is added.
+    Messages(Vec<Message>),
+    /// A description of invalid arguments.
+    Invalid(String),
+}
+
+/// The reply to a tool call, with the effects of the tool and the layers.
+pub struct ToolReply<S: Values> {
+    /// The result for the model.
+    pub result: ToolResult,
+    pub(super) writes: LayerWrites<S>,
+    /// Further effects of the tool.
+    pub(super) rest: Option<Command<S>>,
+    /// Effects on a state of another type, carried through layers over this state.
+    pub(super) carried: Option<Box<dyn Any + Send>>,
+}
+
+impl<S: Values> fmt::Debug for ToolReply<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolReply").field("result", &self.result).field("writes", &self.writes).finish_non_exhaustive()
+    }
+}
+
+impl<S: Values> ToolReply<S> {
+    /// Creates a reply with this result.
+    pub fn content(content: impl Into<Content>) -> Self {
+        Self::new(ToolResult::Content(content.into()))
+    }
+
+    /// Creates a reply that describes what is wrong with the call.
+    pub fn invalid(reason: impl Into<String>) -> Self {
+        Self::new(ToolResult::Invalid(reason.into()))
+    }
+
+    fn new(result: ToolResult) -> Self {
+        Self { result, writes: Vec::new(), rest: None, carried: None }
+    }
+
+    /// Adds writes of the layer, which are stored together with the result. A channel without a reducer accepts a write
+    /// of one layer only. A second one, or a write of the tool itself, is an error.
+    #[must_use]
+    pub fn write(mut self, update: impl Update<State = S>) -> Self {
+        self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
+        self
+    }
+
+    /// Changes each text that the model receives.
+    pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
+        match &mut self.result {
+            ToolResult::Content(content) => content.change_texts(&mut change),
+            ToolResult::Messages(messages) => {
+                messages
+                    .iter_mut()
+                    .filter_map(Message::content_mut)
+                    .for_each(|content| content.change_texts(&mut change));
+            }
+            ToolResult::Invalid(reason) => change(reason),
+        }
+    }
+
+    /// Converts the output of a tool. Messages in `channel` are taken out of a command.
+    pub(crate) fn from_output(output: ToolOutput<S>, channel: &str) -> Result<Self, NodeError> {
+        Ok(match output {
+            ToolOutput::Content(content) => Self::new(ToolResult::Content(content)),
+            ToolOutput::Messages(messages) => Self::new(ToolResult::Messages(messages)),
+            ToolOutput::Invalid(reason) => Self::new(ToolResult::Invalid(reason)),
+            ToolOutput::Command(mut command) => {
+                let (mut messages, mut writes) = (Vec::new(), Writes::new());
+                for write in std::mem::take(&mut command.writes) {
+                    match added_messages(&write, channel)? {
+                        Some(more) => messages.extend(more.iter().cloned()),
+                        None => writes.push(write),
+                    }
+                }
+                let rest = Some(command.with_writes(writes));
+                Self { rest, ..Self::new(ToolResult::Messages(messages)) }
+            }
+        })
+    }
+
+    /// Returns the output of the tool as changed by the layers, and the writes of the layers.
+    pub(crate) fn into_output(
+        self,
+        add: fn(Messages) -> S::Write,
+        answer: impl FnOnce(Content) -> Message,
+    ) -> (ToolOutput<S>, LayerWrites<S>) {
+        let output = match (self.result, self.rest) {
+            (ToolResult::Invalid(reason), _) => ToolOutput::Invalid(reason),
+            (ToolResult::Content(content), None) => ToolOutput::Content(content),
+            (ToolResult::Messages(messages), None) => ToolOutput::Messages(messages),
+            (result, Some(mut command)) => {
+                let messages = match result {
+                    ToolResult::Content(content) => vec![answer(content)],
+                    ToolResult::Messages(messages) => messages,
+                    ToolResult::Invalid(_) => Vec::new(),
+                };
+                if !messages.is_empty() {
+                    command.writes.push(add(messages.into()));
+                }
+                ToolOutput::Command(command)
+            }
+        };
+        (output, self.writes)
+    }
+}
+
+/// Returns the messages that a write adds to this channel.
+fn added_messages(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, NodeError> {
+    if write.name() != channel || write.is_overwrite() {
+        return Ok(None);
+    }
+    let Some(written) = write.stored() else { return Ok(None) };
+    let mut bytes = Vec::new();
+    written.encode(&mut bytes)?;
+    Ok(Some(codec::decode(&bytes)?))
+}

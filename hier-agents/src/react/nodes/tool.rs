@@ -1,0 +1,97 @@
+//! The node `tool`: makes one call.
+
+use std::sync::Arc;
+
+use crate::call::nesting;
+use crate::call::tool::ToolCaller;
+use crate::compact::read_earlier;
+use crate::layer::StateProjection;
+use crate::prompts;
+use crate::react::agent::{AgentDef, Callee, writing};
+use crate::react::built_in_tools;
+use crate::state::base::BaseState;
+use crate::state::context::BaseContext;
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::NodeError;
+use hier_core::graph::{Command, Task};
+use hier_core::state::{Contains, State, Values};
+
+pub(super) async fn run_tool_node<S, C>(agent: &Arc<AgentDef<S, C>>, task: &Task<S, C>) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let call = call_of(task)?;
+    let add = |message: Message| writing([BaseState::channels().messages.write::<S>([message])]);
+    if let Some(mistake) = nesting::mistake(&call) {
+        return Ok(add(prompts::refusal(&call, &mistake)));
+    }
+    let channel = BaseState::channels().messages;
+    let caller = ToolCaller {
+        agent: &agent.name,
+        errors: agent.errors,
+        channel: channel.name(),
+        write_messages: |messages| BaseState::channels().messages.write::<S>(messages),
+        layers: agent.layers(task.run()),
+        projection: StateProjection::of_agent(),
+    };
+    Ok(match agent.callee(&call.name) {
+        Callee::Tool(number) => caller.call_tool(&*agent.tools[number], call, task).await?,
+        Callee::Subagent(number) => {
+            let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
+            add(prompts::refusal(&call, &mistake))
+        }
+        Callee::Other => return Box::pin(call_other(agent, &caller, call, task)).await,
+    })
+}
+
+/// Makes a call of a built-in tool or of a toolset.
+async fn call_other<S, C>(
+    agent: &Arc<AgentDef<S, C>>,
+    caller: &ToolCaller<'_, S, C>,
+    call: ToolCall,
+    task: &Task<S, C>,
+) -> Result<Command<S>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: AsRef<BaseContext> + Send + Sync + 'static,
+{
+    let base = task.state().part();
+    if !agent.converses() {
+        match built_in_tools::call_built_in::<S>(agent.todo.as_ref().map(|_| &base.todo_list), &call) {
+            Some(Ok(writes)) => return Ok(writing(writes)),
+            Some(Err(mistake)) => return Ok(caller.refuse(&call, &mistake)),
+            None => {}
+        }
+    }
+    if call.name == prompts::READ_EARLIER && base.compaction.is_some() {
+        return Ok(match read_earlier::read(&base.messages, &call) {
+            Ok(content) => caller.add_messages([prompts::answer(&call, content)]),
+            Err(mistake) => caller.refuse(&call, &mistake),
+        });
+    }
+    let mut listed = Vec::new();
+    if !agent.toolsets.is_empty() {
+        let context = task.run().context();
+        let catalogue = agent.catalogue(context).await?;
+        listed.extend(catalogue.specs().map(|spec| spec.name.clone()));
+        if let Some(tool) = catalogue.find(&call.name, base.agent_turn.tools.get(&call.name), context) {
+            return caller.call_tool(&tool, call, task).await;
+        }
+    }
+    Ok(caller.refuse(&call, &agent.unknown_tool(&call.name, listed)))
+}
+
+/// Returns the call of this task: the one that was sent to it, or the only open call of the agent.
+pub(crate) fn call_of<S, C>(task: &Task<S, C>) -> Result<ToolCall, NodeError>
+where
+    S: Values + Contains<BaseState>,
+{
+    if task.was_sent() {
+        return task.sent();
+    }
+    let open = task.state().part().open_calls();
+    open.first().map(|call| (*call).clone()).ok_or_else(|| {
+        NodeError::permanent("was reached without a call: the model has no open call of a tool in `messages`")
+    })
+}
