@@ -13,6 +13,8 @@
 pub mod backend;
 pub mod channel;
 pub mod checkpoint;
+#[doc(hidden)]
+pub mod guard;
 pub mod message;
 #[doc(hidden)]
 pub mod panics;

@@ -43,7 +43,7 @@ impl Desk {
         for number in 0..THREADS {
             let new = NewRun::new(format!("t{number}"), "desk", Request::default()).create_thread();
             let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-            let (_, claimed) = desk.store.create_claimed(new, claim).await.expect("a run");
+            let (_, claimed) = desk.store.driver().create_claimed(new, claim).await.expect("a run");
             desk.claimed.push(claimed.expect("nothing is in its way"));
         }
         // What others are told is told by then.
@@ -57,7 +57,7 @@ impl Desk {
 
     fn record(&self, number: usize, settlement: Settlement) -> JoinHandle<Result<u64, RunsError>> {
         let (store, lease): (_, Lease) = (self.store.clone(), self.claimed[number].lease.clone());
-        tokio::spawn(async move { store.record(&lease, settlement).await })
+        tokio::spawn(async move { store.driver().record(&lease, settlement).await })
     }
 
     fn tells(&self, number: usize) -> Settlement {
@@ -86,7 +86,7 @@ impl Desk {
     }
 
     async fn modes(&self, number: usize) -> Vec<String> {
-        let page = self.store.events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
+        let page = self.store.driver().events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
         page.events.iter().map(|row| row.event.mode().to_owned()).collect()
     }
 }
@@ -194,7 +194,7 @@ async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the
         let recording = desk.record(number, desk.tells(number));
         desk.road.answer_is_held().await;
         let patch = ThreadPatch::metadata([("by".to_owned(), json!("another"))].into_iter().collect());
-        other.update_thread(&format!("t{number}"), patch).await.expect("changed");
+        other.driver().update_thread(&format!("t{number}"), patch).await.expect("changed");
         desk.road.lose_the_held_answer();
         recording.await.expect("it ends").expect("stored");
         assert_eq!(desk.modes(number).await, ["start", "values"]);
@@ -226,7 +226,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
         let is_dropped = [0, 4].contains(&number);
         assert_eq!(modes.last().map(String::as_str), Some(if is_dropped { "end" } else { "values" }), "{modes:?}");
     }
-    let ended = desk.store.run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
+    let ended = desk.store.driver().run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
     assert_eq!(ended.status, RunStatus::Success);
 }
 
@@ -244,7 +244,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
                 let mut new = NewRun::new(format!("t{thread}"), "desk", Request::default()).create_thread();
                 new.id = Some(Uuid::new_v4());
                 let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-                store.create_claimed(new, claim).await.expect("a run").1.is_some()
+                store.driver().create_claimed(new, claim).await.expect("a run").1.is_some()
             });
         }
     }
@@ -253,7 +253,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     for thread in 0..16 {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));
         query.limit = usize::MAX;
-        assert_eq!(one.runs(query).await.expect("runs").len(), added.len() / 16);
+        assert_eq!(one.driver().runs(query).await.expect("runs").len(), added.len() / 16);
     }
 }
 
@@ -265,9 +265,9 @@ async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored(
         let lease = desk.claimed[number].lease.clone();
         let store = async |record: Record| {
             if as_commit {
-                return desk.store.commit(&lease, vec![record]).await;
+                return desk.store.commit(&lease, vec![record].into()).await.map(drop);
             }
-            match desk.store.record(&lease, Settlement::records(vec![record])).await {
+            match desk.store.driver().record(&lease, Settlement::records(vec![record])).await {
                 Err(RunsError::Saver(error)) => Err(error),
                 other => other.map(drop).map_err(|error| panic!("{error}")),
             }

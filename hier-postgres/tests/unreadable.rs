@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
-    RunsError, Settlement, ThreadQuery,
+    Document, LogEvent, NewEvent, NewRun, NewThread, PrunedRuns, Request, RunClaim, RunEnd, RunQuery, RunStatus,
+    RunStore, RunsError, Settlement, ThreadQuery,
 };
 
 /// More than a store looks at in one go.
@@ -119,7 +119,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
         "update events set thread = '{name}-bad-001', number = 7 where thread = '{name}-good' and number = 1"
     ))
     .await;
-    let (events, runs) = store.prune_runs(Duration::ZERO).await.expect("a pruning");
+    let PrunedRuns { events, runs } = store.prune_runs(Duration::ZERO).await.expect("a pruning");
     assert!(events > 0 && runs == 1, "{events} events, {runs} runs");
 }
 

@@ -74,23 +74,23 @@ async fn replay(steps: &[Step], saver: &impl Checkpointer, records: &mut Vec<Rec
                 };
                 made.push(checkpoint);
                 records.push(record.clone());
-                saver.commit(&lease, vec![record]).await.expect("a commit");
+                saver.commit(&lease, vec![record].into()).await.expect("a commit");
             }
             Step::Write { at, slot, value } => {
                 if let Some(checkpoint) = pick(&made, *at) {
-                    saver.commit(&lease, vec![kit::write(checkpoint.id, *slot, value)]).await.expect("a commit");
+                    saver.commit(&lease, vec![kit::write(checkpoint.id, *slot, value)].into()).await.expect("a commit");
                 }
             }
             Step::Prune(count) => {
                 let prune = Prune { strategy: Kept::Keep(*count), ..Prune::default() };
-                saver.prune(prune).await.expect("a prune");
+                saver.admin().unwrap().prune(prune).await.expect("a prune");
                 let keep = made.len().saturating_sub(*count);
                 made.drain(..keep);
             }
             Step::ThereAndBack => {
-                saver.copy_thread("t", "elsewhere").await.expect("a copy");
+                saver.admin().unwrap().copy_thread("t", "elsewhere").await.expect("a copy");
                 saver.delete_thread("t").await.expect("a deletion");
-                saver.copy_thread("elsewhere", "t").await.expect("a copy back");
+                saver.admin().unwrap().copy_thread("elsewhere", "t").await.expect("a copy back");
                 saver.delete_thread("elsewhere").await.expect("a deletion");
                 lease = claim(saver).await;
             }

@@ -12,6 +12,7 @@ use super::ending::{self, Ending};
 use super::prepare;
 use super::shared::Shared;
 use super::watch::{self, Heartbeat, Stop, Storing};
+use hier_checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};
@@ -64,7 +65,7 @@ async fn done(
         let message = format!("there is no graph `{}` in this program", run.graph);
         return Ok(Some(Ending::Failed(Failure::new("UnknownGraph", message))));
     };
-    let entered = prepare::is_entered(&*shared.store, run).await?;
+    let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;
     let cancel = CancellationToken::new();
     match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
         Ok(prepared) => attempt(shared, run, log, (&**graph, prepared, cancel), stop).await,

@@ -17,7 +17,7 @@ use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 
 /// Adds runs to the store of a [`Worker`](super::Worker) in its process: a run is claimed in the transaction that adds it, and begun at
 /// once, if the worker has a free slot that no run waits for. Otherwise, and while the worker does not run, it is added as by
-/// [`RunStore::create_run`]. A clone is a handle of the same worker.
+/// `create_run` of [`RunStore`]. A clone is a handle of the same worker.
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<Running>>>);
 
@@ -93,7 +93,7 @@ impl Handle {
         tokio::spawn(async move {
             let claim = slot.worker.shared.claim_of_one();
             let (added, claimed) = match slot.worker.shared.store.create_claimed(run, claim).await {
-                Ok((added, claimed)) => (Ok(added), claimed),
+                Ok(added) => (Ok(added.run), added.claimed),
                 Err(error) => (Err(error), None),
             };
             // Nobody may wait for it any more.

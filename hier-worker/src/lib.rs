@@ -17,7 +17,7 @@
 //! # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::result::Result<(), hier_core::runs::RunsError> {
-//! let store = Arc::new(MemoryRuns::new());
+//! let store: Arc<dyn RunStore> = Arc::new(MemoryRuns::new());
 //! let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
 //! let stop = hier_core::CancellationToken::new();
 //! let working = tokio::spawn(worker.run_until(stop.clone()));
@@ -39,7 +39,6 @@
 mod drive;
 mod due;
 mod ending;
-mod guarded;
 mod handle;
 mod prepare;
 mod shared;
@@ -77,7 +76,7 @@ impl Worker {
     /// A worker that does ten runs at once, and has no graphs yet.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
         let shared = Shared {
-            store: Arc::new(guarded::Guarded::new(store)),
+            store,
             graphs: BTreeMap::new(),
             memory: None,
             lasts: Duration::from_secs(30),
@@ -166,7 +165,7 @@ impl Worker {
     }
 
     /// Tells of each run that has ended here, once that is stored; the next run may have begun by then. It must not wait. A worker that dies between the two tells
-    /// nobody: [`RunStore::runs`] has what is true.
+    /// nobody: `runs` of [`RunStore`] has what is true.
     pub fn on_end(mut self, ended: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.ended = Some(Arc::new(ended));
         self

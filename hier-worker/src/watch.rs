@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::shared::Shared;
+use hier_checkpoint::guard::reported;
 use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Cancel, Run, RunLog};
 
@@ -64,7 +65,7 @@ impl Heartbeat {
         let beating = async move {
             loop {
                 sleep(lasts / 3).await;
-                match store.renew(&lease).await {
+                match reported("renew", store.renew(&lease)).await {
                     Ok(()) => {}
                     Err(SaverError::Superseded { .. }) => return told.cancel(),
                     // It runs for another while; the next commit tells.

@@ -58,7 +58,7 @@ async fn stored_without(later: &[&str], from: &MemorySaver, thread: &str) -> Mem
     let mut before = None;
     for id in ids {
         let saved = from.get(thread, "", Some(id)).await.unwrap().unwrap();
-        copy.commit(&lease, without(later, &saved, before.as_ref())).await.unwrap();
+        copy.commit(&lease, without(later, &saved, before.as_ref()).into()).await.unwrap();
         before = Some(saved);
     }
     copy.release(&lease).await.unwrap();

@@ -15,7 +15,7 @@ use crate::backend::vault::Vault;
 pub struct Row {
     /// Its key among all items of the store.
     pub place: i64,
-    /// Whether it has a time to live.
+    /// True if the item has a time to live.
     pub expires: bool,
     pub item: Item,
 }
@@ -64,7 +64,7 @@ fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// What is put, as it is stored.
+/// Encodes an item for storage.
 pub fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
     let place = |vectors| Place::Item { namespace: space, key, vectors };
     let value = codec::encode(&put.value)
@@ -73,7 +73,6 @@ pub fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, 
     Ok((vault.seal(place(false), value)?, vectors))
 }
 
-/// Each vector after its length.
 fn pack(vectors: &[Vec<f32>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for vector in vectors {
@@ -120,7 +119,7 @@ impl Columns {
     }
 }
 
-/// What a read gave, and the places of the items whose time to live is to start anew.
+/// Returns the items of a read, and adds the rows whose time to live starts again to `touched`.
 pub fn picked(rows: Vec<(Row, Option<f64>)>, refresh: bool, touched: &mut Vec<i64>) -> Vec<Item> {
     let items = rows.into_iter().map(|(row, score)| {
         if refresh && row.expires {

@@ -1,11 +1,11 @@
-//! Where bytes are stored.
+//! The storage location of bytes.
 
 use std::fmt;
 
 use crate::checkpoint::SaverError;
 use uuid::Uuid;
 
-/// Where bytes are stored.
+/// The storage location of bytes. Encrypted bytes are bound to it.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// A checkpoint.

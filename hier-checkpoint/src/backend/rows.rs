@@ -9,17 +9,17 @@ use crate::backend::latest::Latest;
 use crate::backend::place::Place;
 use crate::backend::vault::Vault;
 
-/// What one commit stores.
+/// The rows of one commit.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub checkpoints: Vec<CheckpointRow>,
     pub pieces: Vec<PieceRow>,
     pub writes: Vec<WriteRow>,
-    /// What has to be there already.
+    /// The values that must already be stored.
     pub bases: Vec<Bases>,
 }
 
-/// What a checkpoint of a commit builds on and the commit does not bring.
+/// The values that a checkpoint of a commit builds on, and that the commit does not contain.
 #[derive(Debug)]
 pub struct Bases {
     pub namespace: Arc<str>,
@@ -74,7 +74,6 @@ pub struct PieceRow {
     pub value: Vec<u8>,
 }
 
-/// What a task wrote.
 #[derive(Debug)]
 pub struct WriteRow {
     pub namespace: Arc<str>,
@@ -87,7 +86,7 @@ pub struct WriteRow {
 }
 
 impl Batch {
-    /// How many rows and bytes it has.
+    /// Returns the number of rows and of bytes.
     pub fn size(&self) -> (usize, usize) {
         let bodies = self.checkpoints.iter().map(|row| row.body.len());
         let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
@@ -154,7 +153,6 @@ impl Batch {
         Ok(batch)
     }
 
-    /// What a record builds on and no earlier one brings.
     fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &Record) {
         let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return };
         let before = latest.replace(thread, namespace, checkpoint, pieces);
@@ -233,7 +231,7 @@ pub fn open_body(
     Ok(checkpoint)
 }
 
-/// Whether whoever reads has this version of a channel.
+/// Returns true if the reader already has this version of the channel.
 pub fn is_known(known: &[(Arc<str>, Uuid)], channel: &Arc<str>, version: &Uuid) -> bool {
     known.iter().any(|(name, known)| known == version && name == channel)
 }

@@ -50,7 +50,7 @@ pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }
 
-/// What is stored of a value in this row.
+/// Encodes a value for a row.
 pub fn seal<T: Serialize>(vault: &Vault, table: &'static str, key: &str, value: &T) -> Result<Vec<u8>, SaverError> {
     let place = Place::Row { table, key };
     let json = serde_json::to_vec(value).map_err(|error| SaverError::Invalid(format!("{place:?}: {error}")))?;
@@ -138,8 +138,8 @@ pub fn expires(thread: &ThreadRow) -> Option<i64> {
     thread.updated.checked_add(lives).map(micros)
 }
 
-/// Of the events of a thread, by number and bytes, oldest first, up to which they are deleted so that the log is half full. The
-/// row is told.
+/// Returns the number up to which to delete events so that the log is half full, and updates the row. Takes the number
+/// and size of each event, oldest first.
 pub fn trim(thread: &mut ThreadRow, oldest: impl IntoIterator<Item = (i64, i64)>) -> Option<i64> {
     let mut last = None;
     for (event, bytes) in oldest {

@@ -1,8 +1,8 @@
-//! How bytes are stored: plain, compressed or encrypted.
+//! The stored form of bytes: plain, compressed or encrypted.
 //!
-//! The last byte says which. What is encrypted is bound to its database and its place (thread, namespace, checkpoint, channel,
-//! …), so that a row that somebody moved elsewhere is refused; and a store with a key refuses what is not encrypted. An earlier
-//! version of a row in the place of the present one is not noticed, nor that rows are missing.
+//! The last byte is the form. Encrypted bytes are bound to their database and storage location (thread, namespace,
+//! checkpoint, channel, …). A row that was moved is rejected, and a store with a key rejects bytes that are not
+//! encrypted. It does not detect an earlier version of a row in the same place, or missing rows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ pub struct Vault {
     #[cfg(feature = "encryption")]
     earlier_keys: Vec<crate::Key>,
     cipher: Option<Cipher>,
-    /// Which database it is; known once its tables are there.
+    /// The id of the database. Empty until its tables exist.
     database: Arc<OnceLock<Uuid>>,
 }
 
@@ -77,13 +77,13 @@ impl Vault {
         self.cipher = self.key.as_ref().map(|key| Cipher::new(key, &self.earlier_keys));
     }
 
-    /// The same for a database that is still to be named.
+    /// Returns a copy for a database whose id is not yet known.
     #[must_use]
     pub fn of_a_database(&self) -> Self {
         Self { database: Arc::default(), ..self.clone() }
     }
 
-    /// Whether it has to know the database, and does not.
+    /// Returns true if the id of the database is needed and not yet known.
     pub fn lacks_database(&self) -> bool {
         self.cipher.is_some() && self.database.get().is_none()
     }

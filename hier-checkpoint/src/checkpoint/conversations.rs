@@ -10,9 +10,9 @@ use uuid::Uuid;
 use crate::message::Messages;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// What a message takes beside what is stored of it, in bytes, about: its parts, its places in the list and in the index.
+/// Estimated memory of a message in addition to its stored bytes: its parts, and its places in the list and the index.
 const MESSAGE: usize = 400;
-/// What a thread takes beside its messages, in bytes, about.
+/// Estimated memory of a thread in addition to its messages, in bytes.
 const THREAD: usize = 512;
 /// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
 const GROUPS: usize = 64;
@@ -39,7 +39,6 @@ struct Kept {
     order: BTreeMap<u64, Arc<str>>,
     last: u64,
     bytes: usize,
-    /// How often something of each group was forgotten.
     forgotten: [u64; GROUPS],
 }
 
@@ -55,7 +54,7 @@ pub struct Conversation {
     pub channel: Arc<str>,
     /// The version of its value.
     pub version: Uuid,
-    /// Of how many parts and bytes what is stored of it is.
+    /// The number of stored parts and of their bytes.
     pub parts: usize,
     /// Their size.
     pub bytes: usize,
@@ -63,12 +62,12 @@ pub struct Conversation {
     pub messages: Messages,
 }
 
-/// What was known of a thread when its run began: what has been forgotten since is not kept.
+/// A point in time when a run began. A thread that was forgotten after it is not kept.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 
 impl Conversations {
-    /// How many bytes are kept unless it is said: 32 MiB.
+    /// The default limit of kept bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
     /// Keeps so many bytes at most, about; nothing with 0.
@@ -77,12 +76,12 @@ impl Conversations {
         Self { bytes, kept: Mutex::new(Kept { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
     }
 
-    /// How many threads are kept.
+    /// Returns the number of kept threads.
     pub fn len(&self) -> usize {
         self.kept().threads.len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns true if nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -150,7 +149,6 @@ impl Kept {
     }
 }
 
-/// The group of a thread.
 fn group(thread: &str) -> usize {
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thread);
     usize::try_from(hash % GROUPS as u64).unwrap_or_default()

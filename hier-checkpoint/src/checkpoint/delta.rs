@@ -88,7 +88,7 @@ impl fmt::Display for Rule<'_> {
     }
 }
 
-/// The rule of a channel's reducer, if it can merge parts: one of the reducers whose values grow, or a custom one.
+/// Returns the rule of a channel's reducer, if the rule can merge parts.
 pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     Some(match (spec.kind, spec.reducer.as_deref()) {
         (Kind::TopicAccumulate, _) | (Kind::Reduced, Some("append")) => Rule::Append,
@@ -210,8 +210,8 @@ pub fn tail(packed: &[u8]) -> &[u8] {
 /// Parts of a value, and the rule that merges them.
 pub type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
 
-/// The parts of a chain, with the rule that merges them. All parts of a chain have one rule: a program whose reducer is another one
-/// begins a new chain.
+/// Returns the parts of a chain with the rule that merges them. A chain has one rule: a program with another reducer
+/// starts a new chain.
 pub fn parts(chain: &Chain) -> Result<Option<RuledParts<'_>>, CodecError> {
     let mut all: Option<RuledParts<'_>> = None;
     for packed in &chain.deltas {

@@ -1,6 +1,5 @@
-//! What reaches a thread from outside its runs, and when a thread is due: messages, signals, timers.
+//! Messages and signals to a thread, and the times at which threads are due.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,14 +7,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Checkpointer, Claim, CodecError, SaverError, codec};
-use crate::panics;
+use super::{Checkpointer, Claim, CodecError, Commit, SaverError, codec};
+use crate::guard::guarded;
 
 /// Maximum size of the mailbox of one thread, in bytes. Letters taken by a run that may still be rolled back count. A letter that does not
 /// fit is refused with [`SaverError::MailboxFull`](super::SaverError::MailboxFull).
 pub const MAILBOX_BYTES: usize = 16 << 20;
 
-/// What a letter takes of the mailbox beside its value.
+/// Size of a message in the inbox in addition to its value, in bytes.
 pub const LETTER_OVERHEAD: usize = 256;
 
 /// Something that was sent to a thread: a message for the inbox of its graph, or a signal.
@@ -47,7 +46,7 @@ impl Letter {
         codec::decode(&self.value)
     }
 
-    /// What it takes of the mailbox.
+    /// Returns the size of the message in the inbox, in bytes.
     pub fn size(&self) -> usize {
         LETTER_OVERHEAD + self.value.len() + self.signal.as_ref().map_or(0, |name| name.len())
     }
@@ -70,36 +69,35 @@ impl Posted {
     }
 }
 
-/// Takes a letter out of the mailbox of a thread that nobody runs, without anybody reading it; false if it is not there.
+/// Takes a message out of the inbox of a thread without reading it. Returns false if the inbox does not have it.
 ///
-/// The thread is claimed for it, and free again at the end, also if the saver fails or panics in between. If the future is dropped, the
-/// letter is taken or not, and the thread may stay claimed until the lease runs out.
+/// The function claims the thread, and releases it at the end, even if the saver fails or panics. If the future is dropped, the
+/// message may or may not be taken, and the thread may stay claimed until the lease expires.
 pub async fn discard(
     saver: &(impl Checkpointer + ?Sized),
     thread: &str,
     claim: Claim,
     id: Uuid,
 ) -> Result<bool, SaverError> {
-    let is_there = |letters: &[Posted]| letters.iter().any(|posted| posted.letter.id == id);
-    if !is_there(&saver.mail(thread).await?) {
+    let inbox = saver.inbox()?;
+    let has = |messages: &[Posted]| messages.iter().any(|posted| posted.letter.id == id);
+    if !has(&inbox.messages(thread).await?) {
         return Ok(false);
     }
     let lease = saver.acquire(thread, claim).await?;
-    // A run may have taken it until now; from now on none can.
+    // A run may have taken the message until now. From now on none can.
     let taking = async {
-        if !is_there(&saver.mail(thread).await?) {
+        if !has(&inbox.messages(thread).await?) {
             return Ok(false);
         }
-        saver.commit_also(&lease, Vec::new(), Also::taking(vec![id])).await.map(|()| true)
+        saver.commit(&lease, Commit::default().also(Also::taking(vec![id]))).await.map(|_| true)
     };
-    // Whatever becomes of it, the thread is free again.
-    let told = |payload: Box<dyn Any + Send>| SaverError::Panicked { message: panics::text(&*payload) };
-    let taken = panics::caught(taking).await.map_err(told).flatten();
-    let released = panics::caught(saver.release(&lease)).await.map_err(told).flatten();
+    let taken: Result<bool, SaverError> = guarded(taking).await;
+    let released = guarded(saver.release(&lease)).await;
     taken.and_then(|taken| released.map(|()| taken))
 }
 
-/// What a commit changes beside its records, in the same instant.
+/// Changes that a commit makes in addition to its records, in the same transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Also {
@@ -123,13 +121,13 @@ impl Also {
         Self { due: Some(due), ..Self::default() }
     }
 
-    /// Whether nothing is changed.
+    /// Returns true if nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// When a thread is due: when somebody has to look at it next.
+/// A change of the time at which a thread is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
@@ -140,14 +138,14 @@ pub enum DueChange {
         /// The graph that is to be driven.
         graph: Arc<str>,
     },
-    /// Then, whatever was said before; not at all if none. If a signal was posted after the one with the number `seen`, the thread
-    /// stays due for it.
+    /// Due at this time, which replaces any earlier time. None if the thread is not due. If a signal arrived after the
+    /// message with the number `seen`, the thread stays due for the signal.
     Exactly {
         /// Then.
         at: Option<SystemTime>,
         /// The graph that is to be driven.
         graph: Arc<str>,
-        /// The greatest number of a letter that is known to whoever says it; 0 for none.
+        /// The greatest message number that the caller knows. 0 for none.
         seen: u64,
     },
     /// A run is advancing the thread. When it ends, it sets the next due time with [`Self::Exactly`]. If the thread is found due before
@@ -166,7 +164,7 @@ pub enum DueChange {
     },
 }
 
-/// Which threads to list as due.
+/// A query for due threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueQuery {
@@ -186,7 +184,7 @@ impl DueQuery {
         Self { by, graphs, limit, after: None }
     }
 
-    /// The same after this thread: the next page of a list that ended with it.
+    /// Continues after this thread: the next page of a list that ended with it.
     #[must_use]
     pub fn after(mut self, last: Option<DueThread>) -> Self {
         self.after = last;

@@ -1,4 +1,4 @@
-//! Where things are in a list that shares what did not change, by their names.
+//! The positions of named elements in a persistent list.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -36,7 +36,7 @@ impl Places {
         }
     }
 
-    /// Where this name is in a list of this length, with these names, of which `at` gives one.
+    /// Returns the position of a name in a list of this length. `at` returns the name at a position.
     pub fn find<'a, I>(
         &self,
         name: &str,
@@ -62,7 +62,6 @@ fn hash(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// What has been hashed already.
 #[derive(Clone, Copy, Default)]
 struct Hashed(u64);
 

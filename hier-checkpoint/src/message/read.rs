@@ -16,7 +16,6 @@ use super::{Body, Content, Message, Messages, Reasoning, ToolCall, ToolStatus, U
 /// The id with which LangChain's `RemoveMessage` removes all messages.
 const REMOVE_ALL: &str = "__remove_all__";
 
-/// The role of a speaker by any of its names.
 fn role(name: &str) -> Option<Role> {
     Some(match name {
         "system" | "developer" | "SystemMessage" | "SystemMessageChunk" => Role::System,
@@ -28,7 +27,6 @@ fn role(name: &str) -> Option<Role> {
     })
 }
 
-/// The names of fields.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
 enum Field {
@@ -48,7 +46,6 @@ enum Field {
     Other(String),
 }
 
-/// The fields of a message, by any of their names.
 #[derive(Default)]
 struct Fields {
     role: Option<String>,

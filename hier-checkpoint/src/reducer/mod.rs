@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, Hash};
 
 pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 
-/// Why a write could not be merged: said by the reducer, completed with channel and node by the engine.
+/// The reason why a write could not be merged. The engine adds the channel and the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReduceError(String);

@@ -29,12 +29,11 @@ pub struct Bell {
     threads: Mutex<HashMap<Arc<str>, Thread>>,
 }
 
-/// Who listens to a thread.
 #[derive(Debug)]
 struct Thread {
     all: watch::Sender<u64>,
     ends: watch::Sender<u64>,
-    /// What each of those who listen to the ends was handed last. Theirs, so that nothing is kept for nobody.
+    /// The last ended run for each listener. Weak, so that nothing is kept without a listener.
     handed: Vec<Weak<Handed>>,
 }
 
@@ -103,7 +102,7 @@ impl Bell {
         });
     }
 
-    /// A run has ended, and its row is this one now: whoever listens to the ends of its thread need not read it.
+    /// Notifies of a run that has ended, with its row, so that listeners need not read it.
     pub fn ring_ended(&self, run: Run) {
         let id = run.thread.clone();
         self.ring_those(&id, |thread| {
@@ -144,7 +143,7 @@ impl Bell {
         }
     }
 
-    /// Anything may have changed: what other processes tell was lost for a while.
+    /// Notifies all listeners, after notifications of other processes were lost.
     pub fn ring_all(&self) {
         self.ring_runs();
         lock(&self.threads).retain(|_, thread| {
@@ -182,8 +181,8 @@ impl Ends {
         self.rung.rung().await;
     }
 
-    /// This run as it ended, if it was the last to end since this listens and the store has told its row with that: then nobody has to
-    /// read it. It may have been deleted since.
+    /// Returns the row of this run if it was the last to end since the listener was created, and the store sent the row.
+    /// The run may have been deleted since.
     pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
         lock(&self.last).clone().filter(|last| last.id == run)
     }

@@ -26,9 +26,9 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, starts it if it is the next of the thread and nobody holds that.
+    /// Adds a run. With a claim, starts the run if it is the next of the thread and the thread is free.
     Add(Box<NewRun>, Option<RunClaim>),
-    /// Starts the next run of the thread if nobody holds that.
+    /// Starts the next run of the thread if the thread is free.
     Start(RunClaim),
     /// Cancels runs of a thread that meets the condition.
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
@@ -60,7 +60,7 @@ impl ThreadSnapshot {
     }
 }
 
-/// What a backend stores of a change.
+/// The rows that a backend stores for a change.
 #[derive(Clone, Debug)]
 pub struct ThreadDecision {
     /// The thread with its runs.
@@ -69,9 +69,9 @@ pub struct ThreadDecision {
     pub document: Option<Document>,
     /// The records to commit.
     pub records: Vec<Record>,
-    /// What changes with the records.
+    /// Changes of the inbox and the timer.
     pub also: Also,
-    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if nobody holds the thread.
+    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if the thread is free.
     pub claim: Option<RunClaim>,
     /// The run that was added, those that were cancelled, or the one that has ended.
     pub runs: Vec<Run>,

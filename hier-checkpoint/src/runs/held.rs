@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Also, Record, Source, codec, slot};
 
-/// Committed records that wait to be stored.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) records: Vec<Record>,
@@ -22,7 +21,6 @@ pub(super) struct Held {
 const OWN: usize = 1 << 16;
 
 impl Held {
-    /// Everything, to be stored now.
     pub(super) fn take(&mut self) -> Vec<Record> {
         self.beginning = 0;
         self.has_begun |= !self.records.is_empty();

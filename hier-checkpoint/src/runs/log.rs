@@ -1,4 +1,4 @@
-//! A run's way to its store: a saver that stores checkpoints together with the events that tell of them.
+//! The event log of one run: a saver that stores checkpoints together with their events.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,46 +15,44 @@ use super::run::{RunEnd, Settlement};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
-    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo,
+    Also, Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery,
+    Listed, Record, Saved, SaverError, SaverLayer,
 };
 use crate::sync::{Mutex, lock};
 
-/// How many bytes of events wait to be stored at most, the newest not counted.
+/// Maximum size of the events that wait to be stored, without the newest.
 const ROOM: u64 = 64 << 20;
 
-/// When events are stored.
+/// The time at which events are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keeps {
-    /// As they come: those of a step perhaps before its checkpoint. For runs that store in the background: what such a run begins with
-    /// is stored with what comes next, or soon ([`RunLog::flush`]).
+    /// Stores events at once, perhaps before the checkpoint of their step. For runs that store in the background.
     #[default]
     AsTheyCome,
-    /// Those of a step with its checkpoint; what is told in the midst of a step as it comes. For runs that store each step
+    /// Stores the events of a step with its checkpoint, and events within a step at once. For runs that store each step
     /// before the next.
     WithCommits,
 }
 
-/// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
-/// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it. What is read meanwhile is as if it
-/// were stored.
+/// The saver of one claimed run. It stores the commits of the run's graph together with the events until then. A commit that may be the
+/// last waits for [`settle`](Self::settle), which stores it with the end of the run. Reads see waiting records as if they were stored.
 ///
-/// What a run that stores in the background begins with, its input and the step that follows from that alone, waits too: for the next
-/// commit, [`settle`](Self::settle) or [`flush`](Self::flush). If it is lost with the process, no node's work is: the run's row has the
-/// input, and who claims the run next gives it to the thread.
+/// If the run stores in the background, its beginning waits as well: the input and the first step. It waits for the next commit,
+/// [`settle`](Self::settle) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
+/// input, and the worker that claims the run next passes it to the thread.
 ///
-/// Without a run, it is that of a change of the thread from outside: everything waits for [`settle`](Self::settle), so that what the
-/// index says is stored with it.
+/// Without a run, this is the log of an external change of the thread. Everything waits for [`settle`](Self::settle), so that the index is
+/// stored with it.
 ///
-/// Events wait in a buffer of at most 64 MiB; when it is full, because the database does not answer, the oldest are dropped, and
-/// an event `lagged` with `{"missed": n}` stands for them.
+/// Events wait in a buffer of at most 64 MiB. If it is full, because the database does not answer, the oldest are dropped. The event
+/// `lagged` with `{"missed": n}` replaces them.
 pub struct RunLog {
     store: Arc<dyn RunStore>,
     lease: Lease,
     run: Option<Uuid>,
     keeps: Keeps,
     buffer: Mutex<Buffer>,
-    /// Commits and flushes go one after the other, in the order in which they were asked for.
+    /// Orders commits and flushes.
     gate: tokio::sync::Mutex<Held>,
     told: tokio::sync::Notify,
 }
@@ -67,18 +65,18 @@ struct Buffer {
 }
 
 impl RunLog {
-    /// The way to the store for whoever holds this lease, for a run or for a change from outside.
+    /// Creates the log for the holder of a lease, for a run or for an external change.
     pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: Keeps) -> Self {
         let (buffer, gate, told) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
         Self { store, lease, run, keeps, buffer, gate, told }
     }
 
-    /// The lease.
+    /// Returns the lease.
     pub const fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Takes an event. It never waits.
+    /// Adds an event. Never waits.
     pub fn push(&self, event: NewEvent) {
         let mut buffer = lock(&self.buffer);
         buffer.bytes += event.bytes();
@@ -92,13 +90,13 @@ impl RunLog {
         self.told.notify_one();
     }
 
-    /// Resolves once there are events that were not stored yet.
+    /// Waits for events that are not stored yet.
     pub async fn told(&self) {
         self.told.notified().await;
     }
 
-    /// Stores the events that need not wait for a commit, and what the run begins with. Of events that could not be stored it is told
-    /// later that they are missing; if this is dropped, of those that it was storing nothing is.
+    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that could not be stored are reported later as
+    /// missing. If the future is dropped, the events that it was storing are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         let records = held.take_beginning();
@@ -112,15 +110,15 @@ impl RunLog {
         let stored =
             self.store.record(&self.lease, Settlement { records, also, events, ..Settlement::default() }).await;
         if stored.is_err() {
-            // Perhaps they were, and only the answer was lost: told again they might be there twice.
+            // They may have been stored and only the answer was lost. A second attempt could store them twice.
             lock(&self.buffer).missed += count;
-            // These may be stored twice, and what follows builds on them.
+            // Records may be stored twice, and later records build on them.
             held.records.splice(..0, again);
         }
         stored.map(|_| ())
     }
 
-    /// Stores everything that waits, what the index says, and how the run ended: then the lease is released with it.
+    /// Stores everything that waits, the new entry of the index, and the end of the run. With an end, the lease is released.
     pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut held = self.gate.lock().await;
         let events = self.take(false);
@@ -139,7 +137,7 @@ impl RunLog {
         self.store.record(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// The events that wait; only those before the first that belongs to a commit, if it says so.
+    /// Takes the waiting events. With `only_loose`, takes only those before the first that belongs to a commit.
     fn take(&self, only_loose: bool) -> Vec<NewEvent> {
         let mut buffer = lock(&self.buffer);
         let bound = |event: &NewEvent| !matches!(event.body, LogEvent::Message(_) | LogEvent::Custom { .. });
@@ -157,59 +155,8 @@ impl RunLog {
         events
     }
 
-    fn as_saver(&self) -> Arc<dyn Checkpointer> {
-        self.store.clone().as_checkpointer()
-    }
-
-    /// Stores what was held back, before somebody reads.
-    async fn store_held(&self) -> Result<(), SaverError> {
-        let mut held = self.gate.lock().await;
-        if held.records.is_empty() {
-            return Ok(());
-        }
-        let records = held.take();
-        let also = held.beside(self.run, &records, Also::default());
-        let settlement = Settlement { records, also, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
-    }
-}
-
-impl From<RunsError> for SaverError {
-    fn from(error: RunsError) -> Self {
-        match error {
-            RunsError::Saver(error) => error,
-            error => Self::Invalid(error.to_string()),
-        }
-    }
-}
-
-impl fmt::Debug for RunLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunLog").field("lease", &self.lease).field("run", &self.run).finish_non_exhaustive()
-    }
-}
-
-#[deny(clippy::missing_trait_methods, reason = "each call is passed on, kept or refused")]
-#[async_trait]
-impl Checkpointer for RunLog {
-    /// The thread was claimed with the run.
-    async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
-        if *thread == *self.lease.thread {
-            return Ok(self.lease.clone());
-        }
-        Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.store.renew(lease).await
-    }
-
-    /// It is released with the run's end.
-    async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
-        Ok(())
-    }
-
-    async fn commit(&self, _lease: &Lease, mut records: Vec<Record>) -> Result<(), SaverError> {
+    /// Stores or holds back a commit without side effects.
+    async fn commit_records(&self, mut records: Vec<Record>) -> Result<(), SaverError> {
         let mut held = self.gate.lock().await;
         let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
         // An input may refer to what the checkpoint after it brings.
@@ -243,44 +190,78 @@ impl Checkpointer for RunLog {
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
         let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
         let Err(error) = stored else { return Ok(()) };
-        // What follows a part that was refused is not stored with the run's end either.
+        // Records that follow a refused commit are not stored with the run's end.
         held.records.clear();
         if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
-            // What came before it is: the thread stands where the run began. Whether that can be stored changes nothing of the error.
+            // The beginning is stored, so that the thread stands where the run began. A failure here does not change the error.
             drop(self.store.record(&self.lease, Settlement::records(beginning)).await);
         }
         Err(error)
     }
 
-    /// What is changed beside the records is not held back, and neither are these: they follow what is.
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        if also.is_empty() {
-            return self.commit(lease, records).await;
+    fn as_saver(&self) -> Arc<dyn Checkpointer> {
+        self.store.clone().as_checkpointer()
+    }
+
+    async fn store_held(&self) -> Result<(), SaverError> {
+        let mut held = self.gate.lock().await;
+        if held.records.is_empty() {
+            return Ok(());
         }
+        let records = held.take();
+        let also = held.beside(self.run, &records, Also::default());
+        let settlement = Settlement { records, also, ..Settlement::default() };
+        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
+    }
+}
+
+impl From<RunsError> for SaverError {
+    fn from(error: RunsError) -> Self {
+        match error {
+            RunsError::Saver(error) => error,
+            error => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Debug for RunLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunLog").field("lease", &self.lease).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SaverLayer for RunLog {
+    type Inner = dyn RunStore;
+
+    fn inner(&self) -> &dyn RunStore {
+        &*self.store
+    }
+
+    async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
+        if *thread == *self.lease.thread {
+            return Ok(self.lease.clone());
+        }
+        Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
+    }
+
+    async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
+        Ok(())
+    }
+
+    /// A commit with side effects is not held back. It follows the records that are.
+    async fn commit(&self, _lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let Some(also) = commit.also else {
+            return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
+        };
         let mut held = self.gate.lock().await;
         let mut now = held.take();
         held.has_begun = true;
-        now.extend(records);
-        let also = held.beside(self.run, &now, also);
+        now.extend(commit.records);
+        let also = held.beside(self.run, &now, *also);
         let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
-    }
-
-    /// The lease is released with the run's end.
-    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-        self.commit_also(lease, records, also).await.map(|()| false)
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.store.post(thread, graph, letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.store.mail(thread).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.store.due(query).await
+        self.store.record(&self.lease, settlement).await?;
+        Ok(LeaseState::Held)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
@@ -293,6 +274,21 @@ impl Checkpointer for RunLog {
         self.store.get(thread, namespace, id).await
     }
 
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let held = self.gate.lock().await;
+        overlay::list(&*self.as_saver(), &held.records, &self.lease.thread, query).await
+    }
+
+    /// A run changes its own thread only.
+    fn capabilities(&self) -> Capabilities<'_> {
+        let mut capabilities = self.store.capabilities();
+        capabilities.admin = None;
+        if capabilities.cache.is_some() { capabilities.with_cache(self) } else { capabilities }
+    }
+}
+
+#[async_trait]
+impl CheckpointCache for RunLog {
     async fn get_changed(
         &self,
         thread: &str,
@@ -301,48 +297,14 @@ impl Checkpointer for RunLog {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
         let held = self.gate.lock().await;
-        if held.records.is_empty() {
-            return self.store.get_changed(thread, namespace, id, known).await;
+        if let Some(cache) = self.store.capabilities().cache.filter(|_| held.records.is_empty()) {
+            return cache.get_changed(thread, namespace, id, known).await;
         }
         drop(held);
-        self.get(thread, namespace, id).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        let held = self.gate.lock().await;
-        overlay::list(&*self.as_saver(), &held.records, &self.lease.thread, query).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.store.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.store.delete_thread(thread).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.store_held().await?;
-        self.store.copy_thread(from, to).await
-    }
-
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.store.delete_for_runs(runs).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.store.prune(prune).await
-    }
-
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.store.sweep().await
-    }
-
-    fn leases_expire(&self) -> bool {
-        self.store.leases_expire()
+        Checkpointer::get(self, thread, namespace, id).await
     }
 
     fn conversations(&self) -> Option<&Conversations> {
-        self.store.conversations()
+        self.store.capabilities().cache?.conversations()
     }
 }

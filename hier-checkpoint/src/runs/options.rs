@@ -1,4 +1,4 @@
-//! How a run is done and followed, as its caller has chosen.
+//! Options of a run that its caller chooses.
 
 use std::borrow::Cow;
 
@@ -35,8 +35,7 @@ pub enum Durability {
     /// the run everything is stored.
     #[default]
     Async,
-    /// Once, when the run ends, in whatever way but a crash or a future that is dropped. There is no history of the steps
-    /// between.
+    /// Once, when the run ends, unless it crashes or its future is dropped. The steps have no history.
     Exit,
 }
 
@@ -52,7 +51,7 @@ impl JsonSchema for Durability {
     }
 }
 
-/// What happens to a run when the client that follows it goes away.
+/// The treatment of a run when its client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -76,7 +75,7 @@ impl JsonSchema for OnDisconnect {
     }
 }
 
-/// How clients of a run's server follow it, and what they find again in its `kwargs`. No engine reads it.
+/// Options with which clients of a server follow a run. The server returns them as `kwargs`. The engine ignores them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

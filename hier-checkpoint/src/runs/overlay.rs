@@ -1,5 +1,4 @@
-//! What a thread would be if records that are still to be stored were: for the end of a run and for a change from outside, which
-//! are stored together with what the index says of their result.
+//! Reads a thread as if pending records were already stored: at the end of a run, and for external changes.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'
     })
 }
 
-/// What is read over these records; `None` if it needs something that only the store can put together.
+/// Reads a checkpoint over pending records. Returns none if only the store can assemble it.
 pub async fn get(
     store: &dyn Checkpointer,
     held: &[Record],
@@ -36,7 +35,6 @@ pub async fn get(
     Ok(found)
 }
 
-/// The same without what these records have of its tasks.
 async fn checkpoint(
     store: &dyn Checkpointer,
     held: &[Record],
@@ -105,7 +103,7 @@ fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
     }
 }
 
-/// What is listed over these records, which are of this thread.
+/// Lists checkpoints over pending records of this thread.
 pub async fn list(
     store: &dyn Checkpointer,
     held: &[Record],

@@ -1,4 +1,4 @@
-//! What happens to the runs of one thread: pure, the same for every database.
+//! The rules of the runs of one thread. Pure, and equal for every database.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
 
-/// How long the thread of a temporary run is kept for those who have not read yet how it ended.
+/// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
@@ -26,13 +26,12 @@ pub struct Queue {
     thread: ThreadRow,
     /// By their numbers.
     live: Vec<Run>,
-    /// Which of those have changed.
     touched: Vec<Uuid>,
     /// The rest of what has changed.
     change: Change,
 }
 
-/// What a store has to store.
+/// The rows that a change must store.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
@@ -46,12 +45,12 @@ pub struct Change {
     pub undone: Vec<Uuid>,
     /// Runs that have ended: what was kept to undo them goes.
     pub settled: Vec<Uuid>,
-    /// New documents: who is to be told of the end of a run. One that is there already stays.
+    /// New documents with deliveries of webhooks. Existing documents stay.
     pub documents: Vec<Document>,
     /// From when on a worker may look at the thread, and the graph that it needs then ([`CANCELLED`] if any will do after a while). None
     /// if it has no run that has not ended.
     pub ready: Option<(SystemTime, String)>,
-    /// Whether the log has more bytes than it may: the store deletes the oldest events and tells [`ThreadRow`].
+    /// True if the log exceeds its limit: the store deletes the oldest events and updates [`ThreadRow`].
     pub is_crowded: bool,
 }
 
@@ -72,7 +71,7 @@ impl Queue {
         &self.live
     }
 
-    /// The thread, and what is to be stored beside it.
+    /// Returns the thread, and the other rows to store.
     pub fn changed(mut self) -> (ThreadRow, Change) {
         self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };
         self.change.ready = self.ready();
@@ -163,8 +162,8 @@ impl Queue {
         cancelled
     }
 
-    /// The run that a worker which has these graphs may claim now: one whose worker has let its lease run out, or the first
-    /// that is due.
+    /// Returns the run that a worker with these graphs may claim now: one with an expired lease, or the first that is
+    /// due.
     pub(super) fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
         let running = self.live.iter().find(|run| run.status == RunStatus::Running);
         let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
@@ -204,8 +203,7 @@ impl Queue {
         self.touch(id);
     }
 
-    /// What whoever holds the lease has to tell, apart from records.
-    /// Takes all but the records out of it.
+    /// Applies the changes of the lease holder, apart from records. Leaves only the records in it.
     pub(super) fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         if let Some(index) = settlement.index.take() {
@@ -295,7 +293,8 @@ impl Queue {
     }
 }
 
-/// Whether a run is to begin later than it was added. One that is not is due at once, whatever clocks say elsewhere.
+/// Returns true if a run begins later than it was added. Others are due at once, independent of the clocks of other
+/// machines.
 fn is_delayed(run: &Run) -> bool {
     run.starts > run.created
 }

@@ -9,12 +9,9 @@ use serde_json::{Map, Value};
 use super::{BoxFuture, Index, Item, Namespaces, Op, OpResult, Search, Store, StoreError};
 use crate::checkpoint::codec;
 
-/// How many items a search returns unless it says otherwise.
 const ITEMS: usize = 10;
-/// How many namespaces are listed unless the query says otherwise.
 const NAMESPACES: usize = 100;
 
-/// The result of one operation.
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
@@ -58,7 +55,7 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), object(value), Some(time_to_live))
     }
 
-    /// Deletes an item. One that is not there is no error.
+    /// Deletes an item. A missing item is not an error.
     fn delete(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, ()> {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }
@@ -148,7 +145,8 @@ impl Item {
 }
 
 impl Search {
-    /// The items whose namespace starts with these labels: at most 10 of them, unless [`limit`](Self::limit) says otherwise.
+    /// Searches the items whose namespace starts with these labels. Returns at most 10, unless [`limit`](Self::limit) is
+    /// set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
@@ -160,7 +158,7 @@ impl Search {
         self
     }
 
-    /// Those whose field is this value, or is as these operators say: `json!({ "$gte": 3 })`.
+    /// Restricts a field to a value, or to operators: `json!({ "$gte": 3 })`.
     #[must_use]
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());

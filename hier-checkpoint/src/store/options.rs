@@ -1,4 +1,4 @@
-//! How a store is configured.
+//! The configuration of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::StoreError;
 use super::index::{Embedder, Indexing, paths_of};
 
-/// How a store is configured: whether items can be found by meaning, and how long they live.
+/// The configuration of a store: semantic search and the time to live of items.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,14 +44,14 @@ impl StoreOptions {
         Ok(self)
     }
 
-    /// How long an item lives that is put without a time to live of its own; for ever by default.
+    /// Sets the default time to live of an item. Defaults to none: items live for ever.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
-    /// Whether reading an item starts its time to live anew; it does by default.
+    /// Sets whether a read restarts the time to live of an item. Defaults to true.
     #[must_use]
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;

@@ -21,12 +21,12 @@ pub(super) async fn run(arguments: &Fork, out: &mut dyn Write) -> Result<(), Err
     {
         return Err(missing(thread, *id));
     }
-    let taken = saver.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
+    let taken = saver.admin()?.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
     if taken && !replace {
         let name = text::safe(new_thread);
         return Err(Error::Usage(format!("there is a thread `{name}` already: give another name, or `--replace`")));
     }
-    saver.copy_thread(thread, new_thread).await?;
+    saver.admin()?.copy_thread(thread, new_thread).await?;
     if let Some(from) = checkpoint {
         branch_off(&saver, new_thread, *from).await?;
     }

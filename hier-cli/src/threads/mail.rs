@@ -11,7 +11,7 @@ use super::{Error, database, text, write_json};
 /// Lists what waits in the mailbox of a thread.
 pub(super) async fn list(arguments: &Mail, out: &mut dyn Write) -> Result<(), Error> {
     let saver = database::open(&arguments.database).await?;
-    let letters = saver.mail(&arguments.thread).await?;
+    let letters = saver.inbox()?.messages(&arguments.thread).await?;
     if arguments.database.json {
         return write_json(out, &letters.iter().map(shown).collect::<Value>());
     }

@@ -47,7 +47,7 @@ type Saver = Arc<dyn Checkpointer>;
 
 /// Fails with the nearest name if there is no such thread.
 async fn expect_thread(saver: &Saver, thread: &str) -> Result<(), Error> {
-    let threads = saver.threads(None).await?;
+    let threads = saver.admin()?.threads(None).await?;
     let mut names = threads.iter().map(|info| &*info.thread);
     if names.any(|name| name == thread) {
         return Ok(());

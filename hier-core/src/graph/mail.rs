@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::CompiledGraph;
 use super::due::names;
-use crate::checkpoint::{CodecError, Letter, ListQuery, Posted, WhenRunning, codec};
+use crate::checkpoint::{CodecError, Letter, ListQuery, PostOutcome, Posted, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, Program};
@@ -189,5 +189,5 @@ pub(super) async fn post<S: Values, C>(
             format!("`{thread}` is a thread of graph `{stored}`: send it through that graph, or to another thread");
         return Err(RunError::Send { graph: graph.to_owned(), reason });
     }
-    saver.post(thread, graph, letter).await.map_err(failed)
+    saver.post(thread, graph, letter).await.map(PostOutcome::is_new).map_err(failed)
 }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::StateUpdate;
-use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::checkpoint::{
+    CheckpointCache, Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, ThreadAdmin, WhenRunning,
+};
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 
@@ -117,7 +119,7 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
     let lease = saver.acquire(thread, Claim::default()).await.unwrap();
     let piece = hier_core::checkpoint::Piece { channel, base: None, bytes: b"nothing of ours".to_vec() };
     let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
-    saver.commit(&lease, vec![record]).await.unwrap();
+    saver.commit(&lease, vec![record].into()).await.unwrap();
     saver.release(&lease).await.unwrap();
 }
 

@@ -277,7 +277,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is() {
 async fn a_change_inside_is_stored_with_what_the_index_says() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
         let store = Arc::new(MemoryRuns::new());
-        store.create_thread(NewThread::new("t")).await.unwrap();
+        store.driver().create_thread(NewThread::new("t")).await.unwrap();
         let mut run = DynRun::new(DynInput::New(json!({})), Config::thread("t"));
         run.saver = Some(store.clone());
         questions(graph.run(run).await.expect("it runs"));
@@ -307,7 +307,7 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
 #[tokio::test]
 async fn a_change_between_calls_is_stored_with_what_the_index_says() {
     let desk = Desk { graph: Box::new(Keeping::compile().erase(|_| Ok(()))), saver: Arc::new(MemoryRuns::new()) };
-    desk.saver.create_thread(NewThread::new("t")).await.unwrap();
+    desk.saver.driver().create_thread(NewThread::new("t")).await.unwrap();
     desk.start().await;
     desk.answer("yes").await;
     let root = Config::thread("t");

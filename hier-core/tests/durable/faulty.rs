@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, Record, SaverError};
 use hier_testkit::{Layered, SaverLayer};
 
 /// Keeps what `MemorySaver` keeps, until so many commits have been stored.
@@ -31,22 +31,19 @@ impl Faulty {
 
 #[async_trait]
 impl SaverLayer for Faulty {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
     // So that what is stored in the background is stored in the background here too.
-    fn leases_expire(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(true)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.is_alive(&records)?;
-        self.memory.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.is_alive(&records)?;
-        self.memory.commit_also(lease, records, also).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.is_alive(&commit.records)?;
+        self.memory.commit(lease, commit).await
     }
 }

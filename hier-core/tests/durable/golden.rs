@@ -72,7 +72,10 @@ pub(crate) async fn stored(name: &str) -> MemorySaver {
     let records: Vec<Value> = serde_json::from_str(&text).expect("the file is JSON");
     let saver = MemorySaver::new();
     let lease = saver.acquire("t", Claim::default()).await.expect("memory does not fail");
-    saver.commit(&lease, records.iter().map(from_json).collect()).await.expect("the records are whole");
+    saver
+        .commit(&lease, records.iter().map(from_json).collect::<Vec<_>>().into())
+        .await
+        .expect("the records are whole");
     saver.release(&lease).await.expect("memory does not fail");
     saver
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::checkpoint::{Checkpointer, Inbox, MemorySaver};
 use hier_core::graph::Mail;
 use hier_core::prelude::*;
 use uuid::Uuid;
@@ -113,7 +113,7 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         let id = Uuid::from_u128(2);
         let is_named = error.contains(&format!("message `{id}`")) && error.contains(&format!("hier discard t {id}"));
         assert!(is_named && error.contains("overflow"), "{durability:?}: {error}");
-        assert_eq!((tally.of("adds"), saver.mail("t").await.unwrap().len()), (1, 3), "{durability:?}");
+        assert_eq!((tally.of("adds"), saver.messages("t").await.unwrap().len()), (1, 3), "{durability:?}");
         assert_eq!(graph.state(config.clone()).await.unwrap().next, ["ships"], "{durability:?}");
         // A new input is a step too.
         let error = graph.invoke(Order::update().log(["again"]), config.clone(), tally.clone()).await.unwrap_err();
@@ -124,6 +124,6 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         // Both that are left are taken at once.
         let end = graph.invoke((), config, tally.clone()).await.unwrap();
         assert_eq!(end.state().log, ["added 1", "again", "added 2", "shipped 1"], "{durability:?}");
-        assert_eq!((end.state().total, saver.mail("t").await.unwrap().len()), (i64::MAX, 0), "{durability:?}");
+        assert_eq!((end.state().total, saver.messages("t").await.unwrap().len()), (i64::MAX, 0), "{durability:?}");
     }
 }

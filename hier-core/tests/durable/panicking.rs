@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Record,
-    Saved, SaverError,
+    Capabilities, Checkpointer, Claim, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, ListQuery,
+    Listed, MemorySaver, PostOutcome, Posted, Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -45,32 +45,18 @@ impl Panicking {
 
 #[hier_core::async_trait]
 impl SaverLayer for Panicking {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         self.in_method("acquire");
         self.memory.acquire(thread, claim).await
     }
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.in_method("commit");
-        self.memory.commit(lease, records).await
-    }
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.in_method("commit_also");
-        self.memory.commit_also(lease, records, also).await
-    }
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.in_method("post");
-        self.memory.post(thread, graph, letter).await
-    }
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.in_method("mail");
-        self.memory.mail(thread).await
-    }
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.in_method("due");
-        self.memory.due(query).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.in_method(if commit.also.is_some() { "commit_also" } else { "commit" });
+        self.memory.commit(lease, commit).await
     }
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         self.in_method("get");
@@ -79,6 +65,28 @@ impl SaverLayer for Panicking {
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         self.in_method("list");
         self.memory.list(query).await
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Panicking {
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+        self.in_method("post");
+        self.memory.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.in_method("mail");
+        self.memory.messages(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.in_method("due");
+        self.memory.due(query).await
     }
 }
 

@@ -246,7 +246,7 @@ async fn a_slot_behind_all_others_is_refused() {
         }
         let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
         let record = Record::Writes { namespace: "".into(), writes };
-        saver.commit(&lease, vec![record]).await.expect("a commit");
+        saver.commit(&lease, vec![record].into()).await.expect("a commit");
         saver.release(&lease).await.expect("a release");
         let command = Command::resume("answer").with_update(Case::update().text("x"));
         let error = graph.invoke(command, Config::thread("t"), ()).await.expect_err("it is damaged");

@@ -173,7 +173,7 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
         checkpoint.id = uuid::Uuid::from_u128(saved.checkpoint.id.as_u128() + (1 << 80));
         let lease = bench.saver.acquire("t", hier_core::checkpoint::Claim::default()).await.unwrap();
         let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint), pieces: Vec::new() };
-        bench.saver.commit(&lease, vec![record]).await.unwrap();
+        bench.saver.commit(&lease, vec![record].into()).await.unwrap();
         bench.saver.release(&lease).await.unwrap();
         let state = bench.state().await;
         assert_eq!((state.step, &*state.next), (step, &["b".to_owned()][..]));

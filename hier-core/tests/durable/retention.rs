@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy, ThreadAdmin};
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Also, Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, Record, SaverError,
+};
 use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
@@ -41,22 +43,19 @@ impl Counting {
 
 #[hier_core::async_trait]
 impl SaverLayer for Counting {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
-    fn leases_expire(&self) -> bool {
-        self.in_background
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(self.in_background)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.count(&records);
-        self.memory.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.count(&records);
-        self.memory.commit_also(lease, records, also).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.count(&commit.records);
+        self.memory.commit(lease, commit).await
     }
 }
 

@@ -55,9 +55,9 @@ async fn a_failure_is_stored_before_its_handler_begins() {
     };
     graph.node("a", boom.on_failure(handler)).edge(START, "a").edge("a", END);
     let run = NewRun::new("t", "desk", Request::default()).create_thread();
-    let run = store.create_run(run).await.expect("a run");
+    let run = store.driver().create_run(run).await.expect("a run");
     let claim = RunClaim::new("worker", Duration::from_secs(30), ["desk".to_owned()]);
-    let claimed = store.claim_run(claim).await.expect("memory does not fail").expect("the run");
+    let claimed = store.driver().claim_run(claim).await.expect("memory does not fail").expect("the run");
     let log = RunLog::new(store.clone(), claimed.lease, Some(run.id), Keeps::WithCommits);
     let graph = graph.compile().expect("a graph").checkpointer(Arc::new(log));
     let input = graph.update(json!({ "log": ["in"] })).expect("an input");

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Letter, SaverError, codec};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, DueQuery, DueThread, Inbox, Lease, Letter, PostOutcome, Posted, SaverError, codec,
+};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
-    Settlement, ThreadRow,
+    Changed, Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
+    ThreadAction, ThreadChange, ThreadRow,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -47,7 +49,9 @@ impl Panicking {
 
 #[async_trait]
 impl SaverLayer for Panicking {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 
@@ -55,6 +59,21 @@ impl SaverLayer for Panicking {
         self.renewed.send_modify(|times| *times += 1);
         self.in_method("renew");
         self.runs.renew(lease).await
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.runs.capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Panicking {
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+        self.runs.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.runs.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
@@ -69,36 +88,33 @@ impl RunsLayer for Panicking {
         &self.runs
     }
 
-    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+    async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
         self.in_method("thread");
-        self.runs.thread(id).await
+        self.runs.thread_backend().load_thread(id).await
     }
 
-    async fn create_run(&self, run: NewRun) -> Result<RunRow, RunsError> {
-        self.in_method("create_run");
-        self.runs.create_run(run).await
-    }
-
-    async fn run(&self, id: Uuid) -> Result<Option<RunRow>, RunsError> {
+    async fn load_run(&self, id: Uuid) -> Result<Option<RunRow>, RunsError> {
         self.in_method("run");
-        self.runs.run(id).await
+        self.runs.run_backend().load_run(id).await
     }
 
-    async fn runs(&self, query: RunQuery) -> Result<Vec<RunRow>, RunsError> {
+    async fn find_runs(&self, query: RunQuery) -> Result<Vec<RunRow>, RunsError> {
         self.in_method("runs");
-        self.runs.runs(query).await
+        self.runs.run_backend().find_runs(query).await
     }
 
-    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+    async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         self.in_method("claim_run");
-        self.runs.claim_run(claim).await
+        self.runs.run_backend().claim(claim, most).await
     }
 
-    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
-        if settlement.end.is_some() {
-            self.in_method("record");
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        match &change.action {
+            ThreadAction::Add(..) => self.in_method("create_run"),
+            ThreadAction::Record(_, settlement) if settlement.end.is_some() => self.in_method("record"),
+            _ => {}
         }
-        self.runs.record(lease, settlement).await
+        self.runs.run_backend().change(change).await
     }
 }
 
@@ -132,7 +148,7 @@ impl Told {
 }
 
 /// Waits until a run of the thread has ended well, which is another than this.
-async fn ends_well(store: &MemoryRuns, thread: &str, but: Option<Uuid>) -> RunRow {
+async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> RunRow {
     let mut changes = store.bell().thread(thread);
     let ended = async {
         loop {
@@ -157,7 +173,7 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         let worker = worker.poll(Duration::from_millis(10)).lease(Duration::from_secs(1)).attempts(100);
         let working = tokio::spawn(worker.run_until(stop.clone()));
         let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
-        let first = store.runs.create_run(new).await.expect("a run").id;
+        let first = store.runs.driver().create_run(new).await.expect("a run").id;
         ends_well(&store.runs, "t", None).await;
 
         store.arm(method, 2);
@@ -169,9 +185,8 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         working.await.expect("it stops");
         let lines = told.lines("the store of runs panicked");
         assert_eq!(lines.len(), 2, "{method}: {lines:?}");
-        // A worker claims several at once, which this store does one by one.
         let call = if method == "claim_run" { "claim_runs" } else { method };
-        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "mend the store"] {
+        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "fix the store"] {
             assert!(lines[0].contains(part), "{method}: {}", lines[0]);
         }
     }
@@ -202,7 +217,7 @@ async fn a_run_goes_on_after_a_panic_beside_it() {
         let graph = Long::compile().erase(move |_| Ok(renewals.clone()));
         let working = tokio::spawn(Worker::new(store.clone()).graph("long", graph).run_until(stop.clone()));
         let new = NewRun::new("t", "long", Request::input(json!({ "n": 0 }))).create_thread();
-        store.runs.create_run(new).await.expect("a run");
+        store.runs.driver().create_run(new).await.expect("a run");
         assert_eq!(ends_well(&store.runs, "t", None).await.attempts, 1, "{method}");
         assert!(store.is_through(), "{method}");
         stop.cancel();

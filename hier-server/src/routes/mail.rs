@@ -79,7 +79,8 @@ pub(crate) async fn signal(
 /// What waits in the mailbox of a thread, in the order in which it came.
 pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<Waiting>>> {
     let row = caller.thread(&thread, Action::Read).await?;
-    let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
+    let inbox = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
+    let waiting = inbox.messages(&row.id).await.map_err(|error| fault::saver(&error))?;
     // If the thread was deleted meanwhile, this may be the mail of a later one.
     let now = caller.app.runs.thread(&row.id).await.map_err(refused)?;
     if !now.is_some_and(|now| ThreadIs::this(&row).is(&now)) {
@@ -155,7 +156,8 @@ async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, is: Thre
     if now.is_some_and(|now| now.status.is_live()) {
         return Ok(run);
     }
-    let waiting = caller.app.runs.mail(&run.thread).await.map_err(|error| fault::saver(&error))?;
+    let messages = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
+    let waiting = messages.messages(&run.thread).await.map_err(|error| fault::saver(&error))?;
     let input = Value::Object(Map::from_iter([(inbox.to_owned(), json!([]))]));
     if waiting.iter().all(|posted| posted.letter.signal.is_some())
         || graph.check(&DynInput::New(input.clone())).is_err()

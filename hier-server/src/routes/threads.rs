@@ -296,7 +296,8 @@ pub(crate) async fn prune(caller: Caller, Body(body): Body<PruneBody>) -> ApiRes
             }
             PruneStrategy::KeepLatest => {
                 let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };
-                caller.app.runs.prune(prune).await.map_err(|error| saver(&error))?;
+                let admin = caller.app.runs.admin().map_err(|error| saver(&error))?;
+                admin.prune(prune).await.map_err(|error| saver(&error))?;
                 pruned_count += 1;
             }
         }

@@ -50,7 +50,10 @@ pub(super) async fn fork(
         }
         // Without a row, the owner of the copy would be unknown.
         None if !filter.is_empty() => return Err(ApiError::forbidden()),
-        None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
+        None => {
+            let admin = runs.admin().map_err(|error| saver(&error))?;
+            admin.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?;
+        }
     }
     if let Some(from) = body.checkpoint {
         branch_off(&caller, &found, &copy, from).await?;
@@ -120,6 +123,7 @@ pub(super) async fn prune(
         return Ok(Json(json!({ "deleted": true })));
     }
     let prune = Prune { threads: Some(vec![found.id]), strategy: Strategy::Keep(body.keep), older_than: None };
-    let pruned = runs.prune(prune).await.map_err(|error| saver(&error))?;
+    let admin = runs.admin().map_err(|error| saver(&error))?;
+    let pruned = admin.prune(prune).await.map_err(|error| saver(&error))?;
     Ok(Json(json!({ "pruned": pruned })))
 }

@@ -1,5 +1,7 @@
 //! Values that a commit builds on: they are there, or the commit is refused.
 
+use std::fmt::Debug;
+
 use uuid::Uuid;
 
 use super::kit::Change::{Add, Set};
@@ -23,7 +25,7 @@ cases!(super::Case, "references":
 );
 
 /// Fails unless the commit was refused since this version of this channel is not there.
-fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> Outcome {
+fn gone<T: Debug>(what: &str, result: &Result<T, SaverError>, wanted: (&str, Uuid)) -> Outcome {
     match result {
         Err(SaverError::Gone { thread, channel, version }) => {
             same(what, &(thread.as_str(), channel.as_str(), *version), &("t", wanted.0, wanted.1))
@@ -36,7 +38,7 @@ fn gone(what: &str, result: &Result<(), SaverError>, wanted: (&str, Uuid)) -> Ou
 async fn begun(saver: &Subject) -> Result<(Lease, Line), Failure> {
     let lease = claim(saver, "t").await?;
     let mut line = Line::root();
-    saver.commit(&lease, vec![line.next(&[Set("x", b"1")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Set("x", b"1")])].into()).await?;
     Ok((lease, line))
 }
 
@@ -45,7 +47,7 @@ async fn a_version_that_was_never_stored(saver: Subject) -> Outcome {
     let mut other = line.clone();
     let _lost = other.next(&[Set("y", b"2")]);
     let missing = other.tip()?.id;
-    let refused = saver.commit(&lease, vec![other.next(&[Set("x", b"3")])]).await;
+    let refused = saver.commit(&lease, vec![other.next(&[Set("x", b"3")])].into()).await;
     gone("a commit with a version of `y`", &refused, ("y", missing))?;
     let first = line.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
@@ -57,7 +59,7 @@ async fn a_base_that_was_never_stored(saver: Subject) -> Outcome {
     let mut other = line.clone();
     let _lost = other.next(&[Add("x", b"2")]);
     let missing = other.tip()?.id;
-    let refused = saver.commit(&lease, vec![other.next(&[Add("x", b"3")])]).await;
+    let refused = saver.commit(&lease, vec![other.next(&[Add("x", b"3")])].into()).await;
     gone("a commit that adds to `x`", &refused, ("x", missing))?;
     let first = line.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])
@@ -70,13 +72,13 @@ async fn nothing_of_the_commit_is_stored(saver: Subject) -> Outcome {
     let _lost = other.next(&[Set("x", b"2")]);
     let good = line.next(&[Set("x", b"2")]);
     let done = writes("", first, new_id(), "a", &[(0, "x", b"1")]);
-    let refused = saver.commit(&lease, vec![good, done, other.next(&[])]).await;
+    let refused = saver.commit(&lease, vec![good, done, other.next(&[])].into()).await;
     gone("a commit of which the last record does not fit", &refused, ("x", other_base(&other)?))?;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
     same("the writes", &get(&saver, "t", "", Some(first)).await?.writes, &Vec::new())?;
     // The thread goes on.
     let mut line = line.fork(&get(&saver, "t", "", None).await?.checkpoint);
-    saver.commit(&lease, vec![line.next(&[Set("x", b"4")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Set("x", b"4")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"4"])])
 }
 
@@ -89,7 +91,7 @@ async fn what_the_same_commit_brings_first_counts(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
     let records = vec![line.next(&[Set("x", b"1")]), line.next(&[Add("x", b"2")]), line.next(&[Set("y", b"3")])];
-    saver.commit(&lease, records).await?;
+    saver.commit(&lease, records.into()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"1", b"2"]), ("y", &[b"3"])])
 }
@@ -100,7 +102,7 @@ async fn what_a_later_record_brings_does_not_count(saver: Subject) -> Outcome {
     let first = line.next(&[Set("x", b"1")]);
     let base = line.tip()?.id;
     let second = line.next(&[Add("x", b"2")]);
-    gone("a commit in the wrong order", &saver.commit(&lease, vec![second, first]).await, ("x", base))?;
+    gone("a commit in the wrong order", &saver.commit(&lease, vec![second, first].into()).await, ("x", base))?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
@@ -109,18 +111,18 @@ async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Sub
     let base = line.tip()?.id;
     let other = claim(&saver, "other").await?;
     let mut elsewhere = Line::root();
-    saver.commit(&other, vec![elsewhere.next(&[Set("x", b"1")])]).await?;
+    saver.commit(&other, vec![elsewhere.next(&[Set("x", b"1")])].into()).await?;
     let mut inside = Line { namespace: "sub".into(), ..line.clone() };
-    let refused = saver.commit(&lease, vec![inside.next(&[])]).await;
+    let refused = saver.commit(&lease, vec![inside.next(&[])].into()).await;
     gone("a value of another namespace", &refused, ("x", base))?;
     let foreign = elsewhere.tip()?.id;
-    let refused = saver.commit(&lease, vec![elsewhere.next(&[])]).await;
+    let refused = saver.commit(&lease, vec![elsewhere.next(&[])].into()).await;
     gone("a value of another thread", &refused, ("x", foreign))?;
     let mut line = line;
     let Record::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[]) else { return Ok(()) };
     checkpoint.channels = ["y".into()].into();
     let renamed = Record::Checkpoint { namespace, checkpoint, pieces };
-    gone("a value of another channel", &saver.commit(&lease, vec![renamed]).await, ("y", base))
+    gone("a value of another channel", &saver.commit(&lease, vec![renamed].into()).await, ("y", base))
 }
 
 /// A replay, or the answer to a question of the past: what it goes on from is not the latest, and a prune takes it.
@@ -128,10 +130,10 @@ async fn a_run_that_goes_on_from_what_was_pruned(saver: Subject) -> Outcome {
     let (lease, mut line) = begun(&saver).await?;
     let mut branch = line.clone();
     let old = line.tip()?.id;
-    saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await?;
-    saver.prune(Prune::default()).await?;
+    saver.commit(&lease, vec![line.next(&[Set("x", b"2")])].into()).await?;
+    saver.admin()?.prune(Prune::default()).await?;
     let done = branch.next(&[Add("x", b"3")]);
-    let refused = saver.commit(&lease, vec![done]).await;
+    let refused = saver.commit(&lease, vec![done].into()).await;
     gone("the next commit of the run", &refused, ("x", old))?;
     let latest = line.tip()?.id;
     same("what is there", &ids(&saver, "t", "").await?, &vec![latest])?;
@@ -141,10 +143,10 @@ async fn a_run_that_goes_on_from_what_was_pruned(saver: Subject) -> Outcome {
 async fn what_outlived_its_checkpoint_counts(saver: Subject) -> Outcome {
     let (lease, mut line) = begun(&saver).await?;
     let mut branch = line.clone();
-    saver.commit(&lease, vec![line.next(&[Add("x", b"2")])]).await?;
-    saver.prune(Prune::default()).await?;
+    saver.commit(&lease, vec![line.next(&[Add("x", b"2")])].into()).await?;
+    saver.admin()?.prune(Prune::default()).await?;
     // The first value is what the second was added to.
-    saver.commit(&lease, vec![branch.next(&[Add("x", b"3")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("x", b"3")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1", b"3"])])
 }
 
@@ -152,9 +154,9 @@ async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> Outco
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
     let first = line.next(&[Set("x", b"1")]);
-    saver.commit(&lease, vec![first.clone()]).await?;
+    saver.commit(&lease, vec![first.clone()].into()).await?;
     let Record::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces: Vec::new() }]).await?;
+    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces: Vec::new() }].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
@@ -163,16 +165,16 @@ async fn a_lease_that_was_lost_is_found_first(saver: Subject) -> Outcome {
     claim(&saver, "t").await?;
     let mut other = line.clone();
     let _lost = other.next(&[Set("x", b"2")]);
-    superseded("a commit of the former holder", &saver.commit(&lease, vec![other.next(&[])]).await)
+    superseded("a commit of the former holder", &saver.commit(&lease, vec![other.next(&[])].into()).await)
 }
 
 async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome {
     let (lease, mut line) = begun(&saver).await?;
     let next = claim(&saver, "t").await?;
-    let refused = saver.commit(&lease, vec![line.next(&[Set("x", b"2")])]).await;
+    let refused = saver.commit(&lease, vec![line.next(&[Set("x", b"2")])].into()).await;
     superseded("a commit of the former holder", &refused)?;
     let missing = line.tip()?.id;
-    let refused = saver.commit(&next, vec![line.next(&[])]).await;
+    let refused = saver.commit(&next, vec![line.next(&[])].into()).await;
     gone("a commit that follows the refused one", &refused, ("x", missing))
 }
 
@@ -180,11 +182,11 @@ async fn what_a_refused_commit_brought_does_not_count(saver: Subject) -> Outcome
 async fn what_a_deleted_parent_did_not_bring_counts(saver: Subject) -> Outcome {
     let (lease, line) = begun(&saver).await?;
     let mut line = line.of_run("deleted");
-    saver.commit(&lease, vec![line.next(&[])]).await?;
-    saver.delete_for_runs(&["deleted".to_owned()]).await?;
+    saver.commit(&lease, vec![line.next(&[])].into()).await?;
+    saver.admin()?.delete_for_runs(&["deleted".to_owned()]).await?;
     // That has ended the lease.
     let lease = claim(&saver, "t").await?;
     let mut line = line.of_run("next");
-    saver.commit(&lease, vec![line.next(&[Set("y", b"2")])]).await?;
+    saver.commit(&lease, vec![line.next(&[Set("y", b"2")])].into()).await?;
     has_values("the values", &get(&saver, "t", "", None).await?, &[("x", &[b"1"]), ("y", &[b"2"])])
 }

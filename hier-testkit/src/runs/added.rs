@@ -27,7 +27,8 @@ async fn end_of(store: &Subject, claimed: &Claimed) -> Outcome {
 }
 
 async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), Failure> {
-    Ok(store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?)
+    let added = store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?;
+    Ok((added.run, added.claimed))
 }
 
 /// A store may claim it or leave it: it is done once and in order.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::runs::{EventQuery, LogEvent, NewEvent, RunEnd, RunStatus, RunsError, Settlement};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, PrunedRuns, RunEnd, RunStatus, RunsError, Settlement};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -118,10 +118,10 @@ async fn old_ones_are_pruned_and_it_is_said(store: Subject) -> Outcome {
     let old = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.record(&lease, Settlement::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
-    same("what is young", &store.prune_runs(Duration::from_mins(10)).await?, &(0, 0))?;
+    same("what is young", &store.prune_runs(Duration::from_mins(10)).await?, &PrunedRuns::default())?;
     sleep(Duration::from_millis(60)).await;
     let young = add(&store, "t").await?;
-    same("what is old", &store.prune_runs(Duration::from_millis(50)).await?, &(2, 1))?;
+    same("what is old", &store.prune_runs(Duration::from_millis(50)).await?, &PrunedRuns { events: 2, runs: 1 })?;
     same("the old run", &store.run(old.id).await?, &None)?;
     run(&store, young.id).await?;
     claim(&store).await?;

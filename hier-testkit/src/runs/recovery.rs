@@ -177,7 +177,7 @@ async fn an_input_that_came_with_messages_is_not_given_again(store: Subject) -> 
     let ended = ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
-    same("what waits in the mailbox", &store.mail("t").await?.len(), &0)?;
+    same("what waits in the mailbox", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, DueQuery, Letter, ListQuery, PendingWrite, Posted, Record, Saved, SaverError, TaskWrites, slot,
+    Also, DueQuery, Letter, ListQuery, PendingWrite, PostOutcome, Posted, Record, Saved, SaverError, TaskWrites, slot,
 };
 use hier_core::graph::DynGraph;
 use hier_core::runs::{Cancel, Durability, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
@@ -49,14 +49,14 @@ async fn stored(store: &Subject, name: &str) -> Result<Stored, Failure> {
         checkpoints.push(store.get(name, &listed.namespace, Some(listed.checkpoint.id)).await?);
     }
     let query = DueQuery::new(SystemTime::now() + Duration::from_hours(24), vec!["desk".to_owned()], 100);
-    let is_due = store.due(query).await?.iter().any(|due| &*due.thread == name);
+    let is_due = store.inbox()?.due(query).await?.iter().any(|due| &*due.thread == name);
     Ok(Stored {
         status: row.settled,
         values: row.values,
         interrupts: row.interrupts,
         metadata: row.metadata,
         checkpoints,
-        mail: store.mail(name).await?,
+        mail: store.inbox()?.messages(name).await?,
         is_due,
     })
 }
@@ -93,7 +93,7 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
     let asked = Settlement::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
     store.record(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
     for number in [1, 2] {
-        store.post("t", "desk", Letter::message(Uuid::from_u128(number), vec![1])).await?;
+        store.inbox()?.post("t", "desk", Letter::message(Uuid::from_u128(number), vec![1])).await?;
     }
     Ok(at)
 }
@@ -119,7 +119,7 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
     let mut again = Settlement::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
     again.also.run = Some(second.id);
     store.record(&lease, again).await?;
-    same("what waits", &store.mail("t").await?.len(), &1)?;
+    same("what waits", &store.inbox()?.messages("t").await?.len(), &1)?;
     for _ in 0..2 {
         let mut undo = Settlement::default();
         undo.undo = Some(second.id);
@@ -127,8 +127,8 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
         same("what is stored", &stored(&store, "t").await?, &before)?;
         has_status(&store, second.id, RunStatus::Running).await?;
     }
-    let again = store.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
-    same("whether a letter that is back is new", &again, &false)?;
+    let again = store.inbox()?.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
+    same("whether a letter that is back is new", &again, &PostOutcome::Duplicate)?;
     // It can be taken again, and the lease is still held.
     store.record(&lease, goes_on(second.id, at)).await?;
     store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
@@ -285,7 +285,7 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
     counts.first_hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
     first_began(&counts, 2).await?;
-    while !store.mail("t").await?.is_empty() {
+    while !store.inbox()?.messages("t").await?.is_empty() {
         sleep(Duration::from_millis(2)).await;
     }
     rolled_back(&store, "t", hangs.id).await?;
@@ -295,7 +295,7 @@ async fn a_message_is_back_in_the_mailbox(store: Subject) -> Outcome {
     ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
-    same("what waits", &store.mail("t").await?.len(), &0)?;
+    same("what waits", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 

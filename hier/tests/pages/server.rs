@@ -36,7 +36,7 @@ graph! {
 async fn assess() {}
 
 async fn work(stop: CancellationToken) -> Result<()> {
-    let store = Arc::new(Sqlite::open("desk.db").await?);
+    let store: Arc<dyn RunStore> = Arc::new(Sqlite::open("desk.db").await?);
     let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.run_until(stop.clone()));
     let run = store
@@ -45,7 +45,7 @@ async fn work(stop: CancellationToken) -> Result<()> {
     Ok(())
 }
 
-async fn follow(store: Arc<Sqlite>, last: u64) -> Result<()> {
+async fn follow(store: Arc<dyn RunStore>, last: u64) -> Result<()> {
     let mut changes = store.bell().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;

@@ -175,12 +175,18 @@ impl Rolled {
             checkpoints.push(self.store.get(&self.thread, &listed.namespace, id).await.map_err(told)?);
         }
         let later = SystemTime::now() + Duration::from_hours(1);
-        let due = self.store.due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000)).await.map_err(told)?;
+        let due = self
+            .store
+            .inbox()
+            .unwrap()
+            .due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000))
+            .await
+            .map_err(told)?;
         Ok(Stored {
             status: row.settled,
             values: row.values,
             interrupts: row.interrupts,
-            mail: self.store.mail(&self.thread).await.map_err(told)?,
+            mail: self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?,
             // A thread on which nothing has run is not checked.
             is_due: !checkpoints.is_empty() && due.iter().any(|due| *due.thread == *self.thread),
             checkpoints,
@@ -288,12 +294,12 @@ impl Rolled {
 
     async fn send(&mut self, signal: Option<&'static str>) -> Law {
         let (id, text) = (Uuid::new_v4(), format!("sent {}", self.sent.len()));
-        let before = self.store.mail(&self.thread).await.map_err(told)?;
+        let before = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
         self.deliver(id, signal, &text).await?;
         self.sent.push((id, signal, text));
         let Some((_, _, stored)) = &mut self.hangs else { return self.rests().await };
         // It did not exist before the run, and exists after the rollback.
-        let after = self.store.mail(&self.thread).await.map_err(told)?;
+        let after = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
         stored.mail.extend(after.into_iter().filter(|posted| !before.contains(posted)));
         Ok(())
     }

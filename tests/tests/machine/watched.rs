@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Record, SaverError, WhenRunning, codec,
+    Capabilities, Checkpointer, Claim, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, PostOutcome,
+    Posted, Record, SaverError, WhenRunning, codec,
 };
 use hier_testkit::SaverLayer;
 use uuid::Uuid;
@@ -35,7 +36,9 @@ pub(crate) struct Watched {
 
 #[async_trait]
 impl SaverLayer for Watched {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &*self.saver
     }
 
@@ -45,11 +48,8 @@ impl SaverLayer for Watched {
         Ok(lease)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also(lease, records, Also::default()).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, mut records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+    async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
+        let records = &mut commit.records;
         let done: Vec<Uuid> = records.iter().filter_map(done).collect();
         match self.fault {
             Fault::Forgets => records.retain(|record| matches!(record, Record::Checkpoint { .. })),
@@ -57,22 +57,37 @@ impl SaverLayer for Watched {
             Fault::SendsJson => records.iter_mut().for_each(as_json),
             Fault::None | Fault::TakesStale => {}
         }
-        let again = (self.fault == Fault::TakesStale).then(|| (records.clone(), also.clone()));
-        match (self.saver.commit_also(lease, records, also).await, again) {
-            (Err(SaverError::Superseded { .. }), Some((records, also))) => {
+        let again = (self.fault == Fault::TakesStale).then(|| commit.clone());
+        let state = match (self.saver.commit(lease, commit).await, again) {
+            (Err(SaverError::Superseded { .. }), Some(commit)) => {
                 let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
                 let lease = self.saver.acquire(&lease.thread, claim).await?;
-                self.saver.commit_also(&lease, records, also).await?;
+                self.saver.commit(&lease, commit).await?
             }
             (stored, _) => stored?,
-        }
+        };
         self.world.commits(&lease.thread, done);
-        Ok(())
+        Ok(state)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.saver.capabilities().with_inbox(self)
+    }
+}
+
+#[async_trait]
+impl Inbox for Watched {
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+        self.saver.inbox()?.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        self.saver.inbox()?.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
-        let mut due = self.saver.due(all).await?;
+        let mut due = self.saver.inbox()?.due(all).await?;
         due.retain(|due| self.world.knows(&due.thread));
         Ok(due)
     }

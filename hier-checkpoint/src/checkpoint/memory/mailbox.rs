@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
 
-/// All mailboxes.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     boxes: HashMap<Arc<str>, Mailbox>,
@@ -19,7 +18,6 @@ pub(super) struct Mail {
     last: u64,
 }
 
-/// What was sent to one thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mailbox {
     waiting: Vec<Posted>,
@@ -72,7 +70,6 @@ impl Mail {
         self.boxes.get(thread).map(|mailbox| mailbox.waiting.clone()).unwrap_or_default()
     }
 
-    /// Changes what the commit says, or nothing.
     pub(super) fn commit(&mut self, thread: &Arc<str>, also: &Also, now: SystemTime) -> Result<(), SaverError> {
         let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
         let mut taken = HashSet::with_capacity(also.taken.len());
@@ -118,7 +115,6 @@ impl Mail {
         mailbox.waiting.sort_by_key(|posted| posted.number);
     }
 
-    /// Discards the letters that a run has taken.
     pub(super) fn settle(&mut self, thread: &str, run: Uuid) {
         if let Some(mailbox) = self.boxes.get_mut(thread) {
             mailbox.taken.retain(|(by, _)| *by != run);
@@ -142,7 +138,6 @@ impl Mail {
         found
     }
 
-    /// Forgets a thread.
     pub(super) fn delete(&mut self, thread: &str) {
         if let Some((name, _)) = self.boxes.get_key_value(thread) {
             let name = name.clone();
@@ -162,12 +157,10 @@ impl Mail {
         self.due_of(thread).is_some_and(|due| due.driven)
     }
 
-    /// The mailbox of a thread.
     pub(super) fn mailbox(&self, thread: &str) -> Mailbox {
         self.boxes.get(thread).cloned().unwrap_or_default()
     }
 
-    /// A thread has this mailbox.
     pub(super) fn put(&mut self, thread: &str, mut mailbox: Mailbox) {
         self.last = mailbox.waiting.iter().map(|posted| posted.number).chain([self.last]).max().unwrap_or_default();
         let due = mailbox.due.take();

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Chain, Checkpoint, Deletion, PendingWrite, Piece, Saved, TaskWrites};
 
-/// A namespace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Namespace {
     /// In the order of their ids, which is nearly always the order in which they came.
@@ -33,7 +32,6 @@ pub(super) struct Overwritten {
     pub(super) old: Option<PendingWrite>,
 }
 
-/// The values that a deleted checkpoint had brought.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Remains {
     channels: Arc<[Arc<str>]>,
@@ -80,7 +78,6 @@ impl Namespace {
         }
     }
 
-    /// A stored write of a task.
     pub(super) fn write(&self, checkpoint: Uuid, task: Uuid, slot: i32) -> Option<&PendingWrite> {
         let writes = &self.writes.get(&checkpoint)?.get(&task)?.writes;
         writes.binary_search_by_key(&slot, |write| write.slot).ok().map(|place| &writes[place])
@@ -119,7 +116,7 @@ impl Namespace {
         Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })
     }
 
-    /// Deletes these checkpoints and what nobody needs any more, and cuts the links to them.
+    /// Deletes these checkpoints and the values that no other needs, and cuts the links to them.
     pub(super) fn delete(&mut self, name: &Arc<str>, deletion: &Deletion) {
         let gone = |id: Uuid| deletion.has(name, id);
         if !self.entries.iter().any(|entry| gone(entry.checkpoint.id)) {
@@ -151,7 +148,6 @@ impl Namespace {
         Arc::ptr_eq(&parent.channels, &checkpoint.channels).then_some(parent)
     }
 
-    /// Whether a channel's value of this version is there.
     pub(super) fn has(&self, channel: &str, version: Uuid) -> bool {
         self.piece(channel, version).is_some()
     }
@@ -160,7 +156,6 @@ impl Namespace {
         self.entries.binary_search_by(|entry| entry.checkpoint.id.cmp(&id))
     }
 
-    /// The channel's value as this version.
     fn chain(&self, channel: &str, version: Uuid) -> Chain {
         let mut chain = Chain::default();
         let mut next = Some(version);

@@ -17,7 +17,6 @@ use crate::checkpoint::{
     ThreadInfo, builds_on, builds_only_on,
 };
 
-/// A thread.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     /// The token of the last claim; 0 before the first.
@@ -52,9 +51,7 @@ impl Drop for Freed {
     }
 }
 
-/// A thread is being run by somebody.
 pub(super) struct Taken {
-    /// The holder, in words for people.
     pub(super) holder: String,
     /// Resolves once the thread may be free.
     pub(super) freed: OwnedNotified,
@@ -75,7 +72,6 @@ impl Thread {
         self.expires = claim.time_to_live.filter(|_| !self.is_empty()).and_then(|lives| now.checked_add(lives));
     }
 
-    /// Nobody holds the thread any more.
     pub(super) fn free(&mut self) {
         self.holder = None;
         self.freed.0.notify_waiters();
@@ -101,7 +97,6 @@ impl Thread {
         Ok(())
     }
 
-    /// Keeps what a run overwrites with these records.
     pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[Record]) {
         let mut kept = self.overwritten.remove(&run).unwrap_or_default();
         for record in records {
@@ -132,7 +127,6 @@ impl Thread {
         self.overwritten.remove(&run);
     }
 
-    /// Stores records that have been checked.
     pub(super) fn store(&mut self, records: Vec<Record>) {
         for record in records {
             match record {
@@ -204,7 +198,6 @@ impl Thread {
         deletion.checkpoints.len() as u64
     }
 
-    /// The same history for a thread of its own.
     pub(super) fn history(&self) -> Self {
         Self {
             time_to_live: self.time_to_live,
@@ -215,14 +208,12 @@ impl Thread {
         }
     }
 
-    /// What a copy of the thread elsewhere needs: the namespaces.
     pub(super) fn dump(&self) -> Dump<'_> {
         let rest = self.children.iter().map(|(name, space)| (name.clone(), Cow::Borrowed(space)));
         let root = std::iter::once((ROOT.clone(), Cow::Borrowed(&self.root)));
         Dump { namespaces: root.chain(rest).collect() }
     }
 
-    /// A thread with these namespaces.
     pub(super) fn load(dump: Dump<'_>) -> Self {
         let mut thread = Self::default();
         for (name, space) in dump.namespaces {
@@ -231,12 +222,11 @@ impl Thread {
         thread
     }
 
-    /// Whether the thread is to be swept.
     pub(super) fn is_expired(&self, now: SystemTime) -> bool {
         self.holder.is_none() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether the thread holds nothing, so that it can be dropped.
+    /// Returns true if the thread holds nothing and can be dropped.
     pub(super) fn is_idle_and_empty(&self) -> bool {
         self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
     }
@@ -258,7 +248,6 @@ impl Thread {
     }
 }
 
-/// Whether a record has this value.
 fn brings(record: &Record, within: &str, channel: &str, version: Uuid) -> bool {
     let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
     let named = |piece: &Piece| &*checkpoint.channels[piece.channel] == channel;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::RunStore;
-use super::backend::{DocumentBackend, RunBackend, ThreadBackend};
+use super::backend::{DocumentBackend, PrunedRuns, RunBackend, ThreadBackend};
 use super::bell::Bell;
 use super::change::{Changed, ThreadChange};
 use super::document::Document;
@@ -19,7 +19,7 @@ use super::event::{EventPage, EventQuery};
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::{Checkpointer, Claim, Lease, Letter, MemorySaver, SaverError, WhenRunning};
+use crate::checkpoint::{Checkpointer, Claim, Lease, Letter, MemorySaver, PostOutcome, SaverError, WhenRunning};
 use crate::sync::{Mutex, MutexGuard, lock};
 use tables::{Ended, Holder, Tables};
 
@@ -72,7 +72,7 @@ impl MemoryRuns {
             return Ok(None);
         }
         if let Some(lease) = &lease {
-            self.saver.commit_also_now(lease, decision.records, &decision.also)?;
+            self.saver.commit_now(lease, decision.records, &decision.also)?;
         }
         let Ended { undone, settled } = tables.store(decision.queue, now);
         for run in undone {
@@ -93,7 +93,7 @@ impl MemoryRuns {
         Ok(Some(Changed::new(&tables.entry(&thread)?.row, decision.runs, claimed)))
     }
 
-    /// Claims the thread for a worker, unless somebody holds it.
+    /// Claims the thread for a worker. Returns none if it is held.
     fn try_hold(&self, tables: &Tables, thread: &str, claim: &RunClaim) -> Option<Lease> {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,
@@ -106,7 +106,15 @@ impl MemoryRuns {
 }
 
 impl RunStore for MemoryRuns {
-    fn backend(&self) -> &dyn RunBackend {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
         self
     }
 }
@@ -170,7 +178,7 @@ impl RunBackend for MemoryRuns {
         Ok(EventPage::new(wanted.cloned().collect(), &entry.row))
     }
 
-    async fn delete_older(&self, than: Duration) -> Result<(u64, u64), RunsError> {
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let mut tables = self.tables();
         let cutoff = SystemTime::now().checked_sub(than).unwrap_or(SystemTime::UNIX_EPOCH);
         let old = |run: &&Run| run.ended.is_some_and(|ended| ended < cutoff);
@@ -187,7 +195,7 @@ impl RunBackend for MemoryRuns {
                 events += 1;
             }
         }
-        Ok((events, old.len() as u64))
+        Ok(PrunedRuns { events, runs: old.len() as u64 })
     }
 
     fn notifier(&self) -> &Bell {
@@ -238,7 +246,7 @@ impl ThreadBackend for MemoryRuns {
         Ok(tables.remove(id))
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
         let tables = self.tables();
         if !tables.threads.get(thread).is_some_and(|entry| is.is(&entry.row)) {
             return Err(SaverError::deleted(thread).into());

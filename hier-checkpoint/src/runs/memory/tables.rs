@@ -1,4 +1,4 @@
-//! What is kept in memory.
+//! The tables of [`MemoryRuns`](super::MemoryRuns).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
@@ -43,20 +43,24 @@ pub(super) struct Ended {
 /// From when on a worker may look at a thread, and the thread.
 type Ready = (SystemTime, String);
 
-/// Who runs a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Holder {
     /// No worker.
     #[default]
     Nobody,
     /// A worker: the token of its lease, how long it lasts, and until when.
-    Worker { token: u64, lasts: Duration, until: Instant },
-    /// A worker whose lease has run out.
-    Lost { token: u64, lasts: Duration },
+    Worker {
+        token: u64,
+        lasts: Duration,
+        until: Instant,
+    },
+    Lost {
+        token: u64,
+        lasts: Duration,
+    },
 }
 
 impl Holder {
-    /// How long the lease with this token lasts.
     fn lasts(self, of: u64) -> Option<Duration> {
         match self {
             Self::Worker { token, lasts, .. } | Self::Lost { token, lasts } if token == of => Some(lasts),
@@ -160,12 +164,10 @@ impl Tables {
         }
     }
 
-    /// From now on this is who runs the thread.
     pub(super) fn hold(&mut self, thread: &str, holder: Holder) {
         self.list(thread, |entry| entry.holder = holder);
     }
 
-    /// The lease of a worker lasts for another while.
     pub(super) fn renew(&mut self, lease: &Lease, now: Instant) {
         let lasts = self.threads.get(&*lease.thread).and_then(|entry| entry.holder.lasts(lease.token));
         if let Some((lasts, until)) = lasts.and_then(|lasts| Some((lasts, now.checked_add(lasts)?))) {
@@ -173,14 +175,12 @@ impl Tables {
         }
     }
 
-    /// The lease of a worker has ended.
     pub(super) fn let_go(&mut self, lease: &Lease) {
         if self.threads.get(&*lease.thread).is_some_and(|entry| entry.holder.lasts(lease.token).is_some()) {
             self.hold(&lease.thread, Holder::Nobody);
         }
     }
 
-    /// Takes the threads from the workers whose leases have run out.
     pub(super) fn lose(&mut self, now: Instant) {
         while let Some((_, thread)) = self.held.first().filter(|(until, _)| *until <= now).cloned() {
             self.list(&thread, |entry| {
@@ -207,7 +207,6 @@ impl Tables {
         ready.find(|(_, thread)| wanted(thread)).cloned()
     }
 
-    /// The runs of a thread, or of all.
     pub(super) fn runs_of(&self, thread: Option<&str>) -> Box<dyn Iterator<Item = &Run> + '_> {
         match thread {
             None => Box::new(self.runs.values()),
@@ -218,7 +217,6 @@ impl Tables {
         }
     }
 
-    /// Deletes a run that has ended.
     pub(super) fn remove_run(&mut self, id: Uuid) {
         if let Some(run) = self.runs.remove(&id)
             && let Some(entry) = self.threads.get_mut(&run.thread)

@@ -1,6 +1,7 @@
 //! Mail to threads that have a row.
 
-use hier_checkpoint::checkpoint::{Letter, SaverError, check_thread};
+use hier_checkpoint::async_trait;
+use hier_checkpoint::checkpoint::{DueQuery, DueThread, Inbox, Letter, PostOutcome, Posted, SaverError, check_thread};
 use hier_checkpoint::runs::ThreadIs;
 use rusqlite::Connection;
 
@@ -31,5 +32,21 @@ impl Sqlite {
             mail::post(connection, &vault, &thread, &graph, &letter)
         };
         self.0.writer.submit(size, post).await
+    }
+}
+
+#[async_trait]
+impl Inbox for Sqlite {
+    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+        self.post_letter(thread, None, graph, letter).await.map(PostOutcome::from)
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+        let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
+        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.read(move |connection| mail::due(connection, &query)).await
     }
 }
