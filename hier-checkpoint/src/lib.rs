@@ -13,8 +13,6 @@
 pub mod backend;
 pub mod channel;
 pub mod checkpoint;
-#[doc(hidden)]
-pub mod guard;
 pub mod message;
 #[doc(hidden)]
 pub mod panics;

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::thread;
 
 /// The last panic of a thread.
-struct Note {
+struct PanicNote {
     text: Option<String>,
     place: String,
 }
@@ -22,7 +22,7 @@ thread_local! {
     /// True if a note was made since the last call of [`catch`]. Separate from the note, since it is written on each
     /// call.
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
-    static NOTE: RefCell<Option<Note>> = const { RefCell::new(None) };
+    static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
 /// Notes the places of panics from now on. A second call does nothing.
@@ -45,7 +45,7 @@ pub fn note_places() {
 /// Nothing here may panic: that would end the process.
 fn note(info: &PanicHookInfo<'_>) {
     let Some(place) = info.location() else { return };
-    let made = Note { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
+    let made = PanicNote { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
     let _ = NOTE.try_with(|note| note.try_borrow_mut().map(|mut note| *note = Some(made)));
     let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(true));
 }
@@ -57,7 +57,7 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     panic::catch_unwind(AssertUnwindSafe(work))
 }
 
-/// As [`catch`], of something that waits.
+/// Catches a panic of a future as [`catch`] does.
 pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch(|| work.as_mut().poll(context)) {

@@ -6,10 +6,10 @@ mod kit;
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning, WriteRecord};
 use hier_core::runs::{
-    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError,
-    Settlement, ThreadPatch,
+    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore,
+    RunsError, ThreadPatch,
 };
 use hier_postgres::Postgres;
 use kit::server::{Road, blocked, connected, server};
@@ -55,13 +55,13 @@ impl Desk {
         self.sql.batch_execute(&sql.replace("{s}", self.schema)).await.expect("the server");
     }
 
-    fn record(&self, number: usize, settlement: Settlement) -> JoinHandle<Result<u64, RunsError>> {
+    fn record(&self, number: usize, settlement: RunCommit) -> JoinHandle<Result<u64, RunsError>> {
         let (store, lease): (_, Lease) = (self.store.clone(), self.claimed[number].lease.clone());
-        tokio::spawn(async move { store.driver().record(&lease, settlement).await })
+        tokio::spawn(async move { store.driver().commit_run(&lease, settlement).await })
     }
 
-    fn tells(&self, number: usize) -> Settlement {
-        Settlement::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
+    fn tells(&self, number: usize) -> RunCommit {
+        RunCommit::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
     /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
@@ -211,7 +211,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
     for dropped in [0, 4] {
         recording[dropped].abort();
     }
-    let end = |number: usize| Settlement::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
+    let end = |number: usize| RunCommit::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
     let mut ending: Vec<_> = [0, 4].map(|number| desk.record(number, end(number))).into();
     tokio::time::sleep(Duration::from_millis(50)).await;
     desk.run("commit").await;
@@ -263,11 +263,11 @@ async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored(
     let Some(desk) = Desk::open("together_bases").await else { return };
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();
-        let store = async |record: Record| {
+        let store = async |record: WriteRecord| {
             if as_commit {
                 return desk.store.commit(&lease, vec![record].into()).await.map(drop);
             }
-            match desk.store.driver().record(&lease, Settlement::records(vec![record])).await {
+            match desk.store.driver().commit_run(&lease, RunCommit::records(vec![record])).await {
                 Err(RunsError::Saver(error)) => Err(error),
                 other => other.map(drop).map_err(|error| panic!("{error}")),
             }

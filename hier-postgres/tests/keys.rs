@@ -6,11 +6,11 @@ mod kit;
 use std::time::Duration;
 
 use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, Claim, Inbox, Letter, ListQuery, Prune, SaverError, ThreadAdmin,
+    Checkpoint, Checkpointer, Claim, Inbox, InboxMessage, ListQuery, Prune, SaverError, ThreadAdmin,
 };
 use hier_core::runs::{
-    Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
-    Settlement, ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery, RunStatus,
+    RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -160,8 +160,8 @@ async fn goes_past_rows<S: RunStore>(
     let index = ThreadIndex::new(ThreadStatus::Idle).values(serde_json::json!({ "n": 1 }));
     let event =
         NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
-    let settlement = Settlement::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
-    old.driver().record(&claimed.lease, settlement).await.expect("its end");
+    let settlement = RunCommit::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    old.driver().commit_run(&claimed.lease, settlement).await.expect("its end");
 
     let both = open(3, Some(2)).await;
     for _ in 0..2 {
@@ -233,7 +233,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     let saver = with(1).open(&path).await.expect("a new file");
     for name in ["alice", "bob"] {
         saver.driver().create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
-        let signal = Letter::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
+        let signal = InboxMessage::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
         assert!(saver.post(name, "desk", signal).await.expect("a letter"));
     }
     let change = |sql: &str| Connection::open(&path).and_then(|db| db.execute_batch(sql)).expect("a change");

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
-use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
 use hier_postgres::Postgres;
 use kit::server::{Road, server};
 use tokio::time::{Instant, timeout};
@@ -175,7 +175,7 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
             page.events.iter().filter(|row| row.event.mode() == "custom").count()
         };
         road.hold_answers();
-        let recording = here.driver().record(&claimed.lease, Settlement::events(vec![told()]));
+        let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![told()]));
         let between = async {
             // What other processes are told of goes the same way.
             loop {

@@ -5,7 +5,7 @@
 mod kit;
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
-use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
 use hier_postgres::{Postgres, PostgresOptions};
 use hier_testkit::checkpoint::{self as suite, Report};
 use kit::pooler::pooler;
@@ -183,12 +183,12 @@ async fn other_processes_are_woken() {
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
     here.migrate().await.expect("tables");
-    let (mut runs, mut thread) = (here.driver().bell().runs(), here.driver().bell().thread("t\\0"));
+    let (mut runs, mut thread) = (here.driver().notifier().runs(), here.driver().notifier().thread("t\\0"));
     // The first may come before the other listens.
     for _ in 0..200 {
         let run = NewRun::new("t\\0", "desk", Request::default()).create_thread();
         there.driver().create_run(run).await.expect("a run");
-        let woken = async { tokio::join!(runs.rung(), thread.rung()) };
+        let woken = async { tokio::join!(runs.changed(), thread.changed()) };
         if tokio::time::timeout(std::time::Duration::from_millis(100), woken).await.is_ok() {
             return;
         }
@@ -235,8 +235,8 @@ async fn what_is_there_is_read_through_a_pooler() {
     let claimed = there.driver().claim_run(claim()).await.expect("the server").expect("the run");
     let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
     let write = kit::write(checkpoint.id, 0, b"done");
-    there.driver().record(&claimed.lease, Settlement::records(vec![record, write])).await.expect("stored");
-    there.driver().hand_back(&claimed.lease, run).await.expect("handed back");
+    there.driver().commit_run(&claimed.lease, RunCommit::records(vec![record, write])).await.expect("stored");
+    there.driver().requeue(&claimed.lease, run).await.expect("handed back");
     there.driver().put_document(Document::new("kind", "a", serde_json::json!(1)), None).await.expect("a document");
     for shares_names in [false, true] {
         let pooled = pooler(&url, shares_names).await;
@@ -265,7 +265,9 @@ async fn what_is_there_is_read_through_a_pooler() {
             .expect("the run whose worker has let go");
         assert_eq!(next.run.id, run);
         let told = NewEvent::new(run, LogEvent::Values(serde_json::json!({})));
-        assert!(open().await.driver().record(&next.lease, Settlement::events(vec![told])).await.expect("stored") > 1);
-        there.driver().hand_back(&next.lease, run).await.expect("handed back");
+        assert!(
+            open().await.driver().commit_run(&next.lease, RunCommit::events(vec![told])).await.expect("stored") > 1
+        );
+        there.driver().requeue(&next.lease, run).await.expect("handed back");
     }
 }

@@ -45,7 +45,7 @@ fn other_process() {
             let (mut checkpoint, _) = kit::next(last.as_ref(), &[], 1);
             // Ids grow from process to process.
             checkpoint.id = uuid::Uuid::now_v6(&[2; 6]);
-            let record = hier_core::checkpoint::Record::Checkpoint {
+            let record = hier_core::checkpoint::WriteRecord::Checkpoint {
                 namespace: "".into(),
                 checkpoint: Box::new(checkpoint.clone()),
                 pieces: Vec::new(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, EventQuery, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunStatus, RunStore,
-    Settlement, ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunCommit, RunEnd, RunStatus,
+    RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -45,8 +45,8 @@ async fn fill<S: RunStore>(old: &S, foreign: &S) {
         })
         .collect();
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": 1 }));
-    let settlement = Settlement::events(events).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
-    old.driver().record(&claimed.lease, settlement).await.expect("its end");
+    let settlement = RunCommit::events(events).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    old.driver().commit_run(&claimed.lease, settlement).await.expect("its end");
 }
 
 async fn seals_all_pages<S: RunStore>(

@@ -11,8 +11,8 @@ use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus,
-    RunStore, Settlement, ThreadIndex, ThreadStatus,
+    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery,
+    RunStatus, RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_worker::Worker;
@@ -45,15 +45,15 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     let mut last = None;
     for number in 0..steps {
         let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7])], 1);
-        let mut settlement = Settlement::records(vec![record]);
+        let mut settlement = RunCommit::records(vec![record]);
         settlement.events = vec![NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })))];
-        store.driver().record(&lease, settlement).await.expect("stored");
+        store.driver().commit_run(&lease, settlement).await.expect("stored");
         last = Some(checkpoint);
     }
     count.steps += road.round_trips();
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": steps }));
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "n": steps }));
-    store.driver().record(&lease, Settlement::default().index(index).end(end)).await.expect("ended");
+    store.driver().commit_run(&lease, RunCommit::default().index(index).end(end)).await.expect("ended");
     count.end += road.round_trips();
     let ended = store.driver().run(run.id).await.expect("the server").expect("the run");
     assert_eq!(ended.status, RunStatus::Success);
@@ -121,11 +121,11 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
         if round == 1 {
             road.round_trips();
         }
-        let mut ends = store.bell().ends("t");
+        let mut ends = store.notifier().ends("t");
         let new = NewRun::new("t", "one", Request::input(json!({ "n": round }))).create_thread();
         let made = handle.create_run(&store, new).await.expect("a run");
         let ended = loop {
-            tokio::time::timeout(Duration::from_secs(10), ends.rung()).await.expect("its end");
+            tokio::time::timeout(Duration::from_secs(10), ends.changed()).await.expect("its end");
             if let Some(row) = ends.ended(made.id) {
                 break row;
             }
@@ -154,7 +154,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let first = first.expect("it is claimed on a new thread, too");
     store
         .driver()
-        .record(&first.lease, Settlement::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
+        .commit_run(&first.lease, RunCommit::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
         .await
         .expect("its end");
     road.hold_answers();
@@ -173,7 +173,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     assert_eq!(store.driver().runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
     assert_eq!(store.driver().claim_run(claim()).await.expect("the server"), None, "nobody else has it");
     let end = RunEnd::new(added.id, RunStatus::Success);
-    store.driver().record(&claimed.lease, Settlement::default().end(end)).await.expect("the lease is good");
+    store.driver().commit_run(&claimed.lease, RunCommit::default().end(end)).await.expect("the lease is good");
     let page = store.driver().events(EventQuery::after("t", 0)).await.expect("events");
     let modes: Vec<_> = page.events.iter().map(|row| row.event.mode()).collect();
     assert_eq!(modes, ["start", "end", "start", "end"]);
@@ -258,11 +258,11 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
         for number in 0..3 {
             road.lose_one_answer();
             let told = NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })));
-            store.driver().record(&lease, Settlement::events(vec![told])).await.expect("stored");
+            store.driver().commit_run(&lease, RunCommit::events(vec![told])).await.expect("stored");
         }
         road.lose_one_answer();
         let end = RunEnd::new(run.id, RunStatus::Success);
-        store.driver().record(&lease, Settlement::default().end(end)).await.expect("ended");
+        store.driver().commit_run(&lease, RunCommit::default().end(end)).await.expect("ended");
         let page = store.driver().events(EventQuery::after(&*thread, 0)).await.expect("events");
         let modes: Vec<_> = page.events.iter().map(|row| (row.number, row.event.mode())).collect();
         assert_eq!(modes, [(1, "start"), (2, "values"), (3, "values"), (4, "values"), (5, "end")]);
@@ -298,7 +298,7 @@ async fn changes_of_two_processes_are_all_kept() {
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!(run.id, id, "first in, first out");
-        store.record(&lease, Settlement::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
+        store.commit_run(&lease, RunCommit::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
     }
     let thread = one.driver().thread("t").await.expect("the server").expect("the thread");
     assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));

@@ -189,7 +189,7 @@ impl Host {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
                 done.end = End::Posted(match posted {
                     Ok(outcome) => Ok(outcome.is_new()),
-                    Err(error @ SaverError::MailboxFull { .. }) => Err(Failure::new("MailboxFull", error.to_string())),
+                    Err(error @ SaverError::InboxFull { .. }) => Err(Failure::new("MailboxFull", error.to_string())),
                     Err(error) => return Err(error),
                 });
             }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Claim, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, MemorySaver,
-    PostOutcome, Posted, SaverError, SaverLayer, WhenRunning,
+    Capabilities, Checkpointer, Claim, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    MemorySaver, PostOutcome, SaverError, SaverLayer, WhenRunning,
 };
 use hier_core::drive;
 
@@ -98,7 +98,7 @@ impl SaverLayer for ThreadLog {
 
 #[async_trait]
 impl Inbox for ThreadLog {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         let outcome = self.saver.post(thread, graph, letter.clone()).await?;
         if outcome.is_new() {
             self.note(Entry::Post(graph.to_owned(), letter));
@@ -106,7 +106,7 @@ impl Inbox for ThreadLog {
         Ok(outcome)
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.saver.messages(thread).await
     }
 

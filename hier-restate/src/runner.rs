@@ -177,7 +177,7 @@ impl DynGraph for Handed {
         self.graph.send(Arc::new(desk.clone()), thread, id, signal, value).await?;
         let refused = |error| RunError::Saver { graph: self.graph.spec().name.to_string(), error };
         let Some(posted) = desk.messages(thread).await.map_err(refused)?.pop() else { return Ok(false) };
-        self.remote.deliver(thread, posted.letter).await.map_err(|error| self.failed(error))
+        self.remote.deliver(thread, posted.message).await.map_err(|error| self.failed(error))
     }
 
     async fn forget(&self, thread: &str) -> Result<(), RunError> {

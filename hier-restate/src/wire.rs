@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hier_core::Outcome;
-use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
+use hier_core::checkpoint::{CodecError, InboxMessage, SideEffects, WriteRecord, codec};
 use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
 use hier_core::runs::StreamMode;
@@ -48,9 +48,9 @@ pub(crate) fn run_service(graph: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Entry {
     /// A commit of the engine's.
-    Commit(Vec<Record>, Also),
+    Commit(Vec<WriteRecord>, SideEffects),
     /// A letter.
-    Post(String, Letter),
+    Post(String, InboxMessage),
 }
 
 /// Entries of a log as they are stored. They pass through journals, and only who takes up the thread reads them.
@@ -113,7 +113,7 @@ pub(crate) struct UpdateState {
 /// A letter for a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Post {
-    pub(crate) letter: Letter,
+    pub(crate) letter: InboxMessage,
 }
 
 /// A thread that may be due.

@@ -20,7 +20,7 @@ pub(crate) enum Work {
     /// An update from outside.
     Update(UpdateState),
     /// A letter for the mailbox.
-    Post(hier_core::checkpoint::Letter),
+    Post(hier_core::checkpoint::InboxMessage),
     /// A look at when the thread is due.
     Look,
 }

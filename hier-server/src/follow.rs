@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
-use hier_core::runs::{Ends, EventPage, EventQuery, EventRow, Listener, Run, RunsError, ThreadRow};
+use hier_core::runs::{EventPage, EventQuery, EventRow, Listener, Run, RunEnds, RunsError, ThreadRow};
 use uuid::Uuid;
 
 use crate::app::{App, Caller};
@@ -28,7 +28,7 @@ pub(crate) struct Arrival {
 
 impl Arrival {
     pub(crate) fn new(caller: Caller, thread: &str) -> Self {
-        let listener = caller.app.runs.bell().thread(thread);
+        let listener = caller.app.runs.notifier().thread(thread);
         Self { caller, thread: thread.to_owned(), listener }
     }
 
@@ -43,7 +43,7 @@ impl Arrival {
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
                 tokio::time::sleep(LOOK_AGAIN).await;
             } else {
-                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
+                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.changed()).await;
             }
         }
     }
@@ -84,7 +84,7 @@ impl Follow {
 
     fn new(app: Arc<App>, thread: &str, run: Option<(Uuid, u64)>, after: u64) -> Self {
         // It listens before it first looks, so that nothing is missed in between.
-        let listener = app.runs.bell().thread(thread);
+        let listener = app.runs.notifier().thread(thread);
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
@@ -98,7 +98,7 @@ impl Follow {
             let look = if self.created.is_none() { self.look_first().await? } else { self.look().await? };
             match look {
                 Look::Events => {}
-                Look::Nothing => drop(tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await),
+                Look::Nothing => drop(tokio::time::timeout(LOOK_AGAIN, self.listener.changed()).await),
                 Look::End => return Ok(None),
             }
         }
@@ -154,7 +154,7 @@ impl Follow {
 
 /// Waits for the end of a run.
 pub(crate) struct Ending {
-    listener: Ends,
+    listener: RunEnds,
     /// Whether it may have ended before anybody listened.
     is_unknown: bool,
 }
@@ -162,7 +162,7 @@ pub(crate) struct Ending {
 impl Ending {
     /// Waits for a run that exists. Checks its status first.
     pub(crate) fn of(app: &App, thread: &str) -> Self {
-        Self { listener: app.runs.bell().ends(thread), is_unknown: true }
+        Self { listener: app.runs.notifier().ends(thread), is_unknown: true }
     }
 
     /// Of a run that is added after this, and so cannot have ended yet.
@@ -174,7 +174,7 @@ impl Ending {
     pub(crate) async fn wait(&mut self, app: &App, run: &Run) -> ApiResult<Option<Arc<Run>>> {
         loop {
             if !std::mem::replace(&mut self.is_unknown, true) {
-                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.rung()).await;
+                let _ = tokio::time::timeout(LOOK_AGAIN, self.listener.changed()).await;
             }
             // If it ended in this process, its row need not be read.
             if let Some(row) = self.listener.ended(run.id).filter(|row| row.number == run.number) {

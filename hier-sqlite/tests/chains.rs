@@ -3,7 +3,7 @@
 mod kit;
 
 use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, Claim, Lease, ListQuery, MemorySaver, Prune, Record, Saved, Strategy as Kept,
+    Checkpoint, Checkpointer, Claim, Lease, ListQuery, MemorySaver, Prune, Saved, Strategy as Kept, WriteRecord,
 };
 use hier_sqlite::{Sqlite, SqliteOptions};
 use proptest::prelude::*;
@@ -58,7 +58,12 @@ async fn claim(saver: &impl Checkpointer) -> Lease {
     saver.acquire("t", Claim::default()).await.expect("the thread")
 }
 
-async fn replay(steps: &[Step], saver: &impl Checkpointer, records: &mut Vec<Record>, is_first: bool) -> Vec<Saved> {
+async fn replay(
+    steps: &[Step],
+    saver: &impl Checkpointer,
+    records: &mut Vec<WriteRecord>,
+    is_first: bool,
+) -> Vec<Saved> {
     let mut made: Vec<Checkpoint> = Vec::new();
     let mut given = std::mem::take(records).into_iter();
     let mut lease = claim(saver).await;
@@ -68,8 +73,10 @@ async fn replay(steps: &[Step], saver: &impl Checkpointer, records: &mut Vec<Rec
                 let (checkpoint, record) = if is_first {
                     kit::next(pick(&made, *after), changes, CHANNELS)
                 } else {
-                    let Some(record @ Record::Checkpoint { .. }) = given.next() else { panic!("as many as before") };
-                    let Record::Checkpoint { checkpoint, .. } = &record else { unreachable!() };
+                    let Some(record @ WriteRecord::Checkpoint { .. }) = given.next() else {
+                        panic!("as many as before")
+                    };
+                    let WriteRecord::Checkpoint { checkpoint, .. } = &record else { unreachable!() };
                     (checkpoint.as_ref().clone(), record)
                 };
                 made.push(checkpoint);

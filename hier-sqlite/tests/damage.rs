@@ -241,7 +241,7 @@ mod encrypted {
     fn keys_are_read_and_not_shown() {
         let key = Key::from_hex(&"0aF".repeat(64)[..64]).expect("a key");
         assert_eq!(format!("{key:?}"), "Key(…)");
-        assert!(format!("{:?}", Sqlite::options().encrypt(&key)).contains("vault: Vault"));
+        assert!(format!("{:?}", Sqlite::options().encrypt(&key)).contains("vault: ValueCodec"));
         for wrong in ["", "00", &"0".repeat(63), &"g".repeat(64), &"ü".repeat(32)] {
             assert!(matches!(Key::from_hex(wrong), Err(SaverError::Invalid(_))), "{wrong}");
         }

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::task::Poll;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, LeaseState, Record, SaverError, ThreadAdmin, WhenRunning};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, Lease, LeaseState, SaverError, ThreadAdmin, WhenRunning, WriteRecord,
+};
 use hier_sqlite::Sqlite;
 use rusqlite::Connection;
 use tokio::time::timeout;
 
-fn record(value: &[u8]) -> Vec<Record> {
+fn record(value: &[u8]) -> Vec<WriteRecord> {
     vec![kit::next(None, &[(0, false, value.to_vec())], 1).1]
 }
 

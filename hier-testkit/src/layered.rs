@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Commit, Lease, LeaseState, Letter, PostOutcome, SaverError, SaverLayer,
+    Capabilities, Checkpointer, Commit, InboxMessage, Lease, LeaseState, PostOutcome, SaverError, SaverLayer,
 };
 use hier_core::runs::{
-    Bell, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns, Run,
-    RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
+    Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery,
+    ThreadRow,
 };
 use uuid::Uuid;
 
@@ -84,7 +85,13 @@ pub trait RunsLayer: SaverLayer {
     }
 
     /// Forwards [`ThreadBackend::post_to`].
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         self.runs_store().thread_backend().post_to(thread, is, graph, letter).await
     }
 
@@ -138,7 +145,7 @@ impl<T: RunsLayer> RunBackend for Layered<T> {
         self.0.runs_store().run_backend().delete_older(than).await
     }
 
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         self.0.runs_store().run_backend().notifier()
     }
 
@@ -169,7 +176,13 @@ impl<T: RunsLayer> ThreadBackend for Layered<T> {
         self.0.delete_thread_if(id, is).await
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         self.0.post_to(thread, is, graph, letter).await
     }
 }

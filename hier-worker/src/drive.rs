@@ -12,7 +12,7 @@ use super::ending::{self, Ending};
 use super::prepare;
 use super::shared::Shared;
 use super::watch::{self, Heartbeat, Stop, Storing};
-use hier_checkpoint::guard::reported;
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};

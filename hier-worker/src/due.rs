@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::shared::Shared;
-use hier_checkpoint::guard::reported;
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{DueQuery, DueThread};
 use hier_core::graph::DynGraph;

@@ -51,19 +51,19 @@ pub(super) async fn settle(shared: &Shared, run: &Run, log: &Arc<RunLog>, ending
         }
         Ending::Cancelled(Cancel::Rollback) => {
             let index = Box::pin(undone(shared, run, log)).await?;
-            log.settle(index, Some(RunEnd::rolled_back(run.id))).await?;
+            log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
             return ended(shared, run).await;
         }
     };
     let mut index = index;
     index.config = Some(run.request.config.clone());
-    match log.settle(Some(index), Some(end)).await {
+    match log.finish(Some(index), Some(end)).await {
         // The result of the run can never be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
             (index.error, index.config) = (Some(failure.clone()), Some(run.request.config.clone()));
-            log.settle(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
+            log.finish(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
         }
         settled => settled?,
     }
@@ -90,8 +90,8 @@ async fn ended(shared: &Shared, run: &Run) -> Result<(), RunsError> {
 
 /// Hands the run back: what it has stored stays, and what waits to be stored is stored.
 pub(super) async fn hand_back(shared: &Shared, run: &Run, log: &RunLog) -> Result<(), RunsError> {
-    log.settle(None, None).await?;
-    shared.store.hand_back(log.lease(), run.id).await
+    log.finish(None, None).await?;
+    shared.store.requeue(log.lease(), run.id).await
 }
 
 fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {

@@ -84,7 +84,7 @@ impl Handle {
             let added = store.create_run(run).await;
             if added.is_err() {
                 // Nothing was added that the worker would hear of: it is to see whether there are runs that wait.
-                store.bell().ring_runs();
+                store.notifier().notify_runs();
             }
             return added;
         };

@@ -24,9 +24,9 @@
 //!
 //! let request = Request::input(serde_json::json!({ "accepted": false }));
 //! let run = store.create_run(NewRun::new("case-17", "review", request).create_thread()).await?;
-//! let mut changes = store.bell().thread("case-17");
+//! let mut changes = store.notifier().thread("case-17");
 //! while store.run(run.id).await?.is_some_and(|run| run.status.is_live()) {
-//!     changes.rung().await;
+//!     changes.changed().await;
 //! }
 //! assert_eq!(store.run(run.id).await?.map(|run| run.status), Some(RunStatus::Success));
 //!
@@ -191,7 +191,7 @@ impl Worker {
             lost: lost.clone(),
         };
         let attached = handle.attach(running);
-        let mut bell = shared.store.bell().runs();
+        let mut bell = shared.store.notifier().runs();
         let _waking = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
             let Some(Ok(place)) = stop.run_until_cancelled(slots.clone().acquire_owned()).await else { break };
@@ -210,7 +210,7 @@ impl Worker {
                 Ok(claimed) if claimed.is_empty() => {
                     drop(places);
                     // Whether it rang or time passed: look again.
-                    if stop.run_until_cancelled(timeout(shared.poll, bell.rung())).await.is_none() {
+                    if stop.run_until_cancelled(timeout(shared.poll, bell.changed())).await.is_none() {
                         break;
                     }
                 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::shared::Shared;
-use hier_checkpoint::guard::reported;
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Cancel, Run, RunLog};
 
@@ -93,10 +93,10 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// Resolves once the run's row says that it is to be cancelled.
 async fn cancelled(shared: &Shared, run: &Run) -> Cancel {
-    let mut bell = shared.store.bell().ends(&run.thread);
+    let mut bell = shared.store.notifier().ends(&run.thread);
     let mut wait = shared.poll.min(FIRST_LOOK);
     loop {
-        let _ = timeout(wait, bell.rung()).await;
+        let _ = timeout(wait, bell.changed()).await;
         wait = shared.poll;
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
@@ -132,7 +132,7 @@ impl Storing {
 /// Stores events for ever, soon after they were told.
 pub(super) async fn flush(shared: &Shared, log: &RunLog, storing: &Storing) {
     loop {
-        log.told().await;
+        log.events_arrived().await;
         sleep(shared.flush).await;
         storing.set(true);
         let stored = log.flush().await;

@@ -7,8 +7,8 @@ use crate::store::Item;
 use crate::store::plan::Put;
 use serde_json::{Map, Value};
 
-use crate::backend::place::Place;
-use crate::backend::vault::Vault;
+use crate::backend::storage_key::StorageKey;
+use crate::backend::value_codec::ValueCodec;
 
 /// An item as it was found.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ fn time(micros: i64) -> SystemTime {
 }
 
 /// Encodes an item for storage.
-pub fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
-    let place = |vectors| Place::Item { namespace: space, key, vectors };
+pub fn seal(vault: &ValueCodec, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
+    let place = |vectors| StorageKey::Item { namespace: space, key, vectors };
     let value = codec::encode(&put.value)
         .map_err(|error| SaverError::Invalid(format!("the value of item `{key}` cannot be encoded: {error}")))?;
     let vectors = (!put.vectors.is_empty()).then(|| vault.seal(place(true), pack(&put.vectors))).transpose()?;
@@ -96,8 +96,8 @@ fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
 
 impl Columns {
     /// The value and the vectors.
-    pub fn open(&mut self, vault: &Vault) -> Result<Opened, SaverError> {
-        let place = |vectors| Place::Item { namespace: &self.space, key: &self.key, vectors };
+    pub fn open(&mut self, vault: &ValueCodec) -> Result<Opened, SaverError> {
+        let place = |vectors| StorageKey::Item { namespace: &self.space, key: &self.key, vectors };
         let value = vault.open(place(false), std::mem::take(&mut self.value))?;
         let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;
         let Some(sealed) = self.vectors.take() else { return Ok((value, Vec::new())) };

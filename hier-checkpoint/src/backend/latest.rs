@@ -4,16 +4,16 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::checkpoint::{Checkpoint, Piece, builds_only_on};
+use crate::checkpoint::{ChannelBlob, Checkpoint, builds_only_on};
 use uuid::Uuid;
 
 /// Maximum number of remembered checkpoints. If two threads share a place, only the later checkpoint is remembered.
 const PLACES: usize = 4_096;
 
 /// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
-pub struct Latest(Box<[Mutex<Option<Entry>>]>);
+pub struct Latest(Box<[Mutex<Option<LatestCheckpoint>>]>);
 
-struct Entry {
+struct LatestCheckpoint {
     thread: Arc<str>,
     namespace: Arc<str>,
     known: Known,
@@ -36,7 +36,7 @@ impl Default for Latest {
 }
 
 impl Latest {
-    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<Entry>> {
+    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<LatestCheckpoint>> {
         let mut hasher = DefaultHasher::new();
         (thread, namespace).hash(&mut hasher);
         let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
@@ -56,7 +56,7 @@ impl Latest {
         thread: &Arc<str>,
         namespace: &Arc<str>,
         checkpoint: &Checkpoint,
-        pieces: &[Piece],
+        pieces: &[ChannelBlob],
     ) -> Option<Known> {
         let mut entry = self.place(thread, namespace);
         let mut known = Known::of(checkpoint);
@@ -72,7 +72,7 @@ impl Latest {
                 *size = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
             }
         }
-        *entry = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
+        *entry = Some(LatestCheckpoint { thread: thread.clone(), namespace: namespace.clone(), known });
         before.map(|before| before.known)
     }
 }
@@ -100,7 +100,7 @@ impl Known {
     }
 
     /// Returns true if this is the parent of the checkpoint, and the checkpoint builds on nothing else.
-    pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+    pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
         is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// A stored value of a namespace: its channel, its version, and the version that it adds to.
 pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
 
-/// Those of a namespace's values that none of its checkpoints leads to.
+/// Returns the values of a namespace that none of its checkpoints leads to.
 pub fn unneeded<'a>(
     checkpoints: impl IntoIterator<Item = &'a Checkpoint>,
     pieces: &[PieceKey],

@@ -9,7 +9,7 @@ use crate::checkpoint::SaverError;
 
 /// Time for which an unreadable row is skipped without another log message.
 const AGAIN: Duration = Duration::from_mins(1);
-/// As many are remembered.
+/// Maximum number of remembered rows.
 const MOST: usize = 4_096;
 
 type Since = HashMap<String, Instant>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Conversations, DueQuery, DueThread, Letter, Posted, Prune, Saved, SaverError, ThreadInfo};
+use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, Saved, SaverError, ThreadInfo};
 
 /// The optional parts of a saver. [`Checkpointer::capabilities`](super::Checkpointer::capabilities) returns them.
 ///
@@ -84,12 +84,12 @@ pub trait Inbox: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`SaverError::MailboxFull`] if the inbox would hold more than [`MAILBOX_BYTES`](super::MAILBOX_BYTES).
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError>;
+    /// [`SaverError::InboxFull`] if the inbox would hold more than [`INBOX_BYTES`](super::INBOX_BYTES).
+    async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError>;
 
     /// Returns the messages in the inbox of a thread, in the order in which they were posted. The inbox is deleted with its thread, and
     /// is not copied.
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError>;
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError>;
 
     /// Returns the threads that are due, the longest overdue first, and threads of equal time by name. Uses an index. A caller with many
     /// threads asks page by page ([`DueQuery::after`]).

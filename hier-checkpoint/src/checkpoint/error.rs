@@ -76,10 +76,10 @@ pub enum SaverError {
     },
     /// The inbox of a thread is full.
     #[error(
-        "the mailbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
-        super::MAILBOX_BYTES
+        "the inbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
+        super::INBOX_BYTES
     )]
-    MailboxFull {
+    InboxFull {
         /// The thread.
         thread: String,
     },
@@ -105,10 +105,10 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// A letter that a commit takes is not in the thread's mailbox: for savers.
-    pub fn no_letter(thread: &str, letter: Uuid) -> Self {
+    /// A message that a commit takes is not in the thread's inbox: for savers.
+    pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
-            "the mailbox of thread `{thread}` has no letter `{letter}`, which a commit takes: it was taken before"
+            "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"
         ))
     }
 

@@ -13,10 +13,12 @@ mod conversations;
 #[doc(hidden)]
 pub mod delta;
 mod error;
+#[doc(hidden)]
+pub mod guard;
+mod inbox;
 mod layer;
 mod lease;
 mod limits;
-mod mail;
 mod memory;
 mod names;
 mod query;
@@ -34,16 +36,18 @@ pub use conversations::Conversations;
 pub use conversations::{Conversation, Since};
 pub use delta::chain_json;
 pub use error::{CodecError, SaverError};
+pub use inbox::{
+    Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, MESSAGE_OVERHEAD, SideEffects, discard,
+};
 pub use layer::SaverLayer;
 pub use lease::{Claim, Lease, WhenRunning};
 pub use limits::{LONGEST_NAME, check_thread, name_bytes};
-pub use mail::{Also, DueChange, DueQuery, DueThread, LETTER_OVERHEAD, Letter, MAILBOX_BYTES, Posted, discard};
 pub use memory::MemorySaver;
 pub use names::Names;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
-    Agenda, AnswerRecord, Chain, Checkpoint, JoinRecord, Kept, LastRan, PendingWrite, Piece, Record, Saved, Schema,
-    SendRecord, Source, TaskWrites, builds_on, builds_only_on, check, slot,
+    AnswerRecord, ChannelBlob, Checkpoint, DeltaChain, JoinRecord, Kept, LastRan, NextTasks, PendingWrite, Saved,
+    Schema, SendRecord, Source, TaskWrites, WriteRecord, builds_on, builds_only_on, check, slot,
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 pub use saver::{Checkpointer, Commit, LeaseState};

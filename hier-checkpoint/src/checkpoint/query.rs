@@ -11,15 +11,15 @@ use super::record::Checkpoint;
 /// A query for checkpoints. A field that is none does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those of this namespace; the root's is empty.
+    /// The namespace. Empty for the root.
     pub namespace: Option<String>,
     /// Metadata that a checkpoint must have: `source` (by name), `step`, and the metadata of the run.
     pub filter: Map<String, Value>,
-    /// Those with a smaller id.
+    /// Only checkpoints with a smaller id.
     pub before: Option<Uuid>,
-    /// At most so many.
+    /// Maximum number of checkpoints.
     pub limit: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ impl ThreadInfo {
 /// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// In these threads; in all if none.
+    /// The threads to prune. None for all.
     pub threads: Option<Vec<String>>,
     /// The checkpoints that stay.
     pub strategy: Strategy,
@@ -106,7 +106,7 @@ pub enum Strategy {
     KeepLatest,
     /// The given number of latest checkpoints of each thread and namespace; 0 is the same as [`Strategy::Delete`].
     Keep(usize),
-    /// Nothing.
+    /// No checkpoint.
     Delete,
 }
 

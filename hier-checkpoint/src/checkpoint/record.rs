@@ -26,7 +26,7 @@ pub struct Checkpoint {
     /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
     pub versions: Arc<[Uuid]>,
     /// The tasks of the next step.
-    pub agenda: Agenda,
+    pub agenda: NextTasks,
     /// The program that wrote the checkpoint: its graph, and the version and fingerprint of its state.
     pub schema: Arc<Schema>,
     /// The metadata of the run's configuration, and its `run_id`. Filters compare it, see
@@ -47,7 +47,7 @@ impl Checkpoint {
             source,
             versions: channels.iter().map(|_| Uuid::nil()).collect(),
             channels,
-            agenda: Agenda::default(),
+            agenda: NextTasks::default(),
             schema: Arc::default(),
             metadata: Arc::default(),
             parents: Arc::default(),
@@ -105,7 +105,7 @@ impl Source {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Agenda {
+pub struct NextTasks {
     /// True if the input was stored and is not yet applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
@@ -184,7 +184,7 @@ impl JoinRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastRan {
-    /// None has run.
+    /// No node has run.
     #[default]
     Nothing,
     /// START.
@@ -205,7 +205,7 @@ impl LastRan {
 
 /// A channel's value as one checkpoint brings it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct ChannelBlob {
     /// The channel: an index into [`Checkpoint::channels`].
     pub channel: usize,
     /// If the bytes are only what was added: the version that they are added to. Else they are the whole value.
@@ -217,7 +217,7 @@ pub struct Piece {
 
 /// A channel's value as it is read: a whole value and what was added to it since, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chain {
+pub struct DeltaChain {
     /// The whole value. None only if it is missing from the store, which the engine reports as damage.
     pub full: Option<Vec<u8>>,
     /// The values added since, oldest first.
@@ -226,7 +226,7 @@ pub struct Chain {
 
 /// Something to store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Record {
+pub enum WriteRecord {
     /// A checkpoint with the values that it brings.
     Checkpoint {
         /// The namespace.
@@ -234,7 +234,7 @@ pub enum Record {
         /// The checkpoint.
         checkpoint: Box<Checkpoint>,
         /// The values of the channels that changed: their version is the checkpoint's id.
-        pieces: Vec<Piece>,
+        pieces: Vec<ChannelBlob>,
     },
     /// Writes of a task.
     Writes {
@@ -247,8 +247,8 @@ pub enum Record {
 
 /// Checks a record, for savers. Each channel needs one version. Each value must be of one of the checkpoint's channels,
 /// and may only add to an older version.
-pub fn check(record: &Record) -> Result<(), SaverError> {
-    let Record::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
+pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
+    let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
     if checkpoint.versions.len() != channels {
         let reason = format!("{channels} channels and {} versions", checkpoint.versions.len());
@@ -274,10 +274,10 @@ pub fn check(record: &Record) -> Result<(), SaverError> {
 ///
 /// A saver refuses a record of which one is neither stored nor brought by an earlier record of the same commit
 /// ([`SaverError::Gone`]): what is read would lack it.
-pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
+pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     let (checkpoint, pieces) = match record {
-        Record::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
-        Record::Writes { .. } => (None, [].as_slice()),
+        WriteRecord::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
+        WriteRecord::Writes { .. } => (None, [].as_slice()),
     };
     let named = checkpoint.into_iter().flat_map(move |checkpoint| {
         let brought =
@@ -290,7 +290,7 @@ pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
 
 /// Returns true if a checkpoint builds only on values of its parent, whose channel versions are `parent`. Then the values
 /// that [`builds_on`] lists exist if the parent is stored.
-pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
     let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
     let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
     versions.all(|(channel, (version, known))| {
@@ -365,14 +365,14 @@ pub struct Saved {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
     /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
-    pub values: Vec<(usize, Chain)>,
+    pub values: Vec<(usize, DeltaChain)>,
     /// The writes of the tasks of its step, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
 }
 
 impl Saved {
     /// A checkpoint with its values and the writes of its tasks.
-    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, Chain)>, writes: Vec<TaskWrites>) -> Self {
+    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, DeltaChain)>, writes: Vec<TaskWrites>) -> Self {
         Self { checkpoint, values, writes }
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::capability::{Capabilities, Inbox, ThreadAdmin};
-use super::{Also, Claim, Lease, ListQuery, Listed, Record, Saved, SaverError};
+use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, WriteRecord};
 
 /// Keeps the checkpoints of threads. Object-safe: graphs hold an `Arc<dyn Checkpointer>`.
 ///
@@ -88,7 +88,7 @@ pub trait Checkpointer: Send + Sync + 'static {
     ///
     /// [`SaverError::NotSupported`] if the saver has none.
     fn inbox(&self) -> Result<&dyn Inbox, SaverError> {
-        self.capabilities().inbox.ok_or_else(|| SaverError::not_supported("timers and mailboxes"))
+        self.capabilities().inbox.ok_or_else(|| SaverError::not_supported("timers and inboxes"))
     }
 
     /// Returns the administration of this saver's threads. A saver overrides [`capabilities`](Self::capabilities) instead of this method.
@@ -106,22 +106,22 @@ pub trait Checkpointer: Send + Sync + 'static {
 #[non_exhaustive]
 pub struct Commit {
     /// The records, in order.
-    pub records: Vec<Record>,
+    pub records: Vec<WriteRecord>,
     /// Changes of the thread's inbox and timer. None if the commit has only records.
-    pub also: Option<Box<Also>>,
+    pub also: Option<Box<SideEffects>>,
     /// True for the last commit of a run: the saver may release the lease with it.
     pub release: bool,
 }
 
 impl Commit {
     /// Creates a commit of these records.
-    pub fn new(records: Vec<Record>) -> Self {
+    pub fn new(records: Vec<WriteRecord>) -> Self {
         Self { records, ..Self::default() }
     }
 
     /// Adds side effects.
     #[must_use]
-    pub fn also(mut self, also: Also) -> Self {
+    pub fn also(mut self, also: SideEffects) -> Self {
         self.also = (!also.is_empty()).then(|| Box::new(also));
         self
     }
@@ -138,8 +138,8 @@ impl Commit {
     /// # Errors
     ///
     /// [`SaverError::NotSupported`] if the commit has side effects.
-    pub fn into_records(self) -> Result<Vec<Record>, SaverError> {
-        if self.also.is_some() { Err(SaverError::not_supported("timers and mailboxes")) } else { Ok(self.records) }
+    pub fn into_records(self) -> Result<Vec<WriteRecord>, SaverError> {
+        if self.also.is_some() { Err(SaverError::not_supported("timers and inboxes")) } else { Ok(self.records) }
     }
 
     /// Returns true if the commit has neither records nor side effects.
@@ -148,8 +148,8 @@ impl Commit {
     }
 }
 
-impl From<Vec<Record>> for Commit {
-    fn from(records: Vec<Record>) -> Self {
+impl From<Vec<WriteRecord>> for Commit {
+    fn from(records: Vec<WriteRecord>) -> Self {
         Self::new(records)
     }
 }

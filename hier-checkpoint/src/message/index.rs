@@ -9,10 +9,10 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A list of up to so many is looked through: an index of fewer costs more than it saves.
 const FEW: usize = 16;
 
-/// The place of each name, once the list is longer than `FEW`. Where a name stands twice, its last.
+/// The position of each name in a list longer than `FEW`. Of equal names, the last position.
 ///
-/// A name is known by its hash: what is shared is copied when it changes, and numbers are copied faster than names. Whoever finds a
-/// place looks whether the name stands there.
+/// Stores hashes instead of names, because shared nodes are copied on a change and numbers copy faster. A lookup compares the name at the
+/// position.
 #[derive(Clone, Default)]
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 

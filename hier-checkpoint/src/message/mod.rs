@@ -121,10 +121,10 @@ impl ToolCall {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It did.
+    /// The call succeeded.
     #[default]
     Success,
-    /// It did not; the content says why.
+    /// The call failed. The content has the reason.
     Error,
 }
 

@@ -101,7 +101,7 @@ impl Fields {
         }
     }
 
-    /// Takes a field whose name hier shares with others; keeps it if it means something else there.
+    /// Reads a field whose name other formats also use. Keeps it as an extra field if it has another meaning there.
     fn foreign<T: serde::de::DeserializeOwned>(&mut self, name: &str, value: Value, set: impl FnOnce(&mut Self, T)) {
         match T::deserialize(&value) {
             Ok(read) => set(self, read),

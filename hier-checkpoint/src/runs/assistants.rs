@@ -88,7 +88,7 @@ pub struct AssistantPatch {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
-    /// Those of this graph.
+    /// The graph.
     pub graph: Option<String>,
     /// Text that the name must contain, in any case.
     pub name: Option<String>,
@@ -118,12 +118,12 @@ impl AssistantQuery {
 pub struct Assistants<'a>(&'a dyn RunStore);
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAssistant {
     latest: u64,
     versions: Vec<Assistant>,
 }
 
-impl Stored {
+impl StoredAssistant {
     fn latest(&self) -> Option<&Assistant> {
         self.versions.iter().find(|version| version.version == self.latest)
     }
@@ -150,7 +150,7 @@ impl<'a> Assistants<'a> {
             created: now,
             updated: now,
         };
-        let value = encode(&Stored { latest: 1, versions: vec![assistant.clone()] })?;
+        let value = encode(&StoredAssistant { latest: 1, versions: vec![assistant.clone()] })?;
         if self.0.put_document(Document::new(KIND, &assistant.id, value), None).await? {
             Ok(assistant)
         } else {
@@ -215,8 +215,12 @@ impl<'a> Assistants<'a> {
     /// Returns the assistants that match a query, newest first. Skips and logs one that cannot be read.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
-        let mut found: Vec<Assistant> =
-            stored.iter().filter_map(Stored::latest).filter(|assistant| query.wants(assistant)).cloned().collect();
+        let mut found: Vec<Assistant> = stored
+            .iter()
+            .filter_map(StoredAssistant::latest)
+            .filter(|assistant| query.wants(assistant))
+            .cloned()
+            .collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)
     }
@@ -224,7 +228,7 @@ impl<'a> Assistants<'a> {
     async fn change(
         self,
         id: &str,
-        change: impl Fn(&mut Stored) -> Result<(), RunsError>,
+        change: impl Fn(&mut StoredAssistant) -> Result<(), RunsError>,
     ) -> Result<Assistant, RunsError> {
         for _ in 0..ATTEMPTS {
             let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
@@ -250,12 +254,12 @@ fn missing(id: &str) -> RunsError {
     RunsError::NoDocument { kind: KIND.to_owned(), id: id.to_owned() }
 }
 
-fn decode(document: &Document) -> Result<Stored, RunsError> {
+fn decode(document: &Document) -> Result<StoredAssistant, RunsError> {
     serde_json::from_value(document.value.clone()).map_err(|error| {
         RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id))
     })
 }
 
-fn encode(stored: &Stored) -> Result<Value, RunsError> {
+fn encode(stored: &StoredAssistant) -> Result<Value, RunsError> {
     serde_json::to_value(stored).map_err(|error| RunsError::Invalid(format!("an assistant cannot be stored: {error}")))
 }

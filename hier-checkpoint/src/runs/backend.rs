@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::bell::{Bell, Notice};
 use super::change::{Changed, ThreadChange};
 use super::document::Document;
 use super::error::RunsError;
 use super::event::{EventPage, EventQuery};
+use super::notifier::{ChangeNotifier, Notice};
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::{Letter, PostOutcome};
+use crate::checkpoint::{InboxMessage, PostOutcome};
 
 /// The runs of a database and their events. It stores the decisions of a [`ThreadChange`]. The driver notifies of them.
 #[async_trait]
@@ -46,7 +46,7 @@ pub trait RunBackend: Send + Sync {
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError>;
 
     /// The notifier of this process. May start to listen for the changes of other processes.
-    fn notifier(&self) -> &Bell;
+    fn notifier(&self) -> &ChangeNotifier;
 
     /// Notifies of a stored change: in this process, and other processes if the database can.
     fn announce(&self, notice: Notice<'_>) {
@@ -82,8 +82,15 @@ pub trait ThreadBackend: Send + Sync {
     /// condition, this also deletes a thread that cannot be read, and checkpoints without a thread.
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
-    /// Puts a letter into the mailbox of a thread that meets the condition: see `post_if` of [`RunStore`](super::RunStore).
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError>;
+    /// Puts a message into the inbox of a thread that meets the condition: see `post_if` of
+    /// [`RunStore`](super::RunStore).
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        message: InboxMessage,
+    ) -> Result<PostOutcome, RunsError>;
 }
 
 /// The [documents](Document) of a database.

@@ -44,7 +44,7 @@ pub struct Cron {
     pub metadata: Map<String, Value>,
     /// True if runs are added.
     pub enabled: bool,
-    /// None are added after this.
+    /// No run is added after this time.
     pub ends: Option<SystemTime>,
     /// True if the thread of a run is deleted when the run has ended. Only for crons without a thread.
     pub temporary: bool,
@@ -121,11 +121,11 @@ impl NewCron {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CronQuery {
-    /// Those of this assistant.
+    /// The assistant.
     pub assistant: Option<String>,
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those that are enabled, or not.
+    /// True for enabled crons, false for disabled ones.
     pub enabled: Option<bool>,
     /// Metadata that a cron must contain.
     pub metadata: Map<String, Value>,

@@ -7,16 +7,16 @@ use futures_core::future::BoxFuture;
 use uuid::Uuid;
 
 use super::backend::PrunedRuns;
-use super::bell::Notice;
 use super::change::{Changed, ThreadAction, ThreadChange};
 use super::error::RunsError;
 use super::event::{EventPage, EventQuery};
+use super::notifier::Notice;
 use super::query::RunQuery;
-use super::run::{AddedRun, Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
+use super::run::{AddedRun, Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
 use super::store::RunStore;
 use super::thread::ThreadIs;
+use crate::checkpoint::guard::reported;
 use crate::checkpoint::{Lease, check};
-use crate::guard::reported;
 
 /// Runs a call of a backend. A panic in it is logged and returned as an error.
 pub(super) async fn guard<'a, T>(
@@ -31,7 +31,7 @@ impl dyn RunStore + '_ {
     pub(super) async fn apply(&self, call: &'static str, change: ThreadChange) -> Result<Changed, RunsError> {
         let thread = change.thread.clone();
         let stays_held = change.lease().is_some() && !change.releases();
-        let is_record = matches!(change.action, ThreadAction::Record(..));
+        let is_record = matches!(change.action, ThreadAction::Commit(..));
         let ends = match &change.action {
             ThreadAction::Add(run, _) => !run.multitask_strategy.spares_others(),
             ThreadAction::Start(_) => false,
@@ -135,23 +135,23 @@ impl dyn RunStore + '_ {
         Ok(claimed)
     }
 
-    /// Stores a settlement in one transaction, and returns the number of the thread's last event. With [`Settlement::end`], the run ends
+    /// Stores a settlement in one transaction, and returns the number of the thread's last event. With [`RunCommit::end`], the run ends
     /// and the lease is released in this transaction.
     ///
     /// # Errors
     ///
     /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if another claim has taken the thread over.
-    pub async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
+    pub async fn commit_run(&self, lease: &Lease, settlement: RunCommit) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
-        let action = ThreadAction::Record(lease.clone(), Box::new(settlement));
-        Ok(self.apply("record", ThreadChange::new(&*lease.thread, action)).await?.last_event)
+        let action = ThreadAction::Commit(lease.clone(), Box::new(settlement));
+        Ok(self.apply("commit_run", ThreadChange::new(&*lease.thread, action)).await?.last_event)
     }
 
     /// Returns a claimed run to the queue. It waits again as the first of its thread, the attempt does not count, and the lease is
     /// released.
-    pub async fn hand_back(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
+    pub async fn requeue(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
         let action = ThreadAction::Requeue(lease.clone(), run);
-        self.apply("hand_back", ThreadChange::new(&*lease.thread, action)).await.map(|_| ())
+        self.apply("requeue", ThreadChange::new(&*lease.thread, action)).await.map(|_| ())
     }
 
     /// Returns events of a thread, in the order of their numbers.
@@ -172,22 +172,22 @@ mod tests {
     use std::time::Duration;
 
     use crate::runs::{
-        Cancel, Ends, Listener, LogEvent, MemoryRuns, MultitaskStrategy, NewEvent, NewRun, Request, RunClaim, RunEnd,
-        RunStatus, RunStore, Settlement, ThreadIs, ThreadPatch,
+        Cancel, Listener, LogEvent, MemoryRuns, MultitaskStrategy, NewEvent, NewRun, Request, RunClaim, RunCommit,
+        RunEnd, RunEnds, RunStatus, RunStore, ThreadIs, ThreadPatch,
     };
 
     struct Listeners {
         thread: Listener,
-        ends: Ends,
+        ends: RunEnds,
         runs: Listener,
     }
 
     impl Listeners {
         /// Returns the names of the listeners that were woken since the last call.
         fn woken(&mut self) -> Vec<&'static str> {
-            let thread = is_ready(self.thread.rung()).then_some("thread");
-            let ends = is_ready(self.ends.rung()).then_some("ends");
-            let runs = is_ready(self.runs.rung()).then_some("runs");
+            let thread = is_ready(self.thread.changed()).then_some("thread");
+            let ends = is_ready(self.ends.changed()).then_some("ends");
+            let runs = is_ready(self.runs.changed()).then_some("runs");
             [thread, ends, runs].into_iter().flatten().collect()
         }
     }
@@ -206,8 +206,8 @@ mod tests {
     async fn changes_wake_the_listeners_that_they_concern() {
         let store: std::sync::Arc<dyn RunStore> = std::sync::Arc::new(MemoryRuns::new());
         let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-        let bell = store.bell();
-        let mut listeners = Listeners { thread: bell.thread("t"), ends: bell.ends("t"), runs: bell.runs() };
+        let notifier = store.notifier();
+        let mut listeners = Listeners { thread: notifier.thread("t"), ends: notifier.ends("t"), runs: notifier.runs() };
 
         let first = store.create_run(new(MultitaskStrategy::Enqueue)).await.expect("added");
         assert_eq!(listeners.woken(), ["thread", "runs"]);
@@ -215,17 +215,17 @@ mod tests {
         assert_eq!(listeners.woken(), ["thread"]);
         let events =
             vec![NewEvent::new(first.id, LogEvent::Custom { node: "work".to_owned(), value: serde_json::Value::Null })];
-        store.record(&lease, Settlement::events(events)).await.expect("stored");
+        store.commit_run(&lease, RunCommit::events(events)).await.expect("stored");
         assert_eq!(listeners.woken(), ["thread"]);
-        store.hand_back(&lease, first.id).await.expect("stored");
+        store.requeue(&lease, first.id).await.expect("stored");
         assert_eq!(listeners.woken(), ["thread", "ends", "runs"]);
 
         let lease = store.claim_run(claim()).await.expect("the store").expect("a run").lease;
         assert_eq!(listeners.woken(), ["thread"]);
         let second = store.create_run(new(MultitaskStrategy::Interrupt)).await.expect("added");
         assert_eq!(listeners.woken(), ["thread", "ends", "runs"], "the first is cancelled");
-        let end = Settlement::default().end(RunEnd::new(first.id, RunStatus::Interrupted));
-        store.record(&lease, end).await.expect("stored");
+        let end = RunCommit::default().end(RunEnd::new(first.id, RunStatus::Interrupted));
+        store.commit_run(&lease, end).await.expect("stored");
         assert_eq!(listeners.woken(), ["thread", "ends", "runs"], "the second waits");
         assert_eq!(listeners.ends.ended(first.id).map(|run| run.status), Some(RunStatus::Interrupted));
 

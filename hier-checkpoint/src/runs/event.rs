@@ -74,11 +74,11 @@ impl EventRow {
 pub struct EventQuery {
     /// The thread.
     pub thread: String,
-    /// Those with a greater number.
+    /// Only events with a greater number.
     pub after: u64,
-    /// Those of this run.
+    /// Only events of this run.
     pub run: Option<Uuid>,
-    /// At most so many.
+    /// Maximum number of events.
     pub limit: usize,
 }
 
@@ -95,7 +95,7 @@ impl EventQuery {
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of events.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;

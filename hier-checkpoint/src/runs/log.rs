@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use super::error::RunsError;
 use super::event::NewEvent;
-use super::held::{Held, has_answer, is_beginning, is_input, may_be_last};
 use super::log_event::LogEvent;
-use super::run::{RunEnd, Settlement};
+use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_last};
+use super::run::{RunCommit, RunEnd};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
-    Also, Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery,
-    Listed, Record, Saved, SaverError, SaverLayer,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
+    Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
 };
 use crate::sync::{Mutex, lock};
 
@@ -25,7 +25,7 @@ const ROOM: u64 = 64 << 20;
 
 /// The time at which events are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keeps {
+pub enum EventBuffering {
     /// Stores events at once, perhaps before the checkpoint of their step. For runs that store in the background.
     #[default]
     AsTheyCome,
@@ -35,13 +35,13 @@ pub enum Keeps {
 }
 
 /// The saver of one claimed run. It stores the commits of the run's graph together with the events until then. A commit that may be the
-/// last waits for [`settle`](Self::settle), which stores it with the end of the run. Reads see waiting records as if they were stored.
+/// last waits for [`finish`](Self::finish), which stores it with the end of the run. Reads see waiting records as if they were stored.
 ///
 /// If the run stores in the background, its beginning waits as well: the input and the first step. It waits for the next commit,
-/// [`settle`](Self::settle) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
+/// [`finish`](Self::finish) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
 /// input, and the worker that claims the run next passes it to the thread.
 ///
-/// Without a run, this is the log of an external change of the thread. Everything waits for [`settle`](Self::settle), so that the index is
+/// Without a run, this is the log of an external change of the thread. Everything waits for [`finish`](Self::finish), so that the index is
 /// stored with it.
 ///
 /// Events wait in a buffer of at most 64 MiB. If it is full, because the database does not answer, the oldest are dropped. The event
@@ -50,11 +50,11 @@ pub struct RunLog {
     store: Arc<dyn RunStore>,
     lease: Lease,
     run: Option<Uuid>,
-    keeps: Keeps,
+    keeps: EventBuffering,
     buffer: Mutex<Buffer>,
     /// Orders commits and flushes.
-    gate: tokio::sync::Mutex<Held>,
-    told: tokio::sync::Notify,
+    gate: tokio::sync::Mutex<PendingCommit>,
+    arrived: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -66,9 +66,9 @@ struct Buffer {
 
 impl RunLog {
     /// Creates the log for the holder of a lease, for a run or for an external change.
-    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: Keeps) -> Self {
-        let (buffer, gate, told) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
-        Self { store, lease, run, keeps, buffer, gate, told }
+    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
+        let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
+        Self { store, lease, run, keeps, buffer, gate, arrived }
     }
 
     /// Returns the lease.
@@ -87,54 +87,54 @@ impl RunLog {
             buffer.missed += 1;
         }
         drop(buffer);
-        self.told.notify_one();
+        self.arrived.notify_one();
     }
 
     /// Waits for events that are not stored yet.
-    pub async fn told(&self) {
-        self.told.notified().await;
+    pub async fn events_arrived(&self) {
+        self.arrived.notified().await;
     }
 
     /// Stores the beginning of the run, and the events that need not wait for a commit. Events that could not be stored are reported later as
     /// missing. If the future is dropped, the events that it was storing are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
-        let records = held.take_beginning();
-        let events = self.take(self.keeps == Keeps::WithCommits);
+        let mut pending = self.gate.lock().await;
+        let records = pending.take_beginning();
+        let events = self.take(self.keeps == EventBuffering::WithCommits);
         if events.is_empty() && records.is_empty() {
             return Ok(());
         }
         let count = events.len() as u64;
         let again = records.clone();
-        let also = held.beside(self.run, &records, Also::default());
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
         let stored =
-            self.store.record(&self.lease, Settlement { records, also, events, ..Settlement::default() }).await;
+            self.store.commit_run(&self.lease, RunCommit { records, also, events, ..RunCommit::default() }).await;
         if stored.is_err() {
             // They may have been stored and only the answer was lost. A second attempt could store them twice.
             lock(&self.buffer).missed += count;
             // Records may be stored twice, and later records build on them.
-            held.records.splice(..0, again);
+            pending.records.splice(..0, again);
         }
         stored.map(|_| ())
     }
 
     /// Stores everything that waits, the new entry of the index, and the end of the run. With an end, the lease is released.
-    pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
+    pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
+        let mut pending = self.gate.lock().await;
         let events = self.take(false);
-        let records = held.take();
-        let also = held.beside(self.run.filter(|_| end.is_none()), &records, Also::default());
-        let settlement = Settlement { records, also, events, index, end, undo: None };
-        self.store.record(&self.lease, settlement).await.map(|_| ())
+        let records = pending.take();
+        let also = pending.side_effects(self.run.filter(|_| end.is_none()), &records, SideEffects::default());
+        let settlement = RunCommit { records, also, events, index, end, undo: None };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
     /// Undoes everything that the run has stored and taken, in this attempt and before. Pending records are dropped. The run has not
     /// ended: the worker that claims it next may undo it again.
     pub async fn undo(&self) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
-        *held = Held::default();
-        let settlement = Settlement { undo: self.run, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ())
+        let mut pending = self.gate.lock().await;
+        *pending = PendingCommit::default();
+        let settlement = RunCommit { undo: self.run, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
     /// Takes the waiting events. With `only_loose`, takes only those before the first that belongs to a commit.
@@ -156,8 +156,8 @@ impl RunLog {
     }
 
     /// Stores or holds back a commit without side effects.
-    async fn commit_records(&self, mut records: Vec<Record>) -> Result<(), SaverError> {
-        let mut held = self.gate.lock().await;
+    async fn commit_records(&self, mut records: Vec<WriteRecord>) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
         let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
         // An input may refer to what the checkpoint after it brings.
         if last > 0 && last < records.len() && is_input(&records[last - 1]) {
@@ -169,32 +169,36 @@ impl RunLog {
         if self.run.is_none() {
             last = 0;
         }
-        if self.keeps == Keeps::AsTheyCome && !held.has_begun && held.records.is_empty() && is_beginning(&records) {
-            held.beginning = last;
-            held.records = records;
-            drop(held);
-            self.told.notify_one();
+        if self.keeps == EventBuffering::AsTheyCome
+            && !pending.has_begun
+            && pending.records.is_empty()
+            && is_beginning(&records)
+        {
+            pending.beginning = last;
+            pending.records = records;
+            drop(pending);
+            self.arrived.notify_one();
             return Ok(());
         }
         let waiting = records.split_off(last);
         if records.is_empty() {
-            held.records.extend(waiting);
+            pending.records.extend(waiting);
             return Ok(());
         }
-        let beginning = held.records[..held.beginning].to_vec();
-        let mut now = held.take();
-        held.has_begun = true;
-        held.records = waiting;
+        let beginning = pending.records[..pending.beginning].to_vec();
+        let mut now = pending.take();
+        pending.has_begun = true;
+        pending.records = waiting;
         now.append(&mut records);
-        let also = held.beside(self.run, &now, Also::default());
-        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
+        let also = pending.side_effects(self.run, &now, SideEffects::default());
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        let stored = self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
         let Err(error) = stored else { return Ok(()) };
         // Records that follow a refused commit are not stored with the run's end.
-        held.records.clear();
+        pending.records.clear();
         if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
             // The beginning is stored, so that the thread stands where the run began. A failure here does not change the error.
-            drop(self.store.record(&self.lease, Settlement::records(beginning)).await);
+            drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
         }
         Err(error)
     }
@@ -203,15 +207,15 @@ impl RunLog {
         self.store.clone().as_checkpointer()
     }
 
-    async fn store_held(&self) -> Result<(), SaverError> {
-        let mut held = self.gate.lock().await;
-        if held.records.is_empty() {
+    async fn store_pending(&self) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
+        if pending.records.is_empty() {
             return Ok(());
         }
-        let records = held.take();
-        let also = held.beside(self.run, &records, Also::default());
-        let settlement = Settlement { records, also, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
+        let records = pending.take();
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
+        let settlement = RunCommit { records, also, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
     }
 }
 
@@ -254,29 +258,29 @@ impl SaverLayer for RunLog {
         let Some(also) = commit.also else {
             return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
         };
-        let mut held = self.gate.lock().await;
-        let mut now = held.take();
-        held.has_begun = true;
+        let mut pending = self.gate.lock().await;
+        let mut now = pending.take();
+        pending.has_begun = true;
         now.extend(commit.records);
-        let also = held.beside(self.run, &now, *also);
-        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await?;
+        let also = pending.side_effects(self.run, &now, *also);
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await?;
         Ok(LeaseState::Held)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        let held = self.gate.lock().await;
-        if let Some(found) = overlay::get(&*self.as_saver(), &held.records, thread, namespace, id).await? {
+        let pending = self.gate.lock().await;
+        if let Some(found) = overlay::get(&*self.as_saver(), &pending.records, thread, namespace, id).await? {
             return Ok(found);
         }
-        drop(held);
-        self.store_held().await?;
+        drop(pending);
+        self.store_pending().await?;
         self.store.get(thread, namespace, id).await
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        let held = self.gate.lock().await;
-        overlay::list(&*self.as_saver(), &held.records, &self.lease.thread, query).await
+        let pending = self.gate.lock().await;
+        overlay::list(&*self.as_saver(), &pending.records, &self.lease.thread, query).await
     }
 
     /// A run changes its own thread only.
@@ -296,11 +300,11 @@ impl CheckpointCache for RunLog {
         id: Option<Uuid>,
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
-        let held = self.gate.lock().await;
-        if let Some(cache) = self.store.capabilities().cache.filter(|_| held.records.is_empty()) {
+        let pending = self.gate.lock().await;
+        if let Some(cache) = self.store.capabilities().cache.filter(|_| pending.records.is_empty()) {
             return cache.get_changed(thread, namespace, id, known).await;
         }
-        drop(held);
+        drop(pending);
         Checkpointer::get(self, thread, namespace, id).await
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A *run* is one input to one thread. A caller adds a row (`create_run`). A *worker* claims it with the lease of its thread
 //! (`claim_run`) and executes it. One database keeps rows, events, the index of threads and checkpoints, so that they
-//! change in one transaction (`record`):
+//! change in one transaction (`commit_run`):
 //!
 //! * A thread has one running run, first in, first out. Between threads, the longest waiting run is next.
 //! * The proof of a claim is the fencing token of the [`Lease`](crate::checkpoint::Lease). A worker that has lost it can no
@@ -14,26 +14,26 @@
 //!
 //! A store has three layers. [`Queue`] has the rules of one thread and its runs, without a database. The methods of `dyn`
 //! [`RunStore`] are the driver that callers use: each decides with the queue ([`ThreadChange`]), lets the database store the decision, and
-//! notifies ([`Bell`]). The traits [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] are the database: they load, store and find,
+//! notifies ([`ChangeNotifier`]). The traits [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] are the database: they load, store and find,
 //! and decide nothing. The author of a store implements these three, and runs the suite of `hier-testkit`.
 
 mod assistants;
 mod backend;
-mod bell;
 mod change;
 mod crons;
 mod document;
 mod driver;
 mod error;
 mod event;
-mod held;
 mod log;
 mod log_event;
 mod memory;
+mod notifier;
 mod one_thread;
 mod options;
 #[doc(hidden)]
 pub mod overlay;
+mod pending;
 mod query;
 mod queue;
 mod run;
@@ -44,22 +44,22 @@ mod webhooks;
 
 pub use assistants::{Assistant, AssistantPatch, AssistantQuery, Assistants, NewAssistant};
 pub use backend::{DocumentBackend, PrunedRuns, RunBackend, ThreadBackend};
-pub use bell::{Bell, Ends, Listener, Notice};
 pub use change::{Changed, ThreadAction, ThreadChange, ThreadDecision, ThreadSnapshot};
 pub use crons::{Cron, CronQuery, Crons, NewCron};
 pub use document::Document;
 pub use error::{Failure, RunsError};
 pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent};
-pub use log::{Keeps, RunLog};
+pub use log::{EventBuffering, RunLog};
 pub use log_event::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, TaskEvent, TaskPhase};
 pub use memory::MemoryRuns;
+pub use notifier::{ChangeNotifier, Listener, Notice, RunEnds};
 pub use one_thread::OneThread;
 pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};
 pub use query::{Order, RunQuery, SortBy, ThreadQuery, contains};
 pub use queue::{Change, Queue};
 pub use run::{
-    AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunEnd, RunStatus,
-    Settlement,
+    AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd,
+    RunStatus,
 };
 pub use store::RunStore;
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use super::RunStore;
 use super::thread::ThreadIs;
 use crate::checkpoint::{
-    Capabilities, Checkpointer, Claim, DueQuery, DueThread, Inbox, Lease, Letter, PostOutcome, Posted, SaverError,
-    SaverLayer,
+    Capabilities, Checkpointer, Claim, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome,
+    SaverError, SaverLayer,
 };
 
 /// A saver that claims and sends mail to one thread only, and to no later thread with the same id. It passes all other calls on.
 ///
 /// Between a check of rights and the call, the thread may be deleted, and another user may create one with its id. Then a claim and a
-/// letter are refused with [`SaverError::Deleted`].
+/// message are refused with [`SaverError::Deleted`].
 pub struct OneThread {
     store: Arc<dyn RunStore>,
     is: ThreadIs,
@@ -53,11 +53,11 @@ impl SaverLayer for OneThread {
 
 #[async_trait]
 impl Inbox for OneThread {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
-        self.store.post_if(thread, self.is.clone(), graph, letter).await.map_err(SaverError::from)
+    async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.store.post_if(thread, self.is.clone(), graph, message).await.map_err(SaverError::from)
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.store.inbox()?.messages(thread).await
     }
 

@@ -13,7 +13,7 @@ use crate::store::same_number;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
-    /// Those with one of these ids.
+    /// The ids.
     pub ids: Option<Vec<String>>,
     /// Metadata that a thread must contain ([`contains`]).
     pub metadata: Map<String, Value>,
@@ -21,13 +21,13 @@ pub struct ThreadQuery {
     pub values: Map<String, Value>,
     /// Replaces [`values`](Self::values) for the threads of some graphs, by the graph's name (`graph_id` of the metadata).
     pub values_by_graph: BTreeMap<String, Map<String, Value>>,
-    /// Those with this status.
+    /// The status.
     pub status: Option<ThreadStatus>,
-    /// By what they are sorted.
+    /// The field by which threads are sorted.
     pub sort_by: SortBy,
-    /// In which direction.
+    /// The direction of the order.
     pub order: Order,
-    /// At most so many.
+    /// Maximum number of threads.
     pub limit: usize,
     /// Without the first so many.
     pub offset: usize,
@@ -52,7 +52,7 @@ impl Default for ThreadQuery {
     }
 }
 
-/// By what threads are sorted.
+/// The field by which threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
     /// When they last changed.
@@ -146,13 +146,13 @@ pub fn contains(have: &Value, want: &Value) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunQuery {
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those with one of these statuses.
+    /// The statuses.
     pub status: Vec<RunStatus>,
     /// Metadata that a run must contain.
     pub metadata: Map<String, Value>,
-    /// At most so many.
+    /// Maximum number of runs.
     pub limit: usize,
     /// Without the first so many.
     pub offset: usize,
@@ -170,7 +170,7 @@ impl RunQuery {
         Self { thread: Some(thread.into()), ..Self::default() }
     }
 
-    /// Those that have not ended, of all threads or of the thread.
+    /// Queries the runs that have not ended, of all threads or of one.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.status = vec![RunStatus::Pending, RunStatus::Running];

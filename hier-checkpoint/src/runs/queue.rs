@@ -8,7 +8,7 @@ use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent};
 use super::log_event::LogEvent;
-use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd, RunStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
@@ -24,7 +24,7 @@ const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Queue {
     thread: ThreadRow,
-    /// By their numbers.
+    /// Sorted by number.
     live: Vec<Run>,
     touched: Vec<Uuid>,
     /// The rest of what has changed.
@@ -41,7 +41,7 @@ pub struct Change {
     pub removed: Vec<Uuid>,
     /// Events to append, in this order.
     pub events: Vec<NewEvent>,
-    /// Runs of which everything is undone: see [`Settlement::undo`].
+    /// Runs of which everything is undone: see [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
     /// Runs that have ended: what was kept to undo them goes.
     pub settled: Vec<Uuid>,
@@ -193,7 +193,7 @@ impl Queue {
     }
 
     /// The run waits again, and its last attempt does not count.
-    pub(super) fn hand_back(&mut self, id: Uuid, now: SystemTime) {
+    pub(super) fn requeue(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
             return;
         };
@@ -204,7 +204,7 @@ impl Queue {
     }
 
     /// Applies the changes of the lease holder, apart from records. Leaves only the records in it.
-    pub(super) fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
+    pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         if let Some(index) = settlement.index.take() {
             self.thread.take(index, now);
@@ -234,7 +234,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what callers change of the thread. Returns [`RunsError::NoThread`] if the patch is for another thread.
+    /// Applies a patch of a caller. Returns [`RunsError::NoThread`] if the patch is for another thread.
     pub(super) fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
         patch.on.check(&self.thread)?;
         self.thread.patch(patch, now);

@@ -11,24 +11,24 @@ use super::error::Failure;
 use super::event::NewEvent;
 use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
-use crate::checkpoint::{Also, Lease, Record};
+use crate::checkpoint::{Lease, SideEffects, WriteRecord};
 
 /// The status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It waits: for its time, for the runs of its thread before it, or for a worker.
+    /// The run waits for its time, for earlier runs of its thread, or for a worker.
     #[default]
     Pending,
     /// A worker has claimed it.
     Running,
     /// The run has succeeded. If a node asks a question, the thread's status says so.
     Success,
-    /// It has failed.
+    /// The run has failed.
     Error,
-    /// It was cancelled.
+    /// The run was cancelled.
     Interrupted,
-    /// It took longer than it may.
+    /// The run exceeded its time limit.
     Timeout,
 }
 
@@ -55,14 +55,14 @@ impl RunStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
-    /// It is refused.
+    /// Rejects the new run.
     Reject,
-    /// It waits until those before it have ended.
+    /// Queues the new run behind earlier runs.
     #[default]
     Enqueue,
-    /// Those before it are cancelled; what they stored stays.
+    /// Cancels earlier runs. What they stored stays.
     Interrupt,
-    /// Those before it are cancelled and deleted, with what they stored.
+    /// Cancels earlier runs and deletes them with everything that they stored.
     Rollback,
 }
 
@@ -77,9 +77,9 @@ impl MultitaskStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// It ends as [`RunStatus::Interrupted`]; what it stored stays.
+    /// Ends the run as [`RunStatus::Interrupted`]. What it stored stays.
     Interrupt,
-    /// It is deleted, with its checkpoints.
+    /// Deletes the run with its checkpoints.
     Rollback,
 }
 
@@ -179,7 +179,7 @@ pub struct Run {
     pub created: SystemTime,
     /// When it last changed.
     pub updated: SystemTime,
-    /// It does not begin before this.
+    /// The time before which the run does not begin.
     pub starts: SystemTime,
     /// When it was claimed first.
     pub started: Option<SystemTime>,
@@ -366,25 +366,25 @@ impl RunEnd {
 /// Everything that one transaction stores for a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Settlement {
+pub struct RunCommit {
     /// Checkpoints, and what tasks have done.
-    pub records: Vec<Record>,
+    pub records: Vec<WriteRecord>,
     /// Changes of the inbox and the timer.
-    pub also: Also,
+    pub also: SideEffects,
     /// The events.
     pub events: Vec<NewEvent>,
     /// The new entry in the index of threads.
     pub index: Option<ThreadIndex>,
     /// A run to undo: its checkpoints are deleted, pending writes at other runs' checkpoints are restored, and the messages that it took
-    /// are back in the mailbox. The run has not ended and keeps its lease.
+    /// are back in the inbox. The run has not ended and keeps its lease.
     pub undo: Option<Uuid>,
     /// The run has ended; the lease is released.
     pub end: Option<RunEnd>,
 }
 
-impl Settlement {
+impl RunCommit {
     /// Only records.
-    pub fn records(records: Vec<Record>) -> Self {
+    pub fn records(records: Vec<WriteRecord>) -> Self {
         Self { records, ..Self::default() }
     }
 

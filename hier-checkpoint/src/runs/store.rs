@@ -3,9 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use super::backend::{DocumentBackend, RunBackend, ThreadBackend};
-use super::bell::{Bell, Notice};
+use super::notifier::{ChangeNotifier, Notice};
 use crate::checkpoint::Checkpointer;
-use crate::guard::report;
+use crate::checkpoint::guard::report;
 use crate::panics;
 
 /// Keeps runs, their events and the index of threads next to the checkpoints. Object-safe.
@@ -74,10 +74,10 @@ impl dyn RunStore {
 impl dyn RunStore + '_ {
     /// Returns the notifier of this process. It reports changes at once, and changes of other processes if the database can. A
     /// notification is a hint: a listener also looks again from time to time.
-    pub fn bell(&self) -> &Bell {
-        static SILENT: LazyLock<Bell> = LazyLock::new(Bell::default);
+    pub fn notifier(&self) -> &ChangeNotifier {
+        static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
         panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {
-            report("bell", &*payload);
+            report("notifier", &*payload);
             &SILENT
         })
     }

@@ -12,12 +12,12 @@ use super::query::contains;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
-    /// Nothing is to be done.
+    /// The thread has no work.
     #[default]
     Idle,
-    /// It has a run that has not ended.
+    /// The thread has a run that has not ended.
     Busy,
-    /// It waits: for an answer, or at a breakpoint.
+    /// The thread waits for an answer, or at a breakpoint.
     Interrupted,
     /// Its last run failed.
     Error,
@@ -119,7 +119,7 @@ impl ThreadRow {
         }
     }
 
-    /// Takes a patch.
+    /// Applies a patch.
     pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
         self.metadata.extend(patch.metadata);
         if let Some(lives) = patch.time_to_live {
@@ -128,7 +128,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Takes what a run or an update left.
+    /// Applies the entry that a run or an update left.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -239,10 +239,10 @@ impl NewThread {
 /// The treatment of an existing thread when a thread is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
-    /// It is an error.
+    /// Returns an error.
     #[default]
     Raise,
-    /// It is returned as it is.
+    /// Returns the existing thread unchanged.
     DoNothing,
 }
 

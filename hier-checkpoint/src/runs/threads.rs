@@ -1,13 +1,13 @@
 //! Drives the index of threads of a [`RunStore`].
 
-use super::bell::Notice;
 use super::change::{ThreadAction, ThreadChange};
 use super::driver::guard;
 use super::error::RunsError;
+use super::notifier::Notice;
 use super::query::ThreadQuery;
 use super::store::RunStore;
 use super::thread::{IfExists, NewThread, ThreadIs, ThreadPatch, ThreadRow};
-use crate::checkpoint::{Letter, PostOutcome, check_thread};
+use crate::checkpoint::{InboxMessage, PostOutcome, check_thread};
 
 /// Threads.
 impl dyn RunStore + '_ {
@@ -98,9 +98,9 @@ impl dyn RunStore + '_ {
         thread: &str,
         is: ThreadIs,
         graph: &str,
-        letter: Letter,
+        message: InboxMessage,
     ) -> Result<PostOutcome, RunsError> {
         check_thread(thread)?;
-        guard("post_if", || self.thread_backend().post_to(thread, is, graph, letter)).await
+        guard("post_if", || self.thread_backend().post_to(thread, is, graph, message)).await
     }
 }

@@ -29,7 +29,7 @@ pub struct Delivery {
     pub address: String,
     /// The number of attempts.
     pub attempts: u32,
-    /// It is not tried before this.
+    /// The time of the next attempt.
     pub next: SystemTime,
     /// When the run ended.
     pub created: SystemTime,

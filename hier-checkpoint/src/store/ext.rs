@@ -39,12 +39,13 @@ pub trait StoreExt: Store {
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
 
-    /// Puts a value, in the place of the one that is there. It is a struct or a map: whatever serialises to an object.
+    /// Stores a value, a struct or a map, and replaces an existing one.
     fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
         put(self, labels(namespace), key.into(), object(value), None)
     }
 
-    /// Puts a value that is gone after this time; it begins anew with each read, unless the store is configured otherwise.
+    /// Stores a value that expires after this time. Each read restarts the time, unless the store is configured
+    /// otherwise.
     fn put_for<'a>(
         &'a self,
         namespace: impl Labels,
@@ -151,7 +152,7 @@ impl Search {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
 
-    /// Those near this text, nearest first.
+    /// Sorts the items by similarity to this text, nearest first.
     #[must_use]
     pub fn near(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
@@ -165,7 +166,7 @@ impl Search {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of items.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
@@ -181,13 +182,13 @@ impl Search {
 }
 
 impl Namespaces {
-    /// Those that start with these labels, `*` standing for any one: at most 100, unless [`limit`](Self::limit) says
-    /// otherwise.
+    /// Lists namespaces that start with these labels. `*` matches any one label. Returns at most 100, unless
+    /// [`limit`](Self::limit) is set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
     }
 
-    /// Those that end with these labels, `*` standing for any one.
+    /// Restricts the list to namespaces that end with these labels. `*` matches any one label.
     #[must_use]
     pub fn ending(mut self, suffix: impl Labels) -> Self {
         self.suffix = labels(suffix);
@@ -201,7 +202,7 @@ impl Namespaces {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of namespaces.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;

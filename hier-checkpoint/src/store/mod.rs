@@ -17,8 +17,7 @@
 //! # }
 //! ```
 //!
-//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the suite of
-//! `hier-testkit` against it.
+//! The author of a store implements [`Store`] with the help of [`plan`], and runs the suite of `hier-testkit`.
 
 mod ext;
 mod filter;
@@ -72,7 +71,7 @@ pub enum Op {
         /// True to restart the time to live on a read. None for the default of the store.
         refresh: Option<bool>,
     },
-    /// Puts an item, in the place of the one that is there; without a value, deletes it.
+    /// Stores an item and replaces an existing one. Without a value, deletes it.
     Put {
         /// The namespace.
         namespace: Vec<String>,
@@ -94,10 +93,10 @@ pub enum Op {
 /// The fields of an item that semantic search uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// Those that the store is configured with ([`StoreOptions::index`]).
+    /// The fields of the store's configuration ([`StoreOptions::index`]).
     #[default]
     Configured,
-    /// None.
+    /// No fields.
     None,
     /// These paths: fields with dots (`author.name`), items of lists (`[0]`, `[-1]`, `[*]`), any field (`*`), several fields
     /// (`{title,body.text}`); `$` is the whole value.
@@ -115,7 +114,7 @@ pub struct Search {
     /// `$lte`). An object restricts only the fields that it has. A list matches a list of the same length, item by item.
     /// A missing field equals null. The ordering operators compare numbers, or strings if the operand is not a number.
     pub filter: Map<String, Value>,
-    /// At most so many.
+    /// Maximum number of items.
     pub limit: usize,
     /// The number of first results to skip.
     pub offset: usize,
@@ -126,13 +125,13 @@ pub struct Search {
 /// A query for namespaces that have items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Those that start with these labels; `*` stands for any one.
+    /// The labels with which the namespace must start. `*` matches any one label.
     pub prefix: Vec<String>,
-    /// Those that end with these labels; `*` stands for any one.
+    /// The labels with which the namespace must end. `*` matches any one label.
     pub suffix: Vec<String>,
     /// Cut to so many labels, each once.
     pub max_depth: Option<usize>,
-    /// At most so many.
+    /// Maximum number of namespaces.
     pub limit: usize,
     /// The number of first results to skip.
     pub offset: usize,

@@ -30,10 +30,12 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Makes vectors of these fields of each item, so that items can be found by meaning; see [`Index::Fields`](super::Index::Fields) for the
-    /// paths. `["$"]` is the whole value.
+    /// Creates vectors of these fields of each item for semantic search. [`Index::Fields`](super::Index::Fields) describes the paths. `["$"]`
+    /// is the whole value.
     ///
-    /// [`StoreError::Invalid`] if one is no path.
+    /// # Errors
+    ///
+    /// [`StoreError::Invalid`] if one is not a path.
     pub fn index<'a>(
         mut self,
         embedder: impl Embedder,

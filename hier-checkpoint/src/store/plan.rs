@@ -28,9 +28,11 @@ pub struct Plan {
 pub enum Read {
     /// One item: [`OpResult::Item`].
     Item {
+        /// The namespace.
         namespace: Vec<String>,
         /// Its key.
         key: String,
+        /// True to restart its time to live.
         refresh: bool,
     },
     /// Items below a namespace: [`OpResult::Items`].
@@ -64,7 +66,7 @@ pub struct Put {
 impl Plan {
     /// The plan for these operations. If one of them cannot be used, none is done.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
-        let mut draft = Draft::default();
+        let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();
         for (number, op) in ops.into_iter().enumerate() {
             match op {
@@ -130,14 +132,14 @@ fn texts(options: &StoreOptions, value: &Map<String, Value>, index: &Index) -> R
 
 /// A plan without vectors.
 #[derive(Default)]
-struct Draft {
+struct PlanDraft {
     plan: Plan,
     /// For each write the texts that get vectors.
     texts: Vec<Vec<String>>,
     places: HashMap<(Vec<String>, String), usize>,
 }
 
-impl Draft {
+impl PlanDraft {
     /// The last put of a key wins, in the place of the first.
     fn write(&mut self, write: Write, texts: Vec<String>) {
         let id = (write.namespace.clone(), write.key.clone());
@@ -218,9 +220,9 @@ impl Finder {
 pub struct Picking<'a, T> {
     finder: &'a Finder,
     most: usize,
-    /// Those with a vector.
+    /// Items with a vector.
     scored: Vec<(f64, T)>,
-    /// Those without, in order.
+    /// Items without a vector, in order.
     plain: Vec<T>,
 }
 
@@ -240,7 +242,7 @@ impl<T> Picking<'_, T> {
         (score.is_some() || self.plain.len() < self.most).then_some(Rank(score))
     }
 
-    /// Takes an item that is wanted.
+    /// Adds an item to the result.
     pub fn pick(&mut self, rank: Rank, item: T) {
         match rank {
             Rank(Some(score)) => self.scored.push((score, item)),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hier_core::checkpoint::{self, Claim, Posted, WhenRunning, codec};
+use hier_core::checkpoint::{self, Claim, Delivered, WhenRunning, codec};
 use serde_json::{Value, json};
 
 use super::args::{Discard, Mail};
@@ -19,7 +19,7 @@ pub(super) async fn list(arguments: &Mail, out: &mut dyn Write) -> Result<(), Er
         let thread = text::safe(&arguments.thread);
         return Err(Error::NotFound(format!("nothing waits in the mailbox of `{thread}`")));
     }
-    for Posted { letter, .. } in &letters {
+    for Delivered { message: letter, .. } in &letters {
         let what = letter
             .signal
             .as_ref()
@@ -35,8 +35,8 @@ fn value(bytes: &[u8]) -> Value {
     codec::decode_json(bytes).unwrap_or_default()
 }
 
-fn shown(posted: &Posted) -> Value {
-    let letter = &posted.letter;
+fn shown(posted: &Delivered) -> Value {
+    let letter = &posted.message;
     json!({ "id": letter.id, "signal": letter.signal.as_deref(), "value": value(&letter.value) })
 }
 

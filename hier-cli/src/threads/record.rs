@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hier_core::checkpoint::{Agenda, Checkpoint, TaskWrites, codec, slot};
+use hier_core::checkpoint::{Checkpoint, NextTasks, TaskWrites, codec, slot};
 use serde_json::{Map, Value, json};
 
 use super::text;
@@ -24,7 +24,7 @@ pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
 }
 
 /// The nodes that run next, one entry a task.
-pub(super) fn next(agenda: &Agenda) -> Vec<&str> {
+pub(super) fn next(agenda: &NextTasks) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
@@ -80,7 +80,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn of(record: &TaskWrites, agenda: &Agenda) -> Self {
+    pub(super) fn of(record: &TaskWrites, agenda: &NextTasks) -> Self {
         let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
         let read = |bytes: &[u8]| codec::decode_json(bytes).unwrap_or_else(|error| json!(format!("({error})")));
         let failed = entry(slot::ERROR).map(|write| read(&write.value));
@@ -136,7 +136,7 @@ impl Task {
 }
 
 /// The node of a task, from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
-fn node(path: &str, agenda: &Agenda) -> String {
+fn node(path: &str, agenda: &NextTasks) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
         (Some("~__pregel_pull"), Some(node)) => node.to_owned(),

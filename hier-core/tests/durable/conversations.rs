@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use hier_core::StateUpdate;
 use hier_core::checkpoint::{
-    CheckpointCache, Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, ThreadAdmin, WhenRunning,
+    CheckpointCache, Checkpointer, Claim, Conversations, MemorySaver, Prune, Strategy, ThreadAdmin, WhenRunning,
+    WriteRecord,
 };
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
@@ -117,8 +118,8 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
     let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("what stored it").checkpoint;
     spoilt.id = version;
     let lease = saver.acquire(thread, Claim::default()).await.unwrap();
-    let piece = hier_core::checkpoint::Piece { channel, base: None, bytes: b"nothing of ours".to_vec() };
-    let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
+    let piece = hier_core::checkpoint::ChannelBlob { channel, base: None, bytes: b"nothing of ours".to_vec() };
+    let record = WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
     saver.commit(&lease, vec![record].into()).await.unwrap();
     saver.release(&lease).await.unwrap();
 }

@@ -226,9 +226,9 @@ async fn a_signal_of_another_type_is_not_taken() {
     let said = "the signal `paid` that node `paid` waits for is no `alloc::string::String`: invalid type: integer `17`, expected a string";
     assert!(error.to_string().contains(said), "{error}");
     let waiting = graph.waiting("t").await.unwrap();
-    assert_eq!((waiting.len(), waiting[0].letter.parse::<u32>().unwrap()), (1, 17));
+    assert_eq!((waiting.len(), waiting[0].message.parse::<u32>().unwrap()), (1, 17));
     // The error says how it is removed; what is not there, or in a thread that is held, is not.
-    let id = waiting[0].letter.id;
+    let id = waiting[0].message.id;
     assert!(error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier discard t {id}`")), "{error}");
     assert!(!graph.discard("t", uuid::Uuid::from_u128(1)).await.unwrap());
     let lease = saver.acquire("t", hier_core::checkpoint::Claim::default()).await.unwrap();
@@ -347,5 +347,5 @@ async fn a_saver_without_timers_refuses_what_needs_them() {
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
     let error = graph.send("t", Signal::new("go", &1)).await.expect_err("nobody keeps it");
-    assert!(error.to_string().contains("this checkpointer has no timers and mailboxes"), "{error}");
+    assert!(error.to_string().contains("this checkpointer has no timers and inboxes"), "{error}");
 }

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
+};
 use hier_testkit::{Layered, SaverLayer};
 
 /// Keeps what `MemorySaver` keeps, until so many commits have been stored.
@@ -12,7 +14,7 @@ pub(crate) struct Faulty {
     pub(crate) memory: MemorySaver,
     left: AtomicUsize,
     /// What was stored, in order.
-    pub(crate) records: Mutex<Vec<Record>>,
+    pub(crate) records: Mutex<Vec<WriteRecord>>,
 }
 
 impl Faulty {
@@ -21,7 +23,7 @@ impl Faulty {
     }
 
     /// Whether one commit more is stored.
-    fn is_alive(&self, records: &[Record]) -> Result<(), SaverError> {
+    fn is_alive(&self, records: &[WriteRecord]) -> Result<(), SaverError> {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| SaverError::database("storing", std::io::Error::other("the process has died")))?;
         self.records.lock().expect("no test panics here").extend(records.iter().cloned());

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, MemorySaver, Record, SaverError,
+    Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
 };
 use hier_testkit::{Layered, SaverLayer};
 
@@ -68,8 +68,8 @@ impl SaverLayer for Hooked {
 
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         let bytes = commit.records.iter().map(|record| match record {
-            Record::Checkpoint { pieces, .. } => pieces.iter().map(|piece| piece.bytes.len()).sum(),
-            Record::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum::<usize>(),
+            WriteRecord::Checkpoint { pieces, .. } => pieces.iter().map(|piece| piece.bytes.len()).sum(),
+            WriteRecord::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum::<usize>(),
         });
         (self.hook)(Call::Commit(bytes.sum())).await?;
         self.memory.commit(lease, commit).await

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::checkpoint::{Checkpointer, Inbox, MAILBOX_BYTES, MemorySaver, SaverError, ThreadAdmin};
+use hier_core::checkpoint::{Checkpointer, INBOX_BYTES, Inbox, MemorySaver, SaverError, ThreadAdmin};
 use hier_core::graph::{CompiledGraph, Mail, Signal};
 use hier_core::prelude::*;
 use serde_json::json;
@@ -132,8 +132,8 @@ async fn what_the_inbox_does_not_take_is_refused() {
     ] {
         assert!(error.contains(said), "{error}");
     }
-    let error = graph.send("t", "x".repeat(MAILBOX_BYTES)).await.expect_err("too long");
-    assert!(matches!(&error, RunError::Saver { error: SaverError::MailboxFull { .. }, .. }), "{error}");
+    let error = graph.send("t", "x".repeat(INBOX_BYTES)).await.expect_err("too long");
+    assert!(matches!(&error, RunError::Saver { error: SaverError::InboxFull { .. }, .. }), "{error}");
     let error = graph.send(Config::default(), "x").await.expect_err("to nobody");
     assert!(matches!(error, RunError::NoThread { .. }), "{error}");
     assert_eq!(saver.messages("t").await.unwrap(), Vec::new());

@@ -1,7 +1,7 @@
 //! What graphs keep from call to call follows the history of their thread, also where that branches, is pruned or changed from
 //! outside; and what a graph inside has asked before it was changed is asked no more.
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Record, Strategy, ThreadAdmin};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Strategy, ThreadAdmin, WriteRecord};
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
 use serde_json::{Value, json};
@@ -214,7 +214,7 @@ async fn a_thread_that_does_not_say_what_is_kept() {
     for listed in bench.saver.list(ListQuery::thread("t")).await.unwrap() {
         let mut checkpoint = Box::new(listed.checkpoint);
         assert!(checkpoint.agenda.kept.take().is_some());
-        let record = Record::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
+        let record = WriteRecord::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
         bench.saver.commit(&lease, vec![record].into()).await.unwrap();
     }
     bench.saver.release(&lease).await.unwrap();

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Claim, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, ListQuery,
-    Listed, MemorySaver, PostOutcome, Posted, Saved, SaverError,
+    Capabilities, Checkpointer, Claim, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    ListQuery, Listed, MemorySaver, PostOutcome, Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -74,12 +74,12 @@ impl SaverLayer for Panicking {
 
 #[hier_core::async_trait]
 impl Inbox for Panicking {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.in_method("post");
         self.memory.post(thread, graph, letter).await
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.in_method("mail");
         self.memory.messages(thread).await
     }
@@ -99,7 +99,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
         drop(graph.invoke(Command::resume("yes"), config(), ()).await.expect("it waits for a signal"));
     }
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
-    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
     *saver.method.lock().expect("nobody panics here") = Some(method);
     match what {
         "begin" => graph.invoke(Case::update(), Config::thread("new"), ()).await.map(|_| ()),
@@ -147,7 +147,7 @@ async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
     let graph = Desk::compile().checkpointer(saver.clone());
     drop(graph.invoke(Case::update(), Config::thread("t"), ()).await.expect("it asks"));
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
-    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
     *saver.method.lock().expect("nobody panics here") = Some("commit_also");
     let error = graph.discard("t", letter).await.expect_err("the saver panics");
     assert!(error.to_string().contains("boom in commit_also"), "{error}");

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use hier_core::QuestionKind;
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, MemorySaver,
-    PostOutcome, Posted, SaverError,
+    Capabilities, Checkpointer, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    MemorySaver, PostOutcome, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -45,11 +45,11 @@ impl SaverLayer for Slow {
 
 #[hier_core::async_trait]
 impl Inbox for Slow {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.0.post(thread, graph, letter).await
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         tokio::time::sleep(self.delay()).await;
         self.0.messages(thread).await
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Also, Capabilities, Checkpointer, Claim, Commit, DueChange, DueQuery, Inbox, Lease, LeaseState, MemorySaver,
-    Record, Saved, SaverError, ThreadAdmin,
+    Capabilities, Checkpointer, Claim, Commit, DueChange, DueQuery, Inbox, Lease, LeaseState, MemorySaver, Saved,
+    SaverError, SideEffects, ThreadAdmin, WriteRecord,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -397,7 +397,7 @@ async fn a_thread_that_is_being_driven_is_not_read() {
     let graph = Nap::compile().checkpointer(saver.clone());
     let lease = memory.acquire("t", Claim::default()).await.unwrap();
     let due = DueChange::Driven { until: SystemTime::now() - SECOND, graph: Nap::NAME.into() };
-    memory.commit(&lease, Commit::new(Vec::new()).also(Also::due(due))).await.unwrap();
+    memory.commit(&lease, Commit::new(Vec::new()).also(SideEffects::due(due))).await.unwrap();
     let sweeper = graph.sweeper(|_| Tally::default());
     assert!(sweeper.drive_due(SystemTime::now()).await.unwrap().is_empty());
     assert_eq!(saver.0.1.load(Ordering::Relaxed), 0);

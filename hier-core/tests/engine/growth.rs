@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::checkpoint::{
-    Also, Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, Record, SaverError,
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, SideEffects, WriteRecord,
 };
 use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;
@@ -24,14 +24,14 @@ struct Counting {
 }
 
 impl Counting {
-    fn count(&self, records: &[Record]) {
+    fn count(&self, records: &[WriteRecord]) {
         for record in records {
             let (rows, bytes) = match record {
-                Record::Checkpoint { checkpoint, pieces, .. } => {
+                WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
                     let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
                     (1 + pieces.len(), sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>())
                 }
-                Record::Writes { writes, .. } => {
+                WriteRecord::Writes { writes, .. } => {
                     (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum())
                 }
             };

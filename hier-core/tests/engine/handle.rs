@@ -10,8 +10,8 @@ use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Changed, Claimed, EventQuery, Keeps, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim,
-    RunEnd, RunLog, RunStatus, RunStore, RunsError, Settlement, ThreadAction, ThreadChange,
+    Changed, Claimed, EventBuffering, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow,
+    RunClaim, RunCommit, RunEnd, RunLog, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -84,7 +84,7 @@ impl RunsLayer for Counting {
                 }
                 made
             }
-            ThreadAction::Record(..) => {
+            ThreadAction::Commit(..) => {
                 self.records.fetch_add(1, Ordering::SeqCst);
                 if self.fails.load(Ordering::SeqCst) > 0 {
                     self.fails.fetch_sub(1, Ordering::SeqCst);
@@ -315,7 +315,7 @@ async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Cl
     let claim = RunClaim::new("one", Duration::from_secs(30), [graph]);
     let claimed = store.runs.driver().claim_run(claim).await.expect("the store").expect("the run");
     assert_eq!(claimed.run.id, run.id);
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(run.id), Keeps::AsTheyCome);
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(run.id), EventBuffering::AsTheyCome);
     (claimed, Arc::new(log))
 }
 
@@ -339,14 +339,14 @@ async fn an_input_that_was_not_stored_is_given_again() {
         !store.driver().run(claimed.run.id).await.expect("the store").expect("the run").entered,
         "it is not stored"
     );
-    store.runs.driver().hand_back(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
+    store.runs.driver().requeue(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
     store.claims.store(true, Ordering::SeqCst);
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.poll(Duration::from_millis(5)).run_until(stop.clone()));
-    let mut changes = store.driver().bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     while store.driver().run(claimed.run.id).await.expect("the store").expect("the run").status.is_live() {
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
     let listed = store.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("the store");
     let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
@@ -375,7 +375,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         tokio::select! {
             biased;
             _ = &mut running => panic!("its node waits"),
-            () = log.told() => {}
+            () = log.events_arrived() => {}
         }
         let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
         assert_eq!(held.len(), 2, "who reads through the log sees it");
@@ -389,7 +389,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         assert_eq!(entered, fails == 0);
         gate.0.notify_one();
         assert!(running.await.expect("it runs").is_finished());
-        log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Success))).await.expect("its end");
+        log.finish(None, Some(RunEnd::new(claimed.run.id, RunStatus::Success))).await.expect("its end");
         let listed = store.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the store");
         let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
         assert_eq!(steps, [1, 0, -1], "each once");
@@ -401,7 +401,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
 async fn a_run_that_awaits_its_commits_holds_no_input_back() {
     let store = Arc::<Layered<Counting>>::default();
     let (claimed, _) = begun(&store, "t", "one").await;
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::WithCommits);
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::WithCommits);
     let log = Arc::new(log);
     let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::thread("t").durability(Durability::Sync));
     run.saver = Some(log.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver, PendingWrite, slot};
 use hier_core::prelude::*;
-use hier_core::runs::{Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
+use hier_core::runs::{EventBuffering, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
 use hier_core::state::Builtin;
 use hier_testkit::checkpoint as suite;
 use serde_json::json;
@@ -58,7 +58,7 @@ async fn a_failure_is_stored_before_its_handler_begins() {
     let run = store.driver().create_run(run).await.expect("a run");
     let claim = RunClaim::new("worker", Duration::from_secs(30), ["desk".to_owned()]);
     let claimed = store.driver().claim_run(claim).await.expect("memory does not fail").expect("the run");
-    let log = RunLog::new(store.clone(), claimed.lease, Some(run.id), Keeps::WithCommits);
+    let log = RunLog::new(store.clone(), claimed.lease, Some(run.id), EventBuffering::WithCommits);
     let graph = graph.compile().expect("a graph").checkpointer(Arc::new(log));
     let input = graph.update(json!({ "log": ["in"] })).expect("an input");
     let config = Config::thread("t").durability(Durability::Sync);

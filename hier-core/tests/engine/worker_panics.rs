@@ -6,7 +6,8 @@ use std::time::Duration;
 use hier_core::CancellationToken;
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, DueQuery, DueThread, Inbox, Lease, Letter, PostOutcome, Posted, SaverError, codec,
+    Capabilities, Checkpointer, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome, SaverError,
+    codec,
 };
 use hier_core::prelude::*;
 use hier_core::runs::{
@@ -68,11 +69,11 @@ impl SaverLayer for Panicking {
 
 #[hier_core::async_trait]
 impl Inbox for Panicking {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.runs.post(thread, graph, letter).await
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.runs.messages(thread).await
     }
 
@@ -111,7 +112,7 @@ impl RunsLayer for Panicking {
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
         match &change.action {
             ThreadAction::Add(..) => self.in_method("create_run"),
-            ThreadAction::Record(_, settlement) if settlement.end.is_some() => self.in_method("record"),
+            ThreadAction::Commit(_, settlement) if settlement.end.is_some() => self.in_method("record"),
             _ => {}
         }
         self.runs.run_backend().change(change).await
@@ -149,14 +150,14 @@ impl Told {
 
 /// Waits until a run of the thread has ended well, which is another than this.
 async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> RunRow {
-    let mut changes = store.bell().thread(thread);
+    let mut changes = store.notifier().thread(thread);
     let ended = async {
         loop {
             let runs = store.runs(RunQuery::thread(thread)).await.expect("the store");
             if let Some(run) = runs.into_iter().find(|run| Some(run.id) != but && run.status == RunStatus::Success) {
                 return run;
             }
-            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), ended).await.expect("a run of the thread ends well")
@@ -177,7 +178,7 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         ends_well(&store.runs, "t", None).await;
 
         store.arm(method, 2);
-        let letter = Letter::signal(Uuid::from_u128(1), "go", codec::encode(&7_u64).expect("a number"));
+        let letter = InboxMessage::signal(Uuid::from_u128(1), "go", codec::encode(&7_u64).expect("a number"));
         store.post("t", Listening::NAME, letter).await.expect("a letter");
         ends_well(&store.runs, "t", Some(first)).await;
         assert!(store.is_through(), "{method}");
@@ -185,7 +186,11 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         working.await.expect("it stops");
         let lines = told.lines("the store of runs panicked");
         assert_eq!(lines.len(), 2, "{method}: {lines:?}");
-        let call = if method == "claim_run" { "claim_runs" } else { method };
+        let call = match method {
+            "claim_run" => "claim_runs",
+            "record" => "commit_run",
+            method => method,
+        };
         for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "fix the store"] {
             assert!(lines[0].contains(part), "{method}: {}", lines[0]);
         }

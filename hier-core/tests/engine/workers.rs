@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Inbox, Lease, Letter, SaverError, codec};
+use hier_core::checkpoint::{Checkpointer, Inbox, InboxMessage, Lease, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Cancel, Changed, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery,
-    RunStatus, RunStore, RunsError, Settlement, ThreadAction, ThreadChange, ThreadStatus,
+    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunCommit,
+    RunLog, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -49,7 +49,7 @@ async fn a_run_that_never_waits_keeps_its_lease() {
         let worker = worker.holder(name).lease(Duration::from_secs(3)).poll(Duration::from_millis(100));
         working.push(tokio::spawn(worker.run_until(stop.clone())));
     }
-    let mut changes = store.driver().bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     let new = NewRun::new("t", "busy", Request::input(json!({ "n": 0 }))).create_thread();
     let run = store.driver().create_run(new).await.expect("a run").id;
     let ended = loop {
@@ -57,7 +57,7 @@ async fn a_run_that_never_waits_keeps_its_lease() {
         if !row.status.is_live() {
             break row;
         }
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     };
     assert_eq!((ended.status, ended.attempts), (RunStatus::Success, 1), "{:?}", ended.error);
     stop.cancel();
@@ -82,14 +82,15 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
     let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
     let first = store.driver().create_run(new).await.expect("a run").id;
-    let signal = |number: u128| Letter::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
+    let signal =
+        |number: u128| InboxMessage::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
     for number in 0..1_100 {
         store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
     }
-    let mut changes = store.driver().bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     let working = tokio::spawn(worker.poll(Duration::from_millis(10)).run_until(stop.clone()));
     while store.driver().run(first).await.expect("the store").expect("the run").status.is_live() {
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
     store.post("t", Listening::NAME, signal(1)).await.expect("a letter");
     let woken = async {
@@ -98,7 +99,7 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
             if ended.iter().any(|run| run.id != first && run.status == RunStatus::Success) {
                 break;
             }
-            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), woken)
@@ -110,13 +111,13 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
 
 /// The run, once it has ended.
 async fn ended(store: &MemoryRuns, run: Uuid) -> RunRow {
-    let mut changes = store.driver().bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     loop {
         let row = store.driver().run(run).await.expect("the store").expect("the run");
         if !row.status.is_live() {
             return row;
         }
-        let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
     }
 }
 
@@ -152,7 +153,7 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let claimed = store.driver().claim_run(claim).await.expect("the store").expect("the run");
     let mut dying = DynRun::new(DynInput::New(json!({})), Config::thread("t").durability(Durability::Sync));
     // What may be the last checkpoint waits in the log, which is never settled.
-    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
+    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
     let open = both.state(store.clone(), Config::thread("t")).await.expect("the state");
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
@@ -202,7 +203,7 @@ impl RunsLayer for Slow {
 
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
         // What the run begins with is stored with them.
-        let is_flush = matches!(&change.action, ThreadAction::Record(_, settlement)
+        let is_flush = matches!(&change.action, ThreadAction::Commit(_, settlement)
             if !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty());
         if is_flush {
             self.storing.send_replace(true);

@@ -28,11 +28,11 @@ use std::time::SystemTime;
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
-    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, DueQuery, DueThread, Inbox,
-    Lease, LeaseState, Letter, ListQuery, Listed, PostOutcome, Posted, Prune, Saved, SaverError, ThreadAdmin,
-    ThreadInfo, check, check_thread,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Delivered, DueQuery,
+    DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved, SaverError,
+    ThreadAdmin, ThreadInfo, check, check_thread,
 };
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ use hier_checkpoint::backend::latest::Latest;
 #[cfg(feature = "encryption")]
 use hier_checkpoint::backend::retention::{Unread, UnreadRows};
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 pub use options::PostgresOptions;
 use queue::{Group, Queue, Worker};
 #[cfg(feature = "encryption")]
@@ -77,7 +77,7 @@ pub struct Postgres(Arc<Inner>);
 
 struct Inner {
     session: Session,
-    vault: Vault,
+    vault: ValueCodec,
     queue: Arc<Queue>,
     turns: Arc<Turns>,
     /// Changes of the runs of a thread.
@@ -98,7 +98,7 @@ struct Inner {
     /// Wakes those of this process that wait for a thread.
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
-    bell: Arc<Bell>,
+    bell: Arc<ChangeNotifier>,
     /// Hears what other processes change, once somebody waits for it.
     ear: OnceLock<runs::listen::Ear>,
     /// Rows of runs that are passed over.
@@ -297,12 +297,12 @@ impl Checkpointer for Postgres {
 
 #[async_trait]
 impl Inbox for Postgres {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
         self.post_letter(thread, None, graph, &letter).await.map(PostOutcome::from)
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.letters(thread).await
     }
 

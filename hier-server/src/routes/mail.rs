@@ -87,7 +87,7 @@ pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResul
         return Err(ApiError::no_thread(&row.id));
     }
     let shown = waiting.iter().map(|posted| {
-        let letter = &posted.letter;
+        let letter = &posted.message;
         // Null if it is none that this program can read.
         let value = codec::decode_json(&letter.value).unwrap_or_default();
         Waiting { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
@@ -159,7 +159,7 @@ async fn after_the_end(caller: &Caller, graph: &dyn DynGraph, run: Run, is: Thre
     let messages = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
     let waiting = messages.messages(&run.thread).await.map_err(|error| fault::saver(&error))?;
     let input = Value::Object(Map::from_iter([(inbox.to_owned(), json!([]))]));
-    if waiting.iter().all(|posted| posted.letter.signal.is_some())
+    if waiting.iter().all(|posted| posted.message.signal.is_some())
         || graph.check(&DynInput::New(input.clone())).is_err()
     {
         return Ok(run);

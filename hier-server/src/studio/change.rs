@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning};
-use hier_core::runs::{Keeps, NewThread, RunLog, ThreadIndex, ThreadStatus};
+use hier_core::runs::{EventBuffering, NewThread, RunLog, ThreadIndex, ThreadStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -72,7 +72,7 @@ async fn branch_off(caller: &Caller, original: &Found, copy: &str, from: Uuid) -
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     let lease = runs.acquire(copy, claim).await.map_err(|error| saver(&error))?;
     let branched = if original.row.is_some() {
-        let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+        let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, EventBuffering::WithCommits));
         indexed(log, copy, from).await
     } else {
         let plain: Arc<dyn Checkpointer> = runs.clone().as_checkpointer();
@@ -88,7 +88,7 @@ async fn indexed(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiResult<bool> {
     let branched = hier_core::branch_off(&through, log.lease(), from).await.map_err(|error| saver(&error))?;
     let saved = through.get(copy, "", branched).await.map_err(|error| saver(&error))?;
     let Some(saved) = saved.filter(|_| branched.is_some()) else { return Ok(false) };
-    log.settle(Some(index(&saved)), None).await.map_err(refused)?;
+    log.finish(Some(index(&saved)), None).await.map_err(refused)?;
     Ok(true)
 }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use hier_core::checkpoint::{Agenda, Checkpoint, ListQuery, Saved, TaskWrites, chain_json, codec, slot};
+use hier_core::checkpoint::{Checkpoint, ListQuery, NextTasks, Saved, TaskWrites, chain_json, codec, slot};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -127,7 +127,7 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
 }
 
 /// What came of a task of the open step: what it wrote, what it asks, why it failed.
-fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value {
+fn task(of: &TaskWrites, agenda: &NextTasks, outward: &dyn Fn(&mut Value)) -> Value {
     let read = |wanted: i32| {
         let entry = of.writes.iter().find(|write| write.slot == wanted)?;
         codec::decode_json(&entry.value).ok()
@@ -161,14 +161,14 @@ fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value
 }
 
 /// The nodes that run next, one entry a task.
-fn next(agenda: &Agenda) -> Vec<&str> {
+fn next(agenda: &NextTasks) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
 }
 
 /// The node of a task, and its place as clients read it: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn place(path: &str, agenda: &Agenda) -> (String, Value) {
+fn place(path: &str, agenda: &NextTasks) -> (String, Value) {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
         (Some("~__pregel_pull"), Some(node)) => (node.to_owned(), json!(["__pregel_pull", node])),

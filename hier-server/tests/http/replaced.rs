@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Claim, DueQuery, DueThread, Inbox, Lease, Letter, PostOutcome, Posted, SaverError,
+    Capabilities, Checkpointer, Claim, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome,
+    SaverError,
 };
 use hier_core::graph::Graph as _;
 use hier_core::runs::{
@@ -55,7 +56,11 @@ async fn make(runs: &dyn RunStore, thread: &str, owner: &str) {
     let mut run = NewRun::new(thread, "shop", Request::input(json!({})));
     run.id = Some(ALICES);
     runs.create_run(run).await.expect("a run");
-    runs.inbox().expect("an inbox").post(thread, "shop", Letter::message(ALICES, vec![0xc0])).await.expect("a message");
+    runs.inbox()
+        .expect("an inbox")
+        .post(thread, "shop", InboxMessage::message(ALICES, vec![0xc0]))
+        .await
+        .expect("a message");
 }
 
 #[async_trait]
@@ -78,12 +83,12 @@ impl SaverLayer for Replacing {
 
 #[hier_core::async_trait]
 impl Inbox for Replacing {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.replace(thread).await;
         self.runs.inbox()?.post(thread, graph, letter).await
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.runs.inbox()?.messages(thread).await
     }
 
@@ -110,7 +115,13 @@ impl RunsLayer for Replacing {
         self.runs.thread_backend().delete_thread_if(id, is).await
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         self.replace(thread).await;
         self.runs.thread_backend().post_to(thread, is, graph, letter).await
     }
@@ -143,7 +154,7 @@ async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
         let run = runs.run(ALICES).await.expect("the store").expect("the run of the later thread");
         assert!(run.status.is_live() && run.cancel.is_none(), "{method} {path}: {run:?}");
         let mail = runs.mail(&thread).await.expect("the store");
-        assert_eq!(mail.iter().map(|posted| posted.letter.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
+        assert_eq!(mail.iter().map(|posted| posted.message.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
         runs.remove_thread(&thread).await.expect("it is deleted");
     }
     desk.stop().await;

@@ -13,13 +13,13 @@ use super::read::{Space, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
 use hier_checkpoint::backend::retention::{PieceKey, unneeded};
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Checkpoints with their namespaces; those of each newest first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
 /// All checkpoints of a thread.
-pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> Result<History, Fault> {
+pub(super) fn history(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<History, Fault> {
     let mut all = Vec::new();
     for space in Space::all(connection, vault, thread)? {
         let checkpoints = space.checkpoints()?;
@@ -31,7 +31,7 @@ pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> R
 /// Deletes of a thread what the plan says, and returns how many checkpoints that were.
 pub(super) fn delete_some(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     thread: &str,
     plan: impl FnOnce(&History) -> Deletion,
 ) -> Result<u64, Fault> {
@@ -148,7 +148,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
 }
 
 /// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
-pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to: &str) -> Result<(), Fault> {
+pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &str, to: &str) -> Result<(), Fault> {
     delete_thread(connection, to)?;
     let spaces = Space::all(connection, vault, from)?;
     if spaces.is_empty() {
@@ -181,7 +181,7 @@ fn sealed(space: &Space<'_>, to: &str) -> Result<Batch, Fault> {
 
 /// Stores a thread anew, encrypted with the present key.
 #[cfg(feature = "encryption")]
-pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
+pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<(), Fault> {
     for space in Space::all(connection, vault, thread)? {
         let batch = sealed(&space, thread)?;
         // Those that are there would stay as they are.
@@ -203,7 +203,7 @@ pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
 }
 
 /// The ids and channels of nothing: only what a full check reads.
-pub(super) fn check(connection: &Connection, vault: &Vault) -> Result<Option<String>, Fault> {
+pub(super) fn check(connection: &Connection, vault: &ValueCodec) -> Result<Option<String>, Fault> {
     let report: String = connection.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
     if report != "ok" {
         return Ok(Some(report));

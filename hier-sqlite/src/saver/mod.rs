@@ -25,10 +25,11 @@ use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
-    Also, Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Lease, LeaseState,
-    ListQuery, Listed, Prune, Record, Saved, SaverError, ThreadAdmin, ThreadInfo, WhenRunning, check, check_thread,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Lease, LeaseState, ListQuery,
+    Listed, Prune, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
+    check_thread,
 };
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -41,7 +42,7 @@ use hier_checkpoint::backend::retention::Unread;
 use hier_checkpoint::backend::retention::UnreadRows;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 use log::Log;
 pub use options::{SqliteOptions, Survives};
 use readers::Readers;
@@ -72,7 +73,7 @@ pub struct Sqlite(Arc<Inner>);
 struct Inner {
     /// The file, as errors name it.
     place: String,
-    vault: Vault,
+    vault: ValueCodec,
     /// None for an in-memory database, which only the writer sees. Closed before the writer: the last connection to close writes the log
     /// back.
     readers: Option<Readers>,
@@ -80,7 +81,7 @@ struct Inner {
     /// Wakes those of this process that wait for a thread.
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
-    bell: Bell,
+    bell: ChangeNotifier,
     /// Rows of runs that are passed over.
     unreadable: Arc<Unreadable>,
     /// When runs of lost workers are looked for.
@@ -120,7 +121,7 @@ impl Sqlite {
         vault.set_database(writer.submit(Work::Short, schema::identity).await?);
         let readers = path.map(|path| Readers::new(path, busy_timeout));
         let (released, bell, unreadable, recovery) =
-            (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
+            (Notify::new(), ChangeNotifier::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
         let inner =
             Inner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
@@ -233,8 +234,8 @@ impl Sqlite {
     async fn commit_and(
         &self,
         lease: &Lease,
-        records: Vec<Record>,
-        also: Also,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
         then: impl FnOnce(&Connection, &Lease) -> Result<(), Fault> + Send + 'static,
     ) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
@@ -253,7 +254,7 @@ impl Sqlite {
     fn notify_released(&self) {
         self.0.released.notify_waiters();
         self.0.recovery.is_soon();
-        self.0.bell.ring_runs();
+        self.0.bell.notify_runs();
     }
 }
 

@@ -16,7 +16,7 @@ use self::rows::{Touched, identity, migrate, read_all, refresh, sweep, write_all
 use crate::SqliteOptions;
 use crate::saver::fault::Fault;
 use crate::saver::schema::open_ours;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// How many connections are kept for the next time.
 const IDLE: usize = 4;
@@ -139,7 +139,7 @@ impl SqliteStore {
         Ok(results)
     }
 
-    fn vault(&self) -> &Vault {
+    fn vault(&self) -> &ValueCodec {
         &self.0.sqlite.vault
     }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use crate::saver::fault::Fault;
 use crate::saver::schema::APPLICATION;
 use hier_checkpoint::backend::items::{Columns, join, lives, micros, picked, seal, split};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The tables of each version.
 const VERSIONS: &[&str] = &["
@@ -88,7 +88,7 @@ fn now() -> i64 {
 /// Does the reads of a plan.
 pub(super) fn read_all(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     plan: &Plan,
     touched: &mut Touched,
 ) -> Result<Vec<OpResult>, Fault> {
@@ -109,7 +109,7 @@ pub(super) fn read_all(
 
 fn get(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     space: &str,
     key: &str,
 ) -> Result<Option<hier_checkpoint::backend::items::Row>, Fault> {
@@ -136,7 +136,12 @@ fn columns(row: &rusqlite::Row<'_>, space: &str) -> Result<Columns, rusqlite::Er
 }
 
 /// Goes through the items below a prefix, in order, until there are enough.
-fn find(connection: &Connection, vault: &Vault, finder: &Finder, touched: &mut Touched) -> Result<Vec<Item>, Fault> {
+fn find(
+    connection: &Connection,
+    vault: &ValueCodec,
+    finder: &Finder,
+    touched: &mut Touched,
+) -> Result<Vec<Item>, Fault> {
     let sql = "select place, key, value, case when ?2 then vectors end, created_at, updated_at, expires is not null
         from store_items where space = ?1 and (expires is null or expires > ?3) order by place";
     let mut statement = connection.prepare_cached(sql)?;
@@ -186,7 +191,7 @@ pub(super) fn refresh(connection: &Connection, places: &[i64]) -> Result<(), Fau
 }
 
 /// Does the writes of a plan.
-pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]) -> Result<(), Fault> {
+pub(super) fn write_all(connection: &Connection, vault: &ValueCodec, writes: &[Write]) -> Result<(), Fault> {
     let now = now();
     for Write { namespace, key, put: what } in writes {
         let space = join(namespace);
@@ -199,7 +204,7 @@ pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]
 }
 
 /// An item that is there keeps its place and the time at which it was made; one whose time has passed is not there.
-fn put(connection: &Connection, vault: &Vault, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
+fn put(connection: &Connection, vault: &ValueCodec, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
     let (value, vectors) = seal(vault, space, key, put)?;
     let sql = "insert into store_spaces (name) values (?) on conflict do update set name = name returning key";
     let space: i64 = connection.prepare_cached(sql)?.query_row([space], |row| row.get(0))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Subject;
 use super::kit::Change::{Add, Drop, Set};
 use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
-use hier_core::checkpoint::{Checkpointer, Prune, Record, Strategy};
+use hier_core::checkpoint::{Checkpointer, Prune, Strategy, WriteRecord};
 
 cases!(super::Case, "chains":
     what_was_added_comes_back_in_order,
@@ -122,7 +122,8 @@ async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
     let mut child = Line::within("child");
     child.tip.clone_from(&root.tip);
     // The same ids in another namespace are other checkpoints.
-    let Record::Checkpoint { checkpoint, mut pieces, .. } = root.fork(root.tip()?).next(&[Set("log", b"child")]) else {
+    let WriteRecord::Checkpoint { checkpoint, mut pieces, .. } = root.fork(root.tip()?).next(&[Set("log", b"child")])
+    else {
         return Ok(());
     };
     let mut checkpoint = checkpoint;
@@ -130,7 +131,7 @@ async fn chains_in_namespaces_do_not_mix(saver: Subject) -> Outcome {
     checkpoint.versions = [checkpoint.id].into();
     pieces.truncate(1);
     let namespace = child.namespace.clone();
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
     saver.commit(&lease, vec![child.next(&[Add("log", b"1")]), root.next(&[Add("log", b"2")])].into()).await?;
     has_values("the root's", &get(&saver, "t", "", None).await?, &[("log", &[b"root", b"2"])])?;
     has_values("the child's", &get(&saver, "t", "child", None).await?, &[("log", &[b"child", b"1"])])

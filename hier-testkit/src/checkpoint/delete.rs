@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::Subject;
 use super::kit::Change::Set;
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
-use hier_core::checkpoint::{Checkpointer, ListQuery, Record, SaverError};
+use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, WriteRecord};
 
 cases!(super::Case, "delete":
     a_thread_is_gone_with_all_it_had,
@@ -43,7 +43,7 @@ async fn a_thread_is_gone_with_all_it_had(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     root.tip.as_mut().map(|tip| tip.parent.take());
     let mut checkpoint = Box::new(root.tip()?.clone());
-    let record = |checkpoint| Record::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
+    let record = |checkpoint| WriteRecord::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
     let refused = saver.commit(&lease, vec![record(checkpoint.clone())].into()).await;
     holds("the old value is gone", matches!(refused, Err(SaverError::Gone { .. })))?;
     checkpoint.versions = [Uuid::nil()].into();

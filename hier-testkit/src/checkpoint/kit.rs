@@ -12,7 +12,8 @@ use uuid::{Timestamp, Uuid};
 use super::{Failure, Subject};
 pub(super) use crate::contract::{Outcome, cases, holds, same, some};
 use hier_core::checkpoint::{
-    Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
+    ChannelBlob, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Saved, SaverError, Schema, Source, TaskWrites,
+    WriteRecord,
 };
 
 /// Fails unless the call was refused since somebody else has taken the thread over.
@@ -99,7 +100,7 @@ impl Line {
     }
 
     /// The next checkpoint.
-    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> Record {
+    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> WriteRecord {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
@@ -115,8 +116,10 @@ impl Line {
             });
             let before = std::mem::replace(&mut versions[channel], id);
             match change {
-                Change::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
-                Change::Add(_, bytes) => pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() }),
+                Change::Set(_, bytes) => pieces.push(ChannelBlob { channel, base: None, bytes: bytes.to_vec() }),
+                Change::Add(_, bytes) => {
+                    pieces.push(ChannelBlob { channel, base: Some(before), bytes: bytes.to_vec() })
+                }
                 Change::Drop(_) => versions[channel] = Uuid::nil(),
             }
         }
@@ -129,7 +132,7 @@ impl Line {
         checkpoint.metadata = Arc::new(self.metadata.clone());
         checkpoint.parents = Arc::new(self.parents.clone());
         self.tip = Some(checkpoint.clone());
-        Record::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
+        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
     }
 
     /// The last checkpoint that was made.
@@ -145,14 +148,14 @@ pub(super) fn writes(
     task: Uuid,
     path: &str,
     slots: &[(i32, &str, &[u8])],
-) -> Record {
+) -> WriteRecord {
     let writes = slots.iter().map(|(slot, channel, value)| PendingWrite {
         slot: *slot,
         channel: Arc::from(*channel),
         value: value.to_vec(),
     });
     let writes = TaskWrites { checkpoint, task, path: Arc::from(path), writes: writes.collect() };
-    Record::Writes { namespace: Arc::from(namespace), writes }
+    WriteRecord::Writes { namespace: Arc::from(namespace), writes }
 }
 
 pub(super) async fn claim(saver: &Subject, thread: &str) -> Result<Lease, Failure> {

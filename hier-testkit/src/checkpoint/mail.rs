@@ -8,7 +8,7 @@ use super::kit::Change::Set;
 use super::kit::{Line, Outcome, claim, get, has_values, holds, same, superseded};
 use super::{Failure, Subject};
 use hier_core::checkpoint::{
-    Also, Checkpointer, Commit, DueChange, DueQuery, Letter, MAILBOX_BYTES, Prune, SaverError, Strategy,
+    Checkpointer, Commit, DueChange, DueQuery, INBOX_BYTES, InboxMessage, Prune, SaverError, SideEffects, Strategy,
 };
 
 /// As the cases of the other groups; a saver that says that it has no mailboxes has nothing to keep.
@@ -47,16 +47,16 @@ mail_cases!(
     a_copy_is_due_when_its_source_is,
 );
 
-fn letter(number: u128, text: &str) -> Letter {
-    Letter::message(Uuid::from_u128(number), text.as_bytes().to_vec())
+fn letter(number: u128, text: &str) -> InboxMessage {
+    InboxMessage::message(Uuid::from_u128(number), text.as_bytes().to_vec())
 }
 
-fn signal(number: u128, name: &str) -> Letter {
-    Letter::signal(Uuid::from_u128(number), name, b"value".to_vec())
+fn signal(number: u128, name: &str) -> InboxMessage {
+    InboxMessage::signal(Uuid::from_u128(number), name, b"value".to_vec())
 }
 
-async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<Letter>, Failure> {
-    Ok(saver.inbox()?.messages(thread).await?.into_iter().map(|posted| posted.letter).collect())
+async fn waiting(saver: &Subject, thread: &str) -> Result<Vec<InboxMessage>, Failure> {
+    Ok(saver.inbox()?.messages(thread).await?.into_iter().map(|posted| posted.message).collect())
 }
 
 fn at(seconds: u64) -> SystemTime {
@@ -95,7 +95,7 @@ async fn a_letter_with_a_known_id_changes_nothing(saver: Subject) -> Outcome {
     holds("it is known", !saver.inbox()?.post("t", "g", letter(1, "second")).await?.is_new())?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "first")])?;
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, Commit::new(Vec::new()).also(Also::taking(vec![Uuid::from_u128(1)]))).await?;
+    saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
     holds("it is known once it was taken", !saver.inbox()?.post("t", "g", letter(1, "third")).await?.is_new())?;
     same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
 }
@@ -106,11 +106,11 @@ async fn letters_are_taken_with_the_commit(saver: Subject) -> Outcome {
     }
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
-    let taken = Also::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
+    let taken = SideEffects::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
     saver.commit(&lease, Commit::new(vec![line.next(&[Set("x", b"1")])]).also(taken)).await?;
     same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
     has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
-    saver.commit(&lease, Commit::new(vec![line.next(&[Set("x", b"2")])]).also(Also::default())).await?;
+    saver.commit(&lease, Commit::new(vec![line.next(&[Set("x", b"2")])]).also(SideEffects::default())).await?;
     has_values("one without anything beside it", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
@@ -120,7 +120,7 @@ async fn a_commit_that_takes_what_is_not_there_stores_nothing(saver: Subject) ->
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
     for unknown in [2, 3] {
-        let taken = Also::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
+        let taken = SideEffects::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
         is_invalid(
             "an unknown letter",
             &saver.commit(&lease, Commit::new(vec![line.clone().next(&[])]).also(taken)).await,
@@ -128,9 +128,10 @@ async fn a_commit_that_takes_what_is_not_there_stores_nothing(saver: Subject) ->
     }
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what was stored", &saver.get("t", "", None).await?, &None)?;
-    saver.commit(&lease, Commit::new(vec![line.next(&[])]).also(Also::taking(vec![Uuid::from_u128(1)]))).await?;
-    let again =
-        saver.commit(&lease, Commit::new(vec![line.next(&[])]).also(Also::taking(vec![Uuid::from_u128(1)]))).await;
+    saver.commit(&lease, Commit::new(vec![line.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
+    let again = saver
+        .commit(&lease, Commit::new(vec![line.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)])))
+        .await;
     is_invalid("one that was taken", &again)
 }
 
@@ -138,13 +139,13 @@ async fn whoever_was_superseded_takes_nothing(saver: Subject) -> Outcome {
     saver.inbox()?.post("t", "g", letter(1, "x")).await?;
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
-    let taken = || Also::taking(vec![Uuid::from_u128(1)]);
+    let taken = || SideEffects::taking(vec![Uuid::from_u128(1)]);
     superseded(
         "the old run's commit",
         &saver.commit(&old, Commit::new(vec![Line::root().next(&[])]).also(taken())).await,
     )?;
     let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
-    superseded("its timer", &saver.commit(&old, Commit::new(Vec::new()).also(Also::due(exactly))).await)?;
+    superseded("its timer", &saver.commit(&old, Commit::new(Vec::new()).also(SideEffects::due(exactly))).await)?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     saver.commit(&new, Commit::new(vec![Line::root().next(&[])]).also(taken())).await?;
@@ -152,23 +153,23 @@ async fn whoever_was_superseded_takes_nothing(saver: Subject) -> Outcome {
 }
 
 async fn a_mailbox_is_bounded_in_bytes(saver: Subject) -> Outcome {
-    let half = |number: u128| Letter::message(Uuid::from_u128(number), vec![7; MAILBOX_BYTES / 2]);
+    let half = |number: u128| InboxMessage::message(Uuid::from_u128(number), vec![7; INBOX_BYTES / 2]);
     saver.inbox()?.post("t", "g", half(1)).await?;
     match saver.inbox()?.post("t", "g", half(2)).await {
-        Err(SaverError::MailboxFull { thread }) => same("the thread", &thread, &"t".to_owned())?,
-        other => return Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        Err(SaverError::InboxFull { thread }) => same("the thread", &thread, &"t".to_owned())?,
+        other => return Err(Failure(format!("{other:?} instead of `InboxFull`"))),
     }
     holds("another thread has room", saver.inbox()?.post("u", "g", half(2)).await?.is_new())?;
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, Commit::new(Vec::new()).also(Also::taking(vec![Uuid::from_u128(1)]))).await?;
+    saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
     holds("there is room again, and the id is new", saver.inbox()?.post("t", "g", half(2)).await?.is_new())?;
     // Taken by a run that may be rolled back, it may come back.
-    let mut taking = Also::taking(vec![Uuid::from_u128(2)]);
+    let mut taking = SideEffects::taking(vec![Uuid::from_u128(2)]);
     taking.run = Some(Uuid::from_u128(3));
     saver.commit(&lease, Commit::new(Vec::new()).also(taking)).await?;
     match saver.inbox()?.post("t", "g", half(4)).await {
-        Err(SaverError::MailboxFull { .. }) => Ok(()),
-        other => Err(Failure(format!("{other:?} instead of `MailboxFull`"))),
+        Err(SaverError::InboxFull { .. }) => Ok(()),
+        other => Err(Failure(format!("{other:?} instead of `InboxFull`"))),
     }
 }
 
@@ -217,7 +218,7 @@ async fn sweeping_leaves_the_mailbox_of_a_thread_without_a_history(saver: Subjec
 
 async fn is_due(saver: &Subject, thread: &str, due: DueChange) -> Outcome {
     let lease = claim(saver, thread).await?;
-    saver.commit(&lease, Commit::default().also(Also::due(due))).await?;
+    saver.commit(&lease, Commit::default().also(SideEffects::due(due))).await?;
     Ok(())
 }
 
@@ -245,7 +246,7 @@ async fn who_is_due_is_listed_page_by_page(saver: Subject) -> Outcome {
     for (thread, seconds, graph) in threads {
         let lease = claim(&saver, thread).await?;
         let change = DueChange::Exactly { at: Some(at(seconds)), graph: graph.into(), seen: 0 };
-        saver.commit(&lease, Commit::new(Vec::new()).also(Also::due(change))).await?;
+        saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::due(change))).await?;
     }
     let graphs = vec!["g".to_owned(), "h".to_owned()];
     let (mut found, mut last) = (Vec::new(), None);
@@ -317,7 +318,7 @@ async fn a_thread_that_is_driven_is_due_until_that_has_ended(saver: Subject) -> 
     let lease = claim(&saver, "t").await?;
     holds("the next claim reports it", lease.driven)?;
     let seen = saver.inbox()?.messages("t").await?.last().map_or(0, |posted| posted.number);
-    saver.commit(&lease, Commit::new(Vec::new()).also(Also::due(exactly(Some(at(7)), seen)))).await?;
+    saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::due(exactly(Some(at(7)), seen)))).await?;
     same("once it has ended", &driven(&saver, 7).await?, &vec![("t".to_owned(), false)])?;
     holds("it is not driven", !claim(&saver, "t").await?.driven)
 }
@@ -334,7 +335,9 @@ async fn a_thread_that_is_postponed_keeps_the_rest(saver: Subject) -> Outcome {
 async fn a_copy_is_due_when_its_source_is(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let change = DueChange::Driven { until: at(5), graph: "g".into() };
-    saver.commit(&lease, Commit::new(vec![Line::root().next(&[Set("x", b"1")])]).also(Also::due(change))).await?;
+    saver
+        .commit(&lease, Commit::new(vec![Line::root().next(&[Set("x", b"1")])]).also(SideEffects::due(change)))
+        .await?;
     saver.inbox()?.post("t", "g", letter(1, "x")).await?;
     saver.admin()?.copy_thread("t", "copy").await?;
     same("before", &driven(&saver, 4).await?, &Vec::new())?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::kit::Change::Set;
 use super::kit::{LONG_AGO, Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{Failure, Subject};
-use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
+use hier_core::checkpoint::{Checkpointer, Prune, SaverError, Strategy, WriteRecord};
 
 cases!(super::Case, "prune":
     keeps_the_latest,
@@ -200,7 +200,7 @@ async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: S
     saver.commit(&lease, vec![root.next(&[Set("x", b"old")])].into()).await?;
     saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)].into()).await?;
     let called = Line::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
-    let begun = if let Record::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
+    let begun = if let WriteRecord::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
     saver.commit(&lease, vec![called].into()).await?;
     for _ in 0..2 {
         saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])].into()).await?;
@@ -212,8 +212,8 @@ async fn what_is_kept_from_call_to_call_stays_with_what_goes_on_from_it(saver: S
 }
 
 /// The checkpoint goes on from this one of a subgraph.
-fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
-    if let Record::Checkpoint { checkpoint, .. } = &mut record {
+fn keeping(mut record: WriteRecord, level: &str, kept: Uuid) -> WriteRecord {
+    if let WriteRecord::Checkpoint { checkpoint, .. } = &mut record {
         checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
     }
     record
@@ -246,9 +246,10 @@ async fn values_that_nobody_needs_are_gone(saver: Subject) -> Outcome {
     let first = line.next(&[Set("x", b"old"), Set("y", b"kept")]);
     saver.commit(&lease, vec![first.clone(), line.next(&[Set("x", b"new")])].into()).await?;
     saver.admin()?.prune(Prune::default()).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
     let id = checkpoint.id;
-    let bare = |checkpoint| vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
+    let bare =
+        |checkpoint| vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
     match saver.commit(&lease, bare(checkpoint.clone()).into()).await {
         Err(SaverError::Gone { channel, version, .. }) => {
             same("what is gone", &(channel.as_str(), version), &("x", id))?;

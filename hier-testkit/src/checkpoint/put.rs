@@ -9,7 +9,7 @@ use super::kit::Change::{Drop, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use super::{Failure, Subject};
 use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
+    ChannelBlob, Checkpoint, Checkpointer, JoinRecord, LastRan, SaverError, SendRecord, Source, WriteRecord,
 };
 
 cases!(super::Case, "put":
@@ -50,7 +50,7 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     }
     let first = line.next(&[Set("x", b"1")]);
     saver.commit(&lease, vec![first].into()).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[Set("y", b"2")]) else {
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[Set("y", b"2")]) else {
         return Err(Failure("a line makes checkpoints".to_owned()));
     };
     checkpoint.source = Source::Fork;
@@ -66,7 +66,7 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> Outcome {
     agenda.last = LastRan::Among(vec![Arc::from("a"), Arc::from("b")]);
     agenda.kept = Some(Arc::new([(Arc::from("desk"), new_id())].into()));
     let wanted = checkpoint.as_ref().clone();
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
     for id in [None, Some(wanted.id)] {
         let found = get(&saver, "t", "a:1|b", id).await?;
         same("the checkpoint", &found.checkpoint, &wanted)?;
@@ -139,12 +139,12 @@ async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> Outcom
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
     saver.commit(&lease, vec![line.next(&[Set("x", b"x0"), Set("y", b"y0")])].into()).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, .. } = line.next(&[]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = line.next(&[]) else { return Ok(()) };
     let [x, y] = [checkpoint.versions[0]; 2];
     checkpoint.channels = ["z", "y", "x"].map(Arc::from).into();
     checkpoint.versions = [checkpoint.id, y, x].into();
-    let pieces = vec![Piece { channel: 0, base: None, bytes: b"z0".to_vec() }];
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    let pieces = vec![ChannelBlob { channel: 0, base: None, bytes: b"z0".to_vec() }];
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y0"]), ("z", &[b"z0"])])
 }
@@ -188,16 +188,19 @@ async fn threads_are_separate(saver: Subject) -> Outcome {
 async fn the_same_id_replaces(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
-    let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = line.next(&[Set("x", b"old"), Set("y", b"y")])
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } =
+        line.next(&[Set("x", b"old"), Set("y", b"y")])
     else {
         return Ok(());
     };
-    let record = Record::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces: pieces.clone() };
+    let record = WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces: pieces.clone() };
     saver.commit(&lease, vec![record].into()).await?;
     checkpoint.step = 7;
     pieces[0].bytes = b"new".to_vec();
     let namespace = line.namespace.clone();
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }].into()).await?;
+    saver
+        .commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }].into())
+        .await?;
     let found = get(&saver, "t", "", None).await?;
     same("the checkpoint", &found.checkpoint, &*checkpoint)?;
     has_values("the values", &found, &[("x", &[b"new"]), ("y", &[b"y"])])?;
@@ -219,7 +222,7 @@ async fn a_commit_of_several_records_is_one(saver: Subject) -> Outcome {
     same("the tasks of the first", &get(&saver, "t", "", Some(first)).await?.writes.len(), &1)
 }
 
-type Spoil = fn(&mut Checkpoint, &mut Vec<Piece>);
+type Spoil = fn(&mut Checkpoint, &mut Vec<ChannelBlob>);
 
 async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
@@ -231,11 +234,11 @@ async fn a_commit_that_makes_no_sense_stores_nothing(saver: Subject) -> Outcome 
     for spoil in spoils {
         let mut line = Line::root();
         let good = line.next(&[Set("x", b"0")]);
-        let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = line.next(&[Set("x", b"1")]) else {
+        let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } = line.next(&[Set("x", b"1")]) else {
             return Ok(());
         };
         spoil(&mut checkpoint, &mut pieces);
-        let bad = Record::Checkpoint { namespace, checkpoint, pieces };
+        let bad = WriteRecord::Checkpoint { namespace, checkpoint, pieces };
         match saver.commit(&lease, vec![good, bad].into()).await {
             Err(SaverError::Invalid(_)) => {}
             other => return Err(Failure(format!("{other:?} instead of `Invalid`"))),
@@ -255,12 +258,14 @@ async fn an_empty_commit_is_no_error(saver: Subject) -> Outcome {
 async fn commits_keep_the_order_of_their_calls(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
-    let Record::Checkpoint { namespace, checkpoint, mut pieces } = line.next(&[Set("x", b"")]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { namespace, checkpoint, mut pieces } = line.next(&[Set("x", b"")]) else {
+        return Ok(());
+    };
     let mut waiting = Vec::new();
     for number in 0..50_u8 {
         pieces[0].bytes = vec![number];
         let (namespace, checkpoint, pieces) = (namespace.clone(), checkpoint.clone(), pieces.clone());
-        let mut commit = saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }].into());
+        let mut commit = saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into());
         match (&mut commit).now_or_never() {
             Some(stored) => {
                 stored?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::kit::Change::{Add, Set};
 use super::kit::{Line, Outcome, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{Failure, Subject};
-use hier_core::checkpoint::{Checkpointer, Lease, Prune, Record, SaverError};
+use hier_core::checkpoint::{Checkpointer, Lease, Prune, SaverError, WriteRecord};
 
 cases!(super::Case, "references":
     a_version_that_was_never_stored,
@@ -119,9 +119,9 @@ async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Sub
     let refused = saver.commit(&lease, vec![elsewhere.next(&[])].into()).await;
     gone("a value of another thread", &refused, ("x", foreign))?;
     let mut line = line;
-    let Record::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, pieces } = line.next(&[]) else { return Ok(()) };
     checkpoint.channels = ["y".into()].into();
-    let renamed = Record::Checkpoint { namespace, checkpoint, pieces };
+    let renamed = WriteRecord::Checkpoint { namespace, checkpoint, pieces };
     gone("a value of another channel", &saver.commit(&lease, vec![renamed].into()).await, ("y", base))
 }
 
@@ -155,8 +155,8 @@ async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> Outco
     let mut line = Line::root();
     let first = line.next(&[Set("x", b"1")]);
     saver.commit(&lease, vec![first.clone()].into()).await?;
-    let Record::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces: Vec::new() }].into()).await?;
+    let WriteRecord::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces: Vec::new() }].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 

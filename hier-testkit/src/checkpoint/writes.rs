@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::kit::Change::Set;
 use super::kit::{Line, Outcome, cases, claim, get, holds, new_id, same, writes};
 use super::{Failure, Subject};
-use hier_core::checkpoint::{Checkpointer, Record, Saved, slot};
+use hier_core::checkpoint::{Checkpointer, Saved, WriteRecord, slot};
 
 cases!(super::Case, "writes":
     writes_come_back_as_they_were,
@@ -38,7 +38,7 @@ async fn writes_come_back_as_they_were(saver: Subject) -> Outcome {
     saver.commit(&lease, vec![line.next(&[Set("x", b"0")])].into()).await?;
     let (id, task) = (line.tip()?.id, new_id());
     let record = writes("", id, task, "~node, a", &[(0, "x", b"\0\xff"), (1, "branch:to:b", b""), (2, "x", b"again")]);
-    let Record::Writes { writes: wanted, .. } = record.clone() else { return Ok(()) };
+    let WriteRecord::Writes { writes: wanted, .. } = record.clone() else { return Ok(()) };
     saver.commit(&lease, vec![record].into()).await?;
     same("the writes", &get(&saver, "t", "", None).await?.writes, &vec![wanted])
 }
@@ -156,11 +156,11 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> Outcome {
 async fn they_belong_to_one_namespace(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let mut line = Line::root();
-    let Record::Checkpoint { checkpoint, .. } = line.next(&[]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { checkpoint, .. } = line.next(&[]) else { return Ok(()) };
     let (id, task) = (checkpoint.id, new_id());
     for namespace in ["", "child"] {
         let checkpoint = checkpoint.clone();
-        let record = Record::Checkpoint { namespace: namespace.into(), checkpoint, pieces: Vec::new() };
+        let record = WriteRecord::Checkpoint { namespace: namespace.into(), checkpoint, pieces: Vec::new() };
         let value = format!("of {namespace:?}");
         saver
             .commit(&lease, vec![record, writes(namespace, id, task, "a", &[(0, "x", value.as_bytes())])].into())
@@ -185,7 +185,7 @@ async fn the_next_checkpoint_has_none(saver: Subject) -> Outcome {
 async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> Outcome {
     let lease = claim(&saver, "t").await?;
     let record = Line::root().next(&[Set("x", b"0")]);
-    let Record::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
+    let WriteRecord::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
     let of_task = writes("", checkpoint.id, new_id(), "a", &[(0, "x", b"v")]);
     saver.commit(&lease, vec![record.clone(), of_task].into()).await?;
     saver.commit(&lease, vec![record].into()).await?;

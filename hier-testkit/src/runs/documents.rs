@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::runs::{
     AssistantPatch, AssistantQuery, Assistants, Cancel, Cron, CronQuery, Crons, Document, MultitaskStrategy,
-    NewAssistant, NewCron, NewThread, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, Webhooks,
+    NewAssistant, NewCron, NewThread, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, Webhooks,
 };
 use serde_json::json;
 
@@ -151,7 +151,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> Outcome
     // Also once its run is gone: a slow process that has seen the cron before adds no second one.
     let claimed = claim(&store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     store.remove_thread(&claimed.run.thread).await?;
     same("a late one", &crons.fire(&cron, now, Some(next)).await?, &None)?;
     same("the runs then", &store.runs(RunQuery::default()).await?.len(), &0)?;
@@ -275,7 +275,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_told(store: Subject) -> O
     same("before it has ended", &webhooks.all().await?, &Vec::new())?;
     let claimed = claim(&store).await?;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": { "n": 1 } }));
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     // The thread of a run may be gone before its end is told.
     store.remove_thread("t").await?;
     let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));

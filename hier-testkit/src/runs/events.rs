@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::runs::{EventQuery, LogEvent, NewEvent, PrunedRuns, RunEnd, RunStatus, RunsError, Settlement};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, PrunedRuns, RunCommit, RunEnd, RunStatus, RunsError};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -32,12 +32,12 @@ async fn numbers_rise_over_runs(store: Subject) -> Outcome {
         let made = add(&store, "t").await?;
         let claimed = claim(&store).await?;
         for number in 0..3 {
-            let now = store.record(&claimed.lease, Settlement::events(vec![told(made.id, number)])).await?;
+            let now = store.commit_run(&claimed.lease, RunCommit::events(vec![told(made.id, number)])).await?;
             holds("the last number is greater", now > last)?;
             last = now;
         }
         let end = RunEnd::new(made.id, RunStatus::Success);
-        last = store.record(&claimed.lease, Settlement::default().end(end)).await?;
+        last = store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     }
     let numbers: Vec<_> = events(&store, "t", 0).await?.iter().map(|row| row.number).collect();
     same("the numbers", &numbers, &(1..=15).collect())
@@ -48,7 +48,7 @@ async fn each_run_starts_and_ends_once(store: Subject) -> Outcome {
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     let again = claim(&store).await?;
-    store.record(&again.lease, Settlement::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
+    store.commit_run(&again.lease, RunCommit::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
     same("the events", &modes(&store, "t").await?, &["start", "start", "end"].map(str::to_owned).to_vec())?;
     let all = events(&store, "t", 0).await?;
     same("the second attempt", &all[1].event.body.data()["attempt"], &json!(2))?;
@@ -58,7 +58,7 @@ async fn each_run_starts_and_ends_once(store: Subject) -> Outcome {
 async fn they_are_read_from_any_number_on(store: Subject) -> Outcome {
     let made = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, Settlement::events((0..100).map(|number| told(made.id, number)).collect())).await?;
+    store.commit_run(&lease, RunCommit::events((0..100).map(|number| told(made.id, number)).collect())).await?;
     let page = store.events(EventQuery::after("t", 41).limit(10)).await?;
     same("the numbers", &page.events.iter().map(|row| row.number).collect::<Vec<_>>(), &(42..=51).collect())?;
     same("the last of all", &page.last, &101)?;
@@ -71,8 +71,8 @@ async fn those_of_one_run(store: Subject) -> Outcome {
     for number in 0..2 {
         let run = add(&store, "t").await?;
         let lease = claim(&store).await?.lease;
-        let settlement = Settlement::events(vec![told(run.id, number)]);
-        store.record(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
+        let settlement = RunCommit::events(vec![told(run.id, number)]);
+        store.commit_run(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
         made.push(run.id);
     }
     let page = store.events(EventQuery::after("t", 0).run(made[1])).await?;
@@ -84,7 +84,7 @@ async fn what_a_stale_worker_tells_is_not_heard(store: Subject) -> Outcome {
     let dead = some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     claim(&store).await?;
-    superseded("an event", &store.record(&dead.lease, Settlement::events(vec![told(made.id, 0)])).await)?;
+    superseded("an event", &store.commit_run(&dead.lease, RunCommit::events(vec![told(made.id, 0)])).await)?;
     same("the events", &modes(&store, "t").await?, &["start", "start"].map(str::to_owned).to_vec())
 }
 
@@ -95,21 +95,21 @@ async fn they_are_as_they_were_told(store: Subject) -> Outcome {
     let custom = LogEvent::Custom { node: "näme\u{0}\"'".to_owned(), value };
     let wild = NewEvent::new(made.id, custom).namespace(vec!["a:1".to_owned(), "b|2".to_owned()]);
     let none = NewEvent::new(None, LogEvent::StateUpdate { state: json!(null), thread_id: "thread".to_owned() });
-    store.record(&lease, Settlement::events(vec![wild.clone(), none.clone()])).await?;
+    store.commit_run(&lease, RunCommit::events(vec![wild.clone(), none.clone()])).await?;
     let heard: Vec<_> = events(&store, "t", 1).await?.into_iter().map(|row| row.event).collect();
     same("the events", &heard, &vec![wild, none])
 }
 
 async fn whoever_listens_is_woken(store: Subject) -> Outcome {
     let long = Duration::from_secs(20);
-    let (mut runs, mut bell) = (store.bell().runs(), store.bell().thread("t"));
+    let (mut runs, mut bell) = (store.notifier().runs(), store.notifier().thread("t"));
     let made = add(&store, "t").await?;
-    holds("a worker is woken", timeout(long, runs.rung()).await.is_ok())?;
+    holds("a worker is woken", timeout(long, runs.changed()).await.is_ok())?;
     let lease = claim(&store).await?.lease;
     for number in 0..3 {
-        while timeout(Duration::from_millis(30), bell.rung()).await.is_ok() {}
-        store.record(&lease, Settlement::events(vec![told(made.id, number)])).await?;
-        holds("a listener is woken", timeout(long, bell.rung()).await.is_ok())?;
+        while timeout(Duration::from_millis(30), bell.changed()).await.is_ok() {}
+        store.commit_run(&lease, RunCommit::events(vec![told(made.id, number)])).await?;
+        holds("a listener is woken", timeout(long, bell.changed()).await.is_ok())?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ async fn whoever_listens_is_woken(store: Subject) -> Outcome {
 async fn old_ones_are_pruned_and_it_is_said(store: Subject) -> Outcome {
     let old = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, Settlement::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
     same("what is young", &store.prune_runs(Duration::from_mins(10)).await?, &PrunedRuns::default())?;
     sleep(Duration::from_millis(60)).await;
     let young = add(&store, "t").await?;
@@ -136,7 +136,7 @@ async fn a_log_is_bounded(store: Subject) -> Outcome {
     let large = "x".repeat(4 << 20);
     for _ in 0..10 {
         let event = NewEvent::new(made.id, LogEvent::Custom { node: "node".to_owned(), value: json!(large) });
-        store.record(&lease, Settlement::events(vec![event])).await?;
+        store.commit_run(&lease, RunCommit::events(vec![event])).await?;
     }
     let page = store.events(EventQuery::after("t", 10)).await?;
     same("the last", &page.last, &11)?;

@@ -8,8 +8,8 @@ use hier_core::Config;
 use hier_core::checkpoint::{Claim, WhenRunning};
 use hier_core::graph::{DynGraph, DynUpdates};
 use hier_core::runs::{
-    Cancel, Durability, EventQuery, Keeps, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex,
-    ThreadQuery, ThreadStatus,
+    Cancel, Durability, EventBuffering, EventQuery, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus,
+    ThreadIndex, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -202,7 +202,7 @@ async fn a_poison_run_ends(store: Subject) -> Outcome {
 async fn nobody_needs_to_listen(store: Subject) -> Outcome {
     let working = Working::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
-    let gone = store.bell().thread("t");
+    let gone = store.notifier().thread("t");
     drop(gone);
     same("the run", &ended(&store, made.id).await?.status, &RunStatus::Success)?;
     let told = events(&store, "t", 0).await?;
@@ -214,14 +214,14 @@ async fn nobody_needs_to_listen(store: Subject) -> Outcome {
 async fn a_joined_stream_is_the_stream(store: Subject) -> Outcome {
     let working = Working::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
-    let (mut bell, mut live) = (store.bell().thread("t"), Vec::new());
+    let (mut bell, mut live) = (store.notifier().thread("t"), Vec::new());
     loop {
         let after = live.last().map_or(0, |row: &hier_core::runs::EventRow| row.number);
         live.extend(store.events(EventQuery::after("t", after).run(made.id).limit(7)).await?.events);
         if live.last().is_some_and(|row| matches!(row.event.body, LogEvent::End { .. })) {
             break;
         }
-        let _ = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_millis(20), bell.changed()).await;
     }
     // The end is told when the row has ended, not before.
     same("the run", &run(&store, made.id).await?.status, &RunStatus::Success)?;
@@ -264,7 +264,7 @@ async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outco
     working.stop().await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
-    let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, Keeps::WithCommits));
+    let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, EventBuffering::WithCommits));
     let update = |text: &str| DynUpdates::values(json!({ "log": [text], "answer": text })).as_node("first");
     let steps = vec![vec![update("a")], vec![update("b")]];
     graph.update_state(log.clone(), Config::thread("t"), steps).await.map_err(Failure::unexpected)?;
@@ -277,7 +277,7 @@ async fn a_change_from_outside_is_stored_with_its_index(store: Subject) -> Outco
         graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;
     same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
-    log.settle(Some(index), None).await?;
+    log.finish(Some(index), None).await?;
     store.release(&lease).await?;
     let stored =
         graph.state(store.clone().as_checkpointer(), Config::thread("t")).await.map_err(Failure::unexpected)?;

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, DueQuery, Letter, ListQuery, PendingWrite, PostOutcome, Posted, Record, Saved, SaverError, TaskWrites, slot,
+    Delivered, DueQuery, InboxMessage, ListQuery, PendingWrite, PostOutcome, Saved, SaverError, SideEffects,
+    TaskWrites, WriteRecord, slot,
 };
 use hier_core::graph::DynGraph;
-use hier_core::runs::{Cancel, Durability, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
+use hier_core::runs::{Cancel, Durability, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, ThreadStatus};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -38,7 +39,7 @@ struct Stored {
     interrupts: Map<String, Value>,
     metadata: Map<String, Value>,
     checkpoints: Vec<Option<Saved>>,
-    mail: Vec<Posted>,
+    mail: Vec<Delivered>,
     is_due: bool,
 }
 
@@ -70,17 +71,17 @@ async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> Outcome {
     Ok(())
 }
 
-fn writes(at: Uuid, slots: &[(i32, &[u8])]) -> Record {
+fn writes(at: Uuid, slots: &[(i32, &[u8])]) -> WriteRecord {
     let write = |(slot, value): &(i32, &[u8])| PendingWrite { slot: *slot, channel: "c".into(), value: value.to_vec() };
     let writes = slots.iter().map(write).collect();
     let writes = TaskWrites { checkpoint: at, task: Uuid::from_u128(7), path: "p".into(), writes };
-    Record::Writes { namespace: "".into(), writes }
+    WriteRecord::Writes { namespace: "".into(), writes }
 }
 
-fn id_of(record: &Record) -> Uuid {
+fn id_of(record: &WriteRecord) -> Uuid {
     match record {
-        Record::Checkpoint { checkpoint, .. } => checkpoint.id,
-        Record::Writes { writes, .. } => writes.checkpoint,
+        WriteRecord::Checkpoint { checkpoint, .. } => checkpoint.id,
+        WriteRecord::Writes { writes, .. } => writes.checkpoint,
     }
 }
 
@@ -90,18 +91,18 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, Failure> {
     let lease = claim(store).await?.lease;
     let asks = checkpoint(first.id, 0);
     let at = id_of(&asks);
-    let asked = Settlement::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
-    store.record(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
+    let asked = RunCommit::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
+    store.commit_run(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
     for number in [1, 2] {
-        store.inbox()?.post("t", "desk", Letter::message(Uuid::from_u128(number), vec![1])).await?;
+        store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(number), vec![1])).await?;
     }
     Ok(at)
 }
 
 /// A second run that overwrites a write, adds one, and takes the first message.
-fn goes_on(run: Uuid, at: Uuid) -> Settlement {
-    let also = Also::taking(vec![Uuid::from_u128(1)]);
-    let mut goes_on = Settlement::records(vec![
+fn goes_on(run: Uuid, at: Uuid) -> RunCommit {
+    let also = SideEffects::taking(vec![Uuid::from_u128(1)]);
+    let mut goes_on = RunCommit::records(vec![
         writes(at, &[(slot::INTERRUPT, b"answered"), (slot::answer(0), b"yes"), (0, b"ignored"), (1, b"more")]),
         checkpoint(run, 1),
     ]);
@@ -115,23 +116,23 @@ async fn what_a_run_overwrites_and_takes_is_put_back(store: Subject) -> Outcome 
     let before = stored(&store, "t").await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, goes_on(second.id, at)).await?;
-    let mut again = Settlement::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    let mut again = RunCommit::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
     again.also.run = Some(second.id);
-    store.record(&lease, again).await?;
+    store.commit_run(&lease, again).await?;
     same("what waits", &store.inbox()?.messages("t").await?.len(), &1)?;
     for _ in 0..2 {
-        let mut undo = Settlement::default();
+        let mut undo = RunCommit::default();
         undo.undo = Some(second.id);
-        store.record(&lease, undo).await?;
+        store.commit_run(&lease, undo).await?;
         same("what is stored", &stored(&store, "t").await?, &before)?;
         has_status(&store, second.id, RunStatus::Running).await?;
     }
-    let again = store.inbox()?.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
+    let again = store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(1), vec![1])).await?;
     same("whether a letter that is back is new", &again, &PostOutcome::Duplicate)?;
     // It can be taken again, and the lease is still held.
-    store.record(&lease, goes_on(second.id, at)).await?;
-    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(second.id))).await?;
     same("what is stored at the end", &stored(&store, "t").await?, &before)?;
     same("the run", &store.run(second.id).await?, &None)
 }
@@ -140,17 +141,17 @@ async fn what_an_ended_run_took_stays_taken(store: Subject) -> Outcome {
     let at = with_a_question(&store).await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, goes_on(second.id, at)).await?;
-    store.record(&lease, Settlement::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
     let after = stored(&store, "t").await?;
     same("what waits", &after.mail.len(), &1)?;
     let third = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    let mut taken = Settlement::default();
-    taken.also = Also::taking(vec![Uuid::from_u128(1)]);
-    let refused = store.record(&lease, taken).await;
+    let mut taken = RunCommit::default();
+    taken.also = SideEffects::taking(vec![Uuid::from_u128(1)]);
+    let refused = store.commit_run(&lease, taken).await;
     holds("it is not there any more", matches!(refused, Err(RunsError::Saver(SaverError::Invalid(_)))))?;
-    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(third.id))).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(third.id))).await?;
     same("what is stored", &stored(&store, "t").await?, &after)
 }
 

@@ -46,10 +46,10 @@ async fn work(stop: CancellationToken) -> Result<()> {
 }
 
 async fn follow(store: Arc<dyn RunStore>, last: u64) -> Result<()> {
-    let mut changes = store.bell().thread("case-17");
+    let mut changes = store.notifier().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;
         // … page.events; page.gone says up to where the log was shortened …
-        let _ = tokio::time::timeout(Duration::from_secs(5), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), changes.changed()).await;
     }
 }

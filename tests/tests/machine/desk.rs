@@ -286,7 +286,7 @@ impl Machine {
         for text in self.office.world.posts() {
             let read = state.values.base.messages.iter().filter(|message| message.text().starts_with(&text)).count();
             let waits =
-                mail.iter().filter(|posted| String::from_utf8_lossy(&posted.letter.value).contains(&text)).count();
+                mail.iter().filter(|posted| String::from_utf8_lossy(&posted.message.value).contains(&text)).count();
             check(read + waits == 1, || {
                 format!("`{text}` is {read} times in the conversation and {waits} times in the mailbox")
             })?;

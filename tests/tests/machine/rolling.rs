@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
 use hier_core::CancellationToken;
-use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, Posted, Saved};
+use hier_core::checkpoint::{Checkpointer, Delivered, DueQuery, ListQuery, Saved};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{
     Cancel, MemoryRuns, MultitaskStrategy, NewRun, NewThread, Request, RunQuery, RunStatus, RunStore, ThreadStatus,
@@ -114,7 +114,7 @@ struct Stored {
     values: Option<Value>,
     interrupts: Map<String, Value>,
     checkpoints: Vec<Option<Saved>>,
-    mail: Vec<Posted>,
+    mail: Vec<Delivered>,
     is_due: bool,
 }
 
@@ -335,7 +335,7 @@ impl Rolled {
         self.rests().await?;
         let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
             && before.status == ThreadStatus::Interrupted;
-        let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
+        let wakes = before.mail.iter().any(|posted| posted.message.signal.is_some());
         // It has continued with the restored messages.
         if waits && wakes {
             return Ok(());
@@ -355,7 +355,7 @@ impl Rolled {
         let log: Vec<&str> = log.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (id, _, text) in &self.sent {
             let taken = log.iter().filter(|line| *line == text).count();
-            let waits = stored.mail.iter().filter(|posted| posted.letter.id == *id).count();
+            let waits = stored.mail.iter().filter(|posted| posted.message.id == *id).count();
             if taken + waits != 1 {
                 return Err(format!("`{text}` is {taken} times in the log and {waits} times in the mailbox"));
             }

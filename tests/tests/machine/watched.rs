@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Claim, Commit, DueQuery, DueThread, Inbox, Lease, LeaseState, Letter, PostOutcome,
-    Posted, Record, SaverError, WhenRunning, codec,
+    Capabilities, Checkpointer, Claim, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    PostOutcome, SaverError, WhenRunning, WriteRecord, codec,
 };
 use hier_testkit::SaverLayer;
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl SaverLayer for Watched {
         let records = &mut commit.records;
         let done: Vec<Uuid> = records.iter().filter_map(done).collect();
         match self.fault {
-            Fault::Forgets => records.retain(|record| matches!(record, Record::Checkpoint { .. })),
+            Fault::Forgets => records.retain(|record| matches!(record, WriteRecord::Checkpoint { .. })),
             Fault::LosesTalk => records.iter_mut().for_each(without_talk),
             Fault::SendsJson => records.iter_mut().for_each(as_json),
             Fault::None | Fault::TakesStale => {}
@@ -77,11 +77,11 @@ impl SaverLayer for Watched {
 
 #[async_trait]
 impl Inbox for Watched {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.saver.inbox()?.post(thread, graph, letter).await
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         self.saver.inbox()?.messages(thread).await
     }
 
@@ -94,23 +94,23 @@ impl Inbox for Watched {
 }
 
 /// The task whose result a record has: what it wrote, or that it wrote nothing.
-fn done(record: &Record) -> Option<Uuid> {
+fn done(record: &WriteRecord) -> Option<Uuid> {
     match record {
-        Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
+        WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
         _ => None,
     }
 }
 
 /// What a task wrote to the conversation is lost.
-fn without_talk(record: &mut Record) {
-    if let Record::Writes { writes, .. } = record {
+fn without_talk(record: &mut WriteRecord) {
+    if let WriteRecord::Writes { writes, .. } = record {
         writes.writes.retain(|write| &*write.channel != "talk");
     }
 }
 
 /// What is sent goes through JSON.
-fn as_json(record: &mut Record) {
-    let Record::Checkpoint { checkpoint, .. } = record else { return };
+fn as_json(record: &mut WriteRecord) {
+    let WriteRecord::Checkpoint { checkpoint, .. } = record else { return };
     for send in &mut checkpoint.agenda.sends {
         let json = codec::decode_json(&send.payload);
         if let Some(bytes) = json.ok().and_then(|json| codec::encode(&json).ok()) {

@@ -1,6 +1,6 @@
 //! The saver in memory.
 
-mod mailbox;
+mod inbox;
 mod names;
 mod namespace;
 mod thread;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 use super::limits::check_thread;
 use super::record::check;
 use super::{
-    Also, Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, DueQuery,
-    DueThread, Inbox, Lease, LeaseState, Letter, ListQuery, Listed, PostOutcome, Posted, Prune, Record, Saved,
-    SaverError, ThreadAdmin, ThreadInfo, WhenRunning, codec,
+    Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, Delivered,
+    DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved,
+    SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, codec,
 };
-use mailbox::Mail;
+use inbox::MemoryInboxes;
 use names::NameHash;
-use thread::Thread;
+use thread::StoredThread;
 
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
@@ -35,17 +35,17 @@ const SHARDS: usize = 16;
 ///
 /// A commit takes effect when it is called, even if its future is dropped; so does a release.
 #[derive(Clone, Debug, Default)]
-pub struct MemorySaver(Arc<Shared>);
+pub struct MemorySaver(Arc<SaverState>);
 
-type Shard = HashMap<Arc<str>, Thread, NameHash>;
+type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SaverState {
     shards: [Mutex<Shard>; SHARDS],
     /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
     last_token: AtomicU64,
     /// The inboxes of all threads. Locked after a shard.
-    mail: Mutex<Mail>,
+    mail: Mutex<MemoryInboxes>,
     conversations: Conversations,
 }
 
@@ -58,20 +58,20 @@ impl MemorySaver {
     /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
     #[doc(hidden)]
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
-        let mut copy = self.shard(thread).get(thread).map(Thread::history).unwrap_or_default();
+        let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
         if !whole {
             let (latest, now) = (Prune::default(), SystemTime::now());
             copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
         }
-        codec::encode_record(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+        codec::encode_record(&(copy.dump(), lock(&self.0.mail).inbox(thread)))
     }
 
     /// The thread that these bytes are of, in place of what is there.
     #[doc(hidden)]
     pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
-        let (history, mailbox): (thread::Dump<'static>, mailbox::Mailbox) = codec::decode(dump)?;
-        self.shard(thread).insert(thread.into(), Thread::load(history));
-        lock(&self.0.mail).put(thread, mailbox);
+        let (history, inbox): (thread::Dump<'static>, inbox::StoredInbox) = codec::decode(dump)?;
+        self.shard(thread).insert(thread.into(), StoredThread::load(history));
+        lock(&self.0.mail).put(thread, inbox);
         Ok(())
     }
 
@@ -80,10 +80,10 @@ impl MemorySaver {
     #[must_use]
     pub fn apart(&self, thread: &str) -> Self {
         let copy = Self::new();
-        if let Some(history) = self.shard(thread).get(thread).map(Thread::history) {
+        if let Some(history) = self.shard(thread).get(thread).map(StoredThread::history) {
             copy.shard(thread).insert(thread.into(), history);
         }
-        lock(&copy.0.mail).put(thread, lock(&self.0.mail).mailbox(thread));
+        lock(&copy.0.mail).put(thread, lock(&self.0.mail).inbox(thread));
         copy
     }
 
@@ -100,7 +100,7 @@ impl MemorySaver {
     }
 
     /// Returns the thread of a lease, if no other claim has taken it over.
-    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut Thread, SaverError> {
+    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut StoredThread, SaverError> {
         match shard.get_mut(&lease.thread) {
             Some(thread) if thread.token == lease.token => Ok(thread),
             _ => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
@@ -139,9 +139,9 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
-    pub(crate) fn post_now(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
+    pub(crate) fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
-        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now()).map(PostOutcome::from)
+        lock(&self.0.mail).post(thread, graph, message, SystemTime::now()).map(PostOutcome::from)
     }
 
     pub(crate) fn delete_now(&self, thread: &str) {
@@ -165,14 +165,19 @@ impl MemorySaver {
     }
 
     /// Commits. Checks the lease even if there is nothing to store.
-    pub(crate) fn commit_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
+    pub(crate) fn commit_now(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        also: &SideEffects,
+    ) -> Result<(), SaverError> {
         self.commit_and(lease, records, Some(also), |_| {})
     }
 
     pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
         check_thread(to)?;
         if from != to {
-            let history = self.shard(from).get(from).map(Thread::history);
+            let history = self.shard(from).get(from).map(StoredThread::history);
             let mut shard = self.shard(to);
             shard.remove(to);
             lock(&self.0.mail).delete(to);
@@ -208,9 +213,9 @@ impl MemorySaver {
     fn commit_and(
         &self,
         lease: &Lease,
-        records: Vec<Record>,
-        also: Option<&Also>,
-        then: impl FnOnce(&mut Thread),
+        records: Vec<WriteRecord>,
+        also: Option<&SideEffects>,
+        then: impl FnOnce(&mut StoredThread),
     ) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
@@ -230,7 +235,7 @@ impl MemorySaver {
     }
 
     /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
-    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&Thread) -> Deletion) -> u64 {
+    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&StoredThread) -> Deletion) -> u64 {
         let Some(names) = threads else {
             return self
                 .shards()
@@ -315,7 +320,7 @@ impl Checkpointer for MemorySaver {
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         let also = commit.also.as_deref();
         if commit.release {
-            self.commit_and(lease, commit.records, also, Thread::free).map(|()| LeaseState::Released)
+            self.commit_and(lease, commit.records, also, StoredThread::free).map(|()| LeaseState::Released)
         } else {
             self.commit_and(lease, commit.records, also, |_| {}).map(|()| LeaseState::Held)
         }
@@ -341,11 +346,11 @@ impl Checkpointer for MemorySaver {
 
 #[async_trait]
 impl Inbox for MemorySaver {
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<PostOutcome, SaverError> {
-        self.post_now(thread, graph, letter)
+    async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.post_now(thread, graph, message)
     }
 
-    async fn messages(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         Ok(lock(&self.0.mail).of(thread))
     }
 
@@ -372,7 +377,7 @@ impl ThreadAdmin for MemorySaver {
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
         let now = SystemTime::now();
-        let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
+        let plan = |thread: &StoredThread| Deletion::by_prune(thread.newest_first(), &prune, now);
         let pruned = self.delete(prune.threads.as_deref(), plan);
         match &prune.threads {
             Some(threads) => threads.iter().for_each(|thread| self.0.conversations.forget(thread)),

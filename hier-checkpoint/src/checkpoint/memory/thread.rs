@@ -13,12 +13,12 @@ use uuid::Uuid;
 use super::names::NameHash;
 use super::namespace::{Namespace, Overwritten};
 use crate::checkpoint::{
-    Checkpoint, Claim, Deletion, ListQuery, Listed, PendingWrite, Piece, Record, Saved, SaverError, TaskWrites,
-    ThreadInfo, builds_on, builds_only_on,
+    ChannelBlob, Checkpoint, Claim, Deletion, ListQuery, Listed, PendingWrite, Saved, SaverError, TaskWrites,
+    ThreadInfo, WriteRecord, builds_on, builds_only_on,
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Thread {
+pub(super) struct StoredThread {
     /// The token of the last claim; 0 before the first.
     pub(super) token: u64,
     holder: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct Taken {
     pub(super) freed: OwnedNotified,
 }
 
-impl Thread {
+impl StoredThread {
     /// The present holder, if there is one.
     pub(super) fn taken(&self) -> Option<Taken> {
         // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
@@ -78,9 +78,9 @@ impl Thread {
     }
 
     /// Refuses records that build on what is not there.
-    pub(super) fn check_bases(&self, name: &str, records: &[Record]) -> Result<(), SaverError> {
+    pub(super) fn check_bases(&self, name: &str, records: &[WriteRecord]) -> Result<(), SaverError> {
         for (place, record) in records.iter().enumerate() {
-            let Record::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
+            let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
             let space = self.namespace(namespace);
             let before = space.and_then(|space| space.parent_of(checkpoint));
             if before.is_some_and(|before| builds_only_on(&before.versions, checkpoint, pieces)) {
@@ -97,10 +97,10 @@ impl Thread {
         Ok(())
     }
 
-    pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[Record]) {
+    pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[WriteRecord]) {
         let mut kept = self.overwritten.remove(&run).unwrap_or_default();
         for record in records {
-            let Record::Writes { namespace, writes } = record else { continue };
+            let WriteRecord::Writes { namespace, writes } = record else { continue };
             let TaskWrites { checkpoint, task, path, writes } = writes;
             let space = self.namespace(namespace);
             for PendingWrite { slot, .. } in writes {
@@ -127,13 +127,13 @@ impl Thread {
         self.overwritten.remove(&run);
     }
 
-    pub(super) fn store(&mut self, records: Vec<Record>) {
+    pub(super) fn store(&mut self, records: Vec<WriteRecord>) {
         for record in records {
             match record {
-                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                WriteRecord::Checkpoint { namespace, checkpoint, pieces } => {
                     self.namespace_mut(namespace).put(checkpoint, pieces);
                 }
-                Record::Writes { namespace, writes } => self.namespace_mut(namespace).put_writes(writes),
+                WriteRecord::Writes { namespace, writes } => self.namespace_mut(namespace).put_writes(writes),
             }
         }
         if let Some(lives) = self.time_to_live {
@@ -248,9 +248,9 @@ impl Thread {
     }
 }
 
-fn brings(record: &Record, within: &str, channel: &str, version: Uuid) -> bool {
-    let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
-    let named = |piece: &Piece| &*checkpoint.channels[piece.channel] == channel;
+fn brings(record: &WriteRecord, within: &str, channel: &str, version: Uuid) -> bool {
+    let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
+    let named = |piece: &ChannelBlob| &*checkpoint.channels[piece.channel] == channel;
     **namespace == *within && checkpoint.id == version && pieces.iter().any(named)
 }
 

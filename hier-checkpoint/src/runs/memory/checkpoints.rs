@@ -34,7 +34,7 @@ impl SaverLayer for MemoryRuns {
     async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
         self.tables().let_go(lease);
         self.saver.release(lease).await?;
-        self.shared.bell.ring_runs();
+        self.shared.bell.notify_runs();
         Ok(())
     }
 

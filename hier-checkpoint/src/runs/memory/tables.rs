@@ -19,8 +19,8 @@ use crate::runs::thread::ThreadRow;
 const DUE: usize = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) threads: HashMap<String, Entry>,
+pub(super) struct MemoryTables {
+    pub(super) threads: HashMap<String, ThreadEntry>,
     pub(super) runs: HashMap<Uuid, Run>,
     /// The threads that have something to do and that no worker holds, by since when.
     ready: BTreeSet<Ready>,
@@ -35,7 +35,7 @@ pub(super) struct Tables {
 
 /// Runs that are undone, and runs that are not undone any more.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedRuns {
     pub(super) undone: Vec<Uuid>,
     pub(super) settled: Vec<Uuid>,
 }
@@ -70,7 +70,7 @@ impl Holder {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ThreadEntry {
     pub(super) row: ThreadRow,
     /// Its runs, and those of them that have not ended.
     runs: HashSet<Uuid>,
@@ -81,13 +81,13 @@ pub(super) struct Entry {
     pub(super) holder: Holder,
 }
 
-impl Tables {
-    pub(super) fn entry(&self, thread: &str) -> Result<&Entry, RunsError> {
+impl MemoryTables {
+    pub(super) fn entry(&self, thread: &str) -> Result<&ThreadEntry, RunsError> {
         self.threads.get(thread).ok_or_else(|| no_thread(thread))
     }
 
     pub(super) fn insert(&mut self, row: ThreadRow) {
-        let entry = Entry {
+        let entry = ThreadEntry {
             runs: HashSet::new(),
             live: Vec::new(),
             events: VecDeque::new(),
@@ -111,10 +111,10 @@ impl Tables {
     }
 
     /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
-    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Ended {
+    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> EndedRuns {
         let (mut row, change) = queue.changed();
         let Change { put, removed, events, undone, settled, documents, ready, is_crowded } = change;
-        let ended = Ended { undone, settled };
+        let ended = EndedRuns { undone, settled };
         for document in documents {
             self.put_document(document, None);
         }
@@ -149,7 +149,7 @@ impl Tables {
     }
 
     /// Changes whether and until when a thread is ready or held, and lists it accordingly.
-    fn list(&mut self, thread: &str, change: impl FnOnce(&mut Entry)) {
+    fn list(&mut self, thread: &str, change: impl FnOnce(&mut ThreadEntry)) {
         let Some(entry) = self.threads.get_mut(thread) else { return };
         match (entry.holder, &entry.ready) {
             (Holder::Worker { until, .. }, _) => drop(self.held.remove(&(until, thread.to_owned()))),
@@ -274,7 +274,7 @@ fn no_thread(thread: &str) -> RunsError {
     RunsError::NoThread { thread: thread.to_owned() }
 }
 
-impl Entry {
+impl ThreadEntry {
     /// The row. Values that are not wanted are not cloned.
     pub(super) fn copy(&mut self, with_values: bool) -> ThreadRow {
         let values = if with_values { None } else { self.row.values.take() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::{Agenda, Checkpoint, CodecError, TaskWrites, codec, slot};
+use crate::checkpoint::{Checkpoint, CodecError, NextTasks, TaskWrites, codec, slot};
 use crate::engine::attempt::stored;
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::load::Reader;
@@ -62,7 +62,7 @@ impl<'a, S: Values, C> Asked<'a, S, C> {
         checkpoint: &Checkpoint,
         is_newest: bool,
     ) -> Result<Self, RunError> {
-        let Agenda { start, ready, sends, .. } = &checkpoint.agenda;
+        let NextTasks { start, ready, sends, .. } = &checkpoint.agenda;
         let is_redirected = pending.is_redirected().map_err(|error| reader.unfit(error))?;
         let standing = match (*start || !ready.is_empty() || !sends.is_empty() || is_redirected, is_newest) {
             (false, _) => Standing::Over(checkpoint.step),

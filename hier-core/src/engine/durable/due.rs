@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::checkpoint::{Also, CodecError, DueChange, Posted, SaverError, TaskWrites, slot};
+use crate::checkpoint::{CodecError, Delivered, DueChange, SaverError, SideEffects, TaskWrites, slot};
 use crate::engine::attempt::stored::{INTERRUPT, answer, entry};
 use crate::engine::durable::pending::{Pending, TaskRecord, asked};
 use crate::engine::log::committer::Committer;
@@ -26,8 +26,8 @@ pub(crate) struct Waiting {
 /// The names of signals that wait in a mailbox.
 type Signals = HashSet<Arc<str>>;
 
-fn signals(mail: &[Posted]) -> Signals {
-    mail.iter().filter_map(|posted| posted.letter.signal.clone()).collect()
+fn signals(mail: &[Delivered]) -> Signals {
+    mail.iter().filter_map(|posted| posted.message.signal.clone()).collect()
 }
 
 /// Whether what a question waits for has come.
@@ -70,7 +70,7 @@ impl Pending {
     pub(in crate::engine) fn woken(
         &self,
         now: SystemTime,
-        mail: &[Posted],
+        mail: &[Delivered],
     ) -> Result<Vec<(Arc<str>, TaskWrites)>, NodeError> {
         let (signals, mut writes) = (signals(mail), Vec::new());
         for (record, mut questions) in self.open()? {
@@ -126,11 +126,11 @@ pub(crate) async fn settle(
     let waiting = waiting(&committer.saver, &committer.lease.thread, renamed, now).await?;
     let graph = waiting.graph.clone().unwrap_or_else(|| committer.graph.clone());
     let due = DueChange::Exactly { at: waiting.at, graph, seen: waiting.seen };
-    committer.commit_also(Vec::new(), Also::due(due)).await?;
+    committer.commit_also(Vec::new(), SideEffects::due(due)).await?;
     Ok(waiting)
 }
 
 /// Says that a thread that is due is to be looked at again then.
 pub(crate) async fn postpone(committer: &Committer, until: SystemTime) -> Result<(), SaverError> {
-    committer.commit_also(Vec::new(), Also::due(DueChange::Postponed { until })).await
+    committer.commit_also(Vec::new(), SideEffects::due(DueChange::Postponed { until })).await
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::channel::ChannelSpec;
 use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
-    Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
+    ChannelBlob, Checkpoint, CodecError, DeltaChain, NextTasks, SaverError, Schema, Since, Source, WriteRecord, delta,
 };
 use crate::engine::durable::clock::Clock;
 use crate::engine::durable::delta::{Size, load_chain};
@@ -60,7 +60,7 @@ pub(crate) struct Journal {
 
 struct Buffered {
     checkpoint: Box<Checkpoint>,
-    pieces: Vec<Piece>,
+    pieces: Vec<ChannelBlob>,
     /// The parts added since to channels of which the whole value is kept.
     tails: Vec<(usize, Vec<u8>)>,
 }
@@ -76,7 +76,7 @@ impl Drop for Journal {
 pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: NextTasks,
 }
 
 impl Journal {
@@ -143,7 +143,7 @@ impl Journal {
         state: &S,
         changes: &mut Changes,
         metadata: StepMetadata,
-    ) -> Result<Option<Record>, RunError> {
+    ) -> Result<Option<WriteRecord>, RunError> {
         let id = self.clock.id(metadata.step);
         let mut pieces = self.pieces(id, state, changes, 1)?;
         pieces.push(self.start(id, writes)?);
@@ -151,13 +151,13 @@ impl Journal {
     }
 
     /// An input, as a whole.
-    fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
+    fn start<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<ChannelBlob, RunError> {
         let channel = self.channels.len() - 2;
         let specs = &self.specs;
         let packed = self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(drop));
         let bytes = packed.map_err(|error| self.unfit("the input", &error))?;
         self.versions[channel] = id;
-        Ok(Piece { channel, base: None, bytes })
+        Ok(ChannelBlob { channel, base: None, bytes })
     }
 
     /// The checkpoint of a step that has been applied.
@@ -167,7 +167,7 @@ impl Journal {
         changes: &mut Changes,
         (input, returned): (Option<&Writes<S>>, &mut Fresh<S::Write>),
         metadata: StepMetadata,
-    ) -> Result<Option<Record>, RunError> {
+    ) -> Result<Option<WriteRecord>, RunError> {
         let id = self.clock.id(metadata.step);
         let more = usize::from(input.is_some()) + usize::from(!returned.writes.is_empty());
         let mut pieces = self.pieces(id, state, changes, more)?;
@@ -195,7 +195,7 @@ impl Journal {
         state: &S,
         changes: &mut Changes,
         more: usize,
-    ) -> Result<Vec<Piece>, RunError> {
+    ) -> Result<Vec<ChannelBlob>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
             return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
         }
@@ -220,7 +220,7 @@ impl Journal {
         state: &S,
         changes: &Changes,
         channel: usize,
-    ) -> Result<Option<Piece>, CodecError> {
+    ) -> Result<Option<ChannelBlob>, CodecError> {
         let Some(value) = state.stored(channel) else {
             self.versions[channel] = Uuid::nil();
             return Ok(None);
@@ -233,7 +233,7 @@ impl Journal {
             let bytes = delta::pack(&rule, parts().map(|part| &part.bytes));
             let size = &mut self.sizes[channel];
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
-            return Ok(Some(Piece { channel, base: Some(base), bytes }));
+            return Ok(Some(ChannelBlob { channel, base: Some(base), bytes }));
         }
         let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
         if cfg!(debug_assertions) || !self.readable[channel].load(Ordering::Relaxed) {
@@ -241,18 +241,18 @@ impl Journal {
             self.readable[channel].store(true, Ordering::Relaxed);
         }
         self.sizes[channel] = Size { bytes: bytes.len(), ..Size::default() };
-        Ok(Some(Piece { channel, base: None, bytes }))
+        Ok(Some(ChannelBlob { channel, base: None, bytes }))
     }
 
     /// What a subgraph has written, which it hands back when it ends: what was added, or all of it.
-    fn returned<W: ChannelWrite>(&mut self, id: Uuid, fresh: &mut Fresh<W>) -> Result<Piece, CodecError> {
+    fn returned<W: ChannelWrite>(&mut self, id: Uuid, fresh: &mut Fresh<W>) -> Result<ChannelBlob, CodecError> {
         let channel = self.channels.len() - 1;
         let (specs, writes, sizes) = (&self.specs, &fresh.writes, &mut fresh.sizes);
         let bytes =
             self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(|packed| *sizes = packed))?;
         let base = Some(self.versions[channel]).filter(|version| !version.is_nil() && !fresh.whole);
         self.versions[channel] = id;
-        Ok(Piece { channel, base, bytes })
+        Ok(ChannelBlob { channel, base, bytes })
     }
 
     /// The record of a checkpoint. None if it is kept until the run ends.
@@ -261,8 +261,8 @@ impl Journal {
         &mut self,
         id: Uuid,
         StepMetadata { step, source, mut agenda }: StepMetadata,
-        pieces: Vec<Piece>,
-    ) -> Option<Record> {
+        pieces: Vec<ChannelBlob>,
+    ) -> Option<WriteRecord> {
         agenda.kept = self.log.kept();
         let checkpoint = Box::new(Checkpoint {
             id,
@@ -283,11 +283,11 @@ impl Journal {
         }
         self.tell_keeper(id);
         let namespace = self.log.namespace.clone();
-        Some(Record::Checkpoint { namespace, checkpoint, pieces })
+        Some(WriteRecord::Checkpoint { namespace, checkpoint, pieces })
     }
 
     /// Keeps a checkpoint until the run ends; it takes the place of the one that was kept before.
-    fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
+    fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
         // What tasks had done of the step before is part of it now.
         self.log.settle();
         let Some(mut held) = self.buffered.take() else {
@@ -307,7 +307,7 @@ impl Journal {
     }
 
     /// Takes the checkpoint that was kept for the end of the run.
-    pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
+    pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<WriteRecord>, RunError> {
         let mut records = Vec::new();
         if let Some(Buffered { checkpoint, mut pieces, tails }) = self.buffered.take() {
             for (channel, tail) in tails {
@@ -318,7 +318,7 @@ impl Journal {
             }
             self.tell_keeper(checkpoint.id);
             let namespace = self.log.namespace.clone();
-            records.push(Record::Checkpoint { namespace, checkpoint, pieces });
+            records.push(WriteRecord::Checkpoint { namespace, checkpoint, pieces });
         }
         records.extend(self.log.take_held().into_iter().map(|writes| self.log.record(writes)));
         Ok(records)
@@ -348,7 +348,7 @@ impl Journal {
 impl Buffered {
     /// Takes in what a later step stores of a channel. `returned` is the channel of what a subgraph hands back: a list of
     /// writes, of which the whole is no value either but only the writes before.
-    fn put(&mut self, piece: Piece, returned: usize) {
+    fn put(&mut self, piece: ChannelBlob, returned: usize) {
         // The rule is stored only once.
         let added = || {
             if piece.channel == returned { piece.bytes.get(1..).unwrap_or_default() } else { delta::tail(&piece.bytes) }
@@ -372,8 +372,8 @@ impl Buffered {
 }
 
 /// Makes a whole value of one and what was added to it.
-fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Result<(), CodecError> {
-    let chain = Chain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
+fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) -> Result<(), CodecError> {
+    let chain = DeltaChain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
     if let Some(value) = state.stored(piece.channel) {
         value.encode(&mut piece.bytes)?;

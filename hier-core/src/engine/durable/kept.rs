@@ -1,7 +1,7 @@
 //! What subgraphs that keep their state from call to call have: which of their checkpoints a line of the history goes on from.
 //!
 //! Their namespaces hold the checkpoints of all lines. So each checkpoint of the graph around them names theirs
-//! ([`Agenda::kept`](crate::checkpoint::Agenda::kept)); what a call has done since then, in the step that is open, has the id
+//! ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)); what a call has done since then, in the step that is open, has the id
 //! of the task that called.
 
 use std::sync::Arc;

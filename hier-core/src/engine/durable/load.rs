@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::{
-    Chain, Checkpoint, CodecError, Conversation, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
+    Checkpoint, CodecError, Conversation, DeltaChain, PendingWrite, Saved, SaverError, TaskWrites, codec, slot,
 };
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::delta::{Size, load_chain};
@@ -140,7 +140,7 @@ pub(in crate::engine) fn load_with<S: Values, C>(
         let is_stored = |name: &str| channels.contains_key(name);
         migrated = (0..).zip(&*graph.channels).filter(|(_, spec)| is_stored(&spec.name)).map(|(at, _)| at).collect();
         held.clone_from(&migrated);
-        let stored: Vec<(&str, &Chain)> =
+        let stored: Vec<(&str, &DeltaChain)> =
             values.iter().filter_map(|(index, chain)| Some((&**checkpoint.channels.get(*index)?, chain))).collect();
         take_migrated(reader, &mut state, upgrade, channels, &stored)?;
         // What was stored by the older version is stored as a whole again.

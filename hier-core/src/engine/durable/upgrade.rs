@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
+use crate::checkpoint::{Checkpoint, CodecError, DeltaChain, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::durable::delta::{load_chain, put_together};
 use crate::engine::durable::journal::{RETURNED, START};
@@ -28,7 +28,7 @@ impl Upgrade {
     pub(in crate::engine) fn of<S: Values, C>(
         reader: &Reader<'_, S, C>,
         checkpoint: &Checkpoint,
-        values: &[(usize, Chain)],
+        values: &[(usize, DeltaChain)],
     ) -> Result<Option<Self>, RunError> {
         let (stored, present) = (checkpoint.schema.version, S::VERSION);
         if stored == present {
@@ -114,7 +114,7 @@ fn newer(stored: u32, present: u32) -> String {
 }
 
 /// A channel's value as JSON. Parts of a reducer of the program's own are put together by it, if the channel still has it.
-fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
+fn whole<S: Values, C>(reader: &Reader<'_, S, C>, name: &str, chain: &DeltaChain) -> Result<Value, CodecError> {
     chain_json(chain).or_else(|error| {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
         let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
@@ -130,7 +130,7 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     state: &mut S,
     upgrade: &Upgrade,
     channels: Map<String, Value>,
-    stored: &[(&str, &Chain)],
+    stored: &[(&str, &DeltaChain)],
 ) -> Result<(), RunError> {
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);

@@ -13,7 +13,7 @@ use super::deferred::Deferred;
 use super::mailbox::Mailbox;
 use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
-use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
+use crate::checkpoint::{Delivered, Lease, SaverError, SideEffects, WriteRecord};
 use crate::config::Durability;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
@@ -38,7 +38,7 @@ pub(crate) struct Committer {
     /// Held while signals are looked at and taken.
     pub(crate) mailbox: tokio::sync::Mutex<Mailbox>,
     /// What is changed beside the records at the end of the run, if nothing is stored before.
-    held: Mutex<Also>,
+    held: Mutex<SideEffects>,
     /// What graphs inside keep for then.
     pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
@@ -69,7 +69,7 @@ enum Job {
     /// Goes on with this commit.
     Finish(Begun, OwnedSemaphorePermit),
     /// Stores these records. What they take of the room is given back when they are stored, or dropped.
-    Store(Vec<Record>, OwnedSemaphorePermit),
+    Store(Vec<WriteRecord>, OwnedSemaphorePermit),
     /// Acknowledges that everything queued before has been stored.
     Flush(oneshot::Sender<()>),
 }
@@ -96,7 +96,7 @@ impl Committer {
     }
 
     /// Stores these records, now or soon. An error of earlier ones that were stored in the background is found here too.
-    pub(crate) async fn commit(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         // A saver in this process is done at once.
         if self.durability == Durability::Async
             && self.saver.leases_expire()
@@ -108,25 +108,25 @@ impl Committer {
     }
 
     /// Stores these records and changes what stands beside them, whatever the run's durability.
-    pub(crate) async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+    pub(crate) async fn commit_also(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit_also(&self.lease, records, also).await
     }
 
     /// The letters that wait for the thread, but for those that this run takes when it ends.
-    pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
+    pub(crate) async fn mail(&self) -> Result<Vec<Delivered>, SaverError> {
         let mut waiting = self.saver.mail(&self.lease.thread).await?;
-        waiting.retain(|posted| !self.deferred.is_reserved(posted.letter.id));
+        waiting.retain(|posted| !self.deferred.is_reserved(posted.message.id));
         Ok(waiting)
     }
 
     /// Keeps something that is to be changed with what is stored at the end of the run.
-    pub(crate) fn hold(&self, change: impl FnOnce(&mut Also)) {
+    pub(crate) fn hold(&self, change: impl FnOnce(&mut SideEffects)) {
         change(&mut lock(&self.held));
     }
 
     /// What was kept for the end of the run.
-    pub(crate) fn take_held(&self) -> Also {
+    pub(crate) fn take_held(&self) -> SideEffects {
         std::mem::take(&mut lock(&self.held))
     }
 
@@ -141,25 +141,25 @@ impl Committer {
     }
 
     /// Stores these records, and comes back when they are stored, whatever the run's durability.
-    pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit_now(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit(&self.lease, records).await
     }
 
     /// Stores the last records of the run, whose tasks are all gone, and releases the lease in the same instant, if the saver can and
     /// nothing else is to be said of the thread. A lease that is released must not be renewed.
-    pub(crate) async fn commit_last(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit_last(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         if self.has_waited() || !self.stop_renewal.get().is_none_or(|stop| stop()) {
             return self.commit(records).await;
         }
         self.flush().await?;
-        if self.saver.commit_last(&self.lease, records, Also::default()).await? {
+        if self.saver.commit_last(&self.lease, records, SideEffects::default()).await? {
             self.released.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
+    async fn enqueue(&self, records: Vec<WriteRecord>, runtime: &Handle) -> Result<(), SaverError> {
         if let Some(error) = self.failure.get() {
             return Err(error.clone());
         }
@@ -285,7 +285,7 @@ async fn write(
 }
 
 /// Ends these commits, then stores these records: what was begun in place was given before what is queued, or beside it.
-async fn store(begun: Vec<Begun>, records: Vec<Record>, saver: &Saver, lease: &Lease) -> Result<(), SaverError> {
+async fn store(begun: Vec<Begun>, records: Vec<WriteRecord>, saver: &Saver, lease: &Lease) -> Result<(), SaverError> {
     for commit in begun {
         commit.await?;
     }
@@ -305,13 +305,13 @@ async fn release(writer: Option<Writer>, saver: &Saver, lease: &Lease) {
 }
 
 /// The approximate size of a record, in bytes.
-fn size(record: &Record) -> usize {
+fn size(record: &WriteRecord) -> usize {
     let values = match record {
-        Record::Checkpoint { checkpoint, pieces, .. } => {
+        WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
             let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
             sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>() + size_of_val(&*checkpoint.versions)
         }
-        Record::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum(),
+        WriteRecord::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum(),
     };
     OVERHEAD + values
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::checkpoint::Record;
+use crate::checkpoint::WriteRecord;
 use crate::sync::{Mutex, lock};
 
 /// Which log something is stored with.
@@ -20,7 +20,7 @@ pub(crate) struct Deferred {
 
 #[derive(Default)]
 struct Held {
-    records: Vec<(LogId, Record)>,
+    records: Vec<(LogId, WriteRecord)>,
     letters: Vec<(LogId, Uuid)>,
 }
 
@@ -47,7 +47,7 @@ impl Deferred {
     }
 
     /// Hands what is this log's to the one around it, with these records.
-    pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
+    pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<WriteRecord>) {
         let mut held = lock(&self.held);
         let Held { records: all, letters } = &mut *held;
         let own = all.iter_mut().map(|(of, _)| of).chain(letters.iter_mut().map(|(of, _)| of));
@@ -70,27 +70,28 @@ impl Deferred {
             return;
         }
         // In the namespace of a call of its own stands the id of its task.
-        let is_of_call =
-            |record: &Record| namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'));
+        let is_of_call = |record: &WriteRecord| {
+            namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'))
+        };
         held.records.retain(|(of, record)| *of != log || !is_of_call(record));
     }
 
     /// Takes what is this log's.
-    pub(crate) fn take(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
+    pub(crate) fn take(&self, log: LogId) -> (Vec<WriteRecord>, Vec<Uuid>) {
         let mut held = lock(&self.held);
         let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();
         (records, held.letters.extract_if(.., |(of, _)| *of == log).map(|(_, letter)| letter).collect())
     }
 
     /// The records that wait, of this namespace or of all.
-    pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<Record> {
-        let is_wanted = |record: &&Record| namespace.is_none_or(|namespace| namespace == namespace_of(record));
+    pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<WriteRecord> {
+        let is_wanted = |record: &&WriteRecord| namespace.is_none_or(|namespace| namespace == namespace_of(record));
         lock(&self.held).records.iter().map(|(_, record)| record).filter(is_wanted).cloned().collect()
     }
 }
 
-fn namespace_of(record: &Record) -> &str {
+fn namespace_of(record: &WriteRecord) -> &str {
     match record {
-        Record::Checkpoint { namespace, .. } | Record::Writes { namespace, .. } => namespace,
+        WriteRecord::Checkpoint { namespace, .. } | WriteRecord::Writes { namespace, .. } => namespace,
     }
 }

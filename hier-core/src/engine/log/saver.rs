@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hier_checkpoint::guard::{GuardedCall, guarded};
+use hier_checkpoint::checkpoint::guard::{GuardedCall, guarded};
 use uuid::Uuid;
 
 use super::deferred::Deferred;
 use crate::checkpoint::{
-    self, Also, Checkpointer, Claim, Commit, Conversations, DueQuery, DueThread, Lease, LeaseState, Letter, ListQuery,
-    Listed, PostOutcome, Posted, Record, Saved, SaverError,
+    self, Checkpointer, Claim, Commit, Conversations, Delivered, DueQuery, DueThread, InboxMessage, Lease, LeaseState,
+    ListQuery, Listed, PostOutcome, Saved, SaverError, SideEffects, WriteRecord,
 };
 use crate::runs::overlay;
 
@@ -49,12 +49,17 @@ impl Saver {
     }
 
     #[inline]
-    pub(crate) async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit(&self, lease: &Lease, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         Call::new(|| self.saver.commit(lease, Commit::new(records))).await.map(|_| ())
     }
 
     #[inline]
-    pub(crate) async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+    pub(crate) async fn commit_also(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
+    ) -> Result<(), SaverError> {
         Call::new(|| self.saver.commit(lease, Commit::new(records).also(also))).await.map(|_| ())
     }
 
@@ -63,8 +68,8 @@ impl Saver {
     pub(crate) async fn commit_last(
         &self,
         lease: &Lease,
-        records: Vec<Record>,
-        also: Also,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
     ) -> Result<bool, SaverError> {
         let commit = Commit::new(records).also(also).release();
         Call::new(|| self.saver.commit(lease, commit)).await.map(|state| state == LeaseState::Released)
@@ -83,12 +88,12 @@ impl Saver {
         })
     }
 
-    pub(crate) fn post<'a>(&'a self, thread: &'a str, graph: &'a str, letter: Letter) -> Call<'a, PostOutcome> {
+    pub(crate) fn post<'a>(&'a self, thread: &'a str, graph: &'a str, letter: InboxMessage) -> Call<'a, PostOutcome> {
         Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.post(thread, graph, letter)).map_err(Err))
     }
 
     /// Returns the messages of a thread. There are none without inboxes.
-    pub(crate) fn mail<'a>(&'a self, thread: &'a str) -> Call<'a, Vec<Posted>> {
+    pub(crate) fn mail<'a>(&'a self, thread: &'a str) -> Call<'a, Vec<Delivered>> {
         Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.messages(thread)).map_err(|_| Ok(Vec::new())))
     }
 

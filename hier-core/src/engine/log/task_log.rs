@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::committer::Committer;
 use super::deferred::LogId;
-use crate::checkpoint::{Also, DueChange, Kept, Record, SaverError, TaskWrites};
+use crate::checkpoint::{DueChange, Kept, SaverError, SideEffects, TaskWrites, WriteRecord};
 use crate::config::Durability;
 use crate::sync::lock;
 
@@ -29,8 +29,8 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    fn record(self) -> Record {
-        Record::Writes { namespace: self.namespace, writes: self.writes }
+    fn record(self) -> WriteRecord {
+        WriteRecord::Writes { namespace: self.namespace, writes: self.writes }
     }
 }
 
@@ -106,9 +106,9 @@ impl TaskLog {
             self.reserve(letter);
             return Ok(());
         }
-        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.letter.id == letter);
+        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.message.id == letter);
         let taken = is_there.then_some(letter).into_iter().collect();
-        self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
+        self.committer.commit_also(vec![self.record(writes)], SideEffects::taking(taken)).await
     }
 
     /// Stores that a task waits, and that the thread is due then, as [`Self::write_with`].
@@ -126,7 +126,7 @@ impl TaskLog {
             return self.write_with(writes, around).await;
         }
         let records = [self.record(writes)].into_iter().chain(around.map(Around::record));
-        self.committer.commit_also(records.collect(), Also::due(due)).await
+        self.committer.commit_also(records.collect(), SideEffects::due(due)).await
     }
 
     /// Like [`Self::write_now`], for a task that waits in place until then. If this process is killed meanwhile, a process that finds the
@@ -137,15 +137,15 @@ impl TaskLog {
         }
         self.committer.waits();
         let due = DueChange::Driven { until, graph: self.committer.graph.clone() };
-        match self.committer.commit_also(vec![self.record(writes.clone())], Also::due(due)).await {
+        match self.committer.commit_also(vec![self.record(writes.clone())], SideEffects::due(due)).await {
             // A saver without timers can still store it.
             Err(SaverError::NotSupported { .. }) => self.write_now(writes).await,
             stored => stored,
         }
     }
 
-    pub(crate) fn record(&self, writes: TaskWrites) -> Record {
-        Record::Writes { namespace: self.namespace.clone(), writes }
+    pub(crate) fn record(&self, writes: TaskWrites) -> WriteRecord {
+        WriteRecord::Writes { namespace: self.namespace.clone(), writes }
     }
 
     /// What is stored of this graph at the end of the run takes a letter.
@@ -159,7 +159,7 @@ impl TaskLog {
     }
 
     /// Leaves these records, and what graphs inside have left, to the graph around this one.
-    pub(crate) fn hand_up(&self, outer: &Self, records: Vec<Record>) {
+    pub(crate) fn hand_up(&self, outer: &Self, records: Vec<WriteRecord>) {
         self.committer.deferred.hand_up(self.id, outer.id, records);
     }
 
@@ -178,7 +178,7 @@ impl TaskLog {
     }
 
     /// Takes what graphs inside have left, and the letters that are taken with it.
-    pub(crate) fn take_deferred(&self) -> (Vec<Record>, Vec<Uuid>) {
+    pub(crate) fn take_deferred(&self) -> (Vec<WriteRecord>, Vec<Uuid>) {
         self.committer.deferred.take(self.id)
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::{Also, CodecError, DueChange, ListQuery, Record, SaverError, Source, TaskWrites, slot};
+use crate::checkpoint::{
+    CodecError, DueChange, ListQuery, SaverError, SideEffects, Source, TaskWrites, WriteRecord, slot,
+};
 use crate::engine::attempt::stored::RoutingRecord;
 use crate::engine::attempt::{resolve, stored};
 use crate::engine::durable::answer::{Asked, Given};
@@ -146,13 +148,13 @@ where
     };
     let destinations = resolve::from_outside(&runner.task.graph.plan, jumps)?;
     let commands = !writes.is_empty() || !destinations.go.is_empty() || !destinations.sends.is_empty();
-    let (mut records, mut also): (Vec<Record>, _) = (Vec::new(), Also::default());
+    let (mut records, mut also): (Vec<WriteRecord>, _) = (Vec::new(), SideEffects::default());
     if let Some(journal) = &runner.journal {
         for (namespace, writes) in given.writes {
             if *namespace == *journal.log.namespace {
                 pending.absorb(writes.clone());
             }
-            records.push(Record::Writes { namespace, writes });
+            records.push(WriteRecord::Writes { namespace, writes });
         }
     }
     if config.checkpoint.is_none() {
@@ -198,7 +200,7 @@ where
 }
 
 /// Answers what is due, and what waits for a signal that has come.
-async fn wake<S, C>(runner: &Runner<S, C>, pending: &mut Pending) -> Result<Vec<Record>, RunError>
+async fn wake<S, C>(runner: &Runner<S, C>, pending: &mut Pending) -> Result<Vec<WriteRecord>, RunError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -215,7 +217,7 @@ where
         if *namespace == *journal.log.namespace {
             pending.absorb(writes.clone());
         }
-        records.push(Record::Writes { namespace, writes });
+        records.push(WriteRecord::Writes { namespace, writes });
     }
     Ok(records)
 }
@@ -223,8 +225,8 @@ where
 /// Stores what came from the caller: it is not to be lost, whatever the run's durability.
 async fn store_now<S: Values, C: Send + Sync + 'static>(
     runner: &Runner<S, C>,
-    records: Vec<Record>,
-    also: Also,
+    records: Vec<WriteRecord>,
+    also: SideEffects,
 ) -> Result<(), RunError> {
     let Some(journal) = &runner.journal else { return Ok(()) };
     let committer = &journal.log.committer;
@@ -249,7 +251,7 @@ fn caller_record<S, C>(
     checkpoint: uuid::Uuid,
     anyone: Option<&Value>,
     command: Option<(&Writes<S>, &Destinations)>,
-) -> Result<Option<Record>, RunError>
+) -> Result<Option<WriteRecord>, RunError>
 where
     S: Values,
     C: Send + Sync + 'static,
@@ -306,12 +308,12 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Follows START, and stores the input before and the step after in one go.
-    pub(in crate::engine) async fn apply_start(&mut self, record: Option<Record>) -> Result<(), RunError> {
+    pub(in crate::engine) async fn apply_start(&mut self, record: Option<WriteRecord>) -> Result<(), RunError> {
         let mut applied = self.begin_step();
         if applied.is_ok() {
             applied = self.leave_if_over().await;
         }
-        let mut records: Vec<Record> = record.into_iter().collect();
+        let mut records: Vec<WriteRecord> = record.into_iter().collect();
         let (mut taken, mut refused) = (Vec::new(), None);
         if applied.is_ok() && self.task.graph.inbox.is_some() {
             match Box::pin(self.drain()).await {
@@ -365,7 +367,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
             return Ok(());
         }
         let records = void.iter().cloned().map(|writes| journal.log.record(writes)).collect();
-        store_now(self, records, Also::default()).await?;
+        store_now(self, records, SideEffects::default()).await?;
         void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
         Ok(())
     }

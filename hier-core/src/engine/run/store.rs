@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, Record, Source, TaskWrites};
+use crate::checkpoint::{SideEffects, Source, TaskWrites, WriteRecord};
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::route::merge;
 use crate::engine::attempt::stored::Failed;
@@ -32,7 +32,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         let drained = if self.task.graph.inbox.is_some() { Box::pin(self.drain()).await } else { Ok(Vec::new()) };
         // The results of the step's tasks are stored even if the mailbox has a bad message.
         let (taken, refused) = drained.map_or_else(|error| (Vec::new(), Some(error)), |taken| (taken, None));
-        let record: Vec<Record> = self.step_record(Source::Loop)?.into_iter().collect();
+        let record: Vec<WriteRecord> = self.step_record(Source::Loop)?.into_iter().collect();
         if !taken.is_empty() {
             Box::pin(self.commit_drained(record, taken)).await?;
         } else if self.is_last() {
@@ -59,10 +59,10 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         }
         let waiting = journal.log.committer.mail().await.map_err(|error| journal.saver(error))?;
         let (mut taken, mut writes) = (Vec::new(), Writes::<S>::new());
-        for posted in waiting.into_iter().filter(|posted| posted.letter.signal.is_none()) {
-            let write = self.task.state.write_from(inbox, false, &posted.letter.value);
-            writes.push(write.map_err(|error| self.no_message(posted.letter.id, error))?);
-            taken.push(posted.letter.id);
+        for posted in waiting.into_iter().filter(|posted| posted.message.signal.is_none()) {
+            let write = self.task.state.write_from(inbox, false, &posted.message.value);
+            writes.push(write.map_err(|error| self.no_message(posted.message.id, error))?);
+            taken.push(posted.message.id);
         }
         if !taken.is_empty() {
             self.check_messages(&taken, &writes)?;
@@ -94,18 +94,18 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     /// Stores a checkpoint that has messages from outside, and takes these in the same instant.
     pub(in crate::engine) async fn commit_drained(
         &self,
-        records: Vec<Record>,
+        records: Vec<WriteRecord>,
         taken: Vec<Uuid>,
     ) -> Result<(), RunError> {
         match &self.journal {
             Some(journal) if journal.log.holds() => taken.into_iter().for_each(|letter| journal.log.reserve(letter)),
-            _ => return self.commit_taking(records, Also::taking(taken)).await,
+            _ => return self.commit_taking(records, SideEffects::taking(taken)).await,
         }
         Ok(())
     }
 
     /// The checkpoint of the step that has just been applied.
-    pub(in crate::engine) fn step_record(&mut self, source: Source) -> Result<Option<Record>, RunError> {
+    pub(in crate::engine) fn step_record(&mut self, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(journal) = &mut self.journal else { return Ok(None) };
         self.position.stored();
@@ -118,7 +118,7 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
         record
     }
 
-    pub(in crate::engine) async fn commit(&self, records: Vec<Record>) -> Result<(), RunError> {
+    pub(in crate::engine) async fn commit(&self, records: Vec<WriteRecord>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.log.committer.commit(records).await.map_err(|error| journal.saver(error))
     }
@@ -132,13 +132,17 @@ impl<S: Values, C: Send + Sync + 'static> Runner<S, C> {
     }
 
     /// Stores the last records of the run.
-    async fn commit_last(&self, records: Vec<Record>) -> Result<(), RunError> {
+    async fn commit_last(&self, records: Vec<WriteRecord>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.log.committer.commit_last(records).await.map_err(|error| journal.saver(error))
     }
 
     /// Stores records, and what is changed beside them.
-    pub(in crate::engine) async fn commit_taking(&self, records: Vec<Record>, also: Also) -> Result<(), RunError> {
+    pub(in crate::engine) async fn commit_taking(
+        &self,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
+    ) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !also.is_empty()) else {
             return self.commit(records).await;
         };

@@ -6,7 +6,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::checkpoint::{Agenda, JoinRecord};
+use crate::checkpoint::{JoinRecord, NextTasks};
 use crate::engine::program::{Exit, Join, Plan};
 
 /// Which nodes were set off by the last step, how full the joins are, and which deferred nodes wait.
@@ -258,7 +258,7 @@ impl Frontier {
     }
 
     /// Writes down what is to run next, by name.
-    pub(crate) fn note(&self, plan: &Plan, agenda: &mut Agenda) {
+    pub(crate) fn note(&self, plan: &Plan, agenda: &mut NextTasks) {
         let name = |node: usize| plan.shared_name(node).clone();
         agenda.ready.extend(self.ready.iter().map(|node| name(*node)));
         if plan.defers {
@@ -275,7 +275,7 @@ impl Frontier {
     /// Reads what was written down. `find` gives the rank of a node by its name.
     pub(crate) fn read<E>(
         plan: &Plan,
-        agenda: &Agenda,
+        agenda: &NextTasks,
         find: impl Fn(&str) -> Result<usize, E>,
         no_join: impl Fn(&str) -> E,
     ) -> Result<Self, E> {

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
-use hier_checkpoint::checkpoint::{Letter, PostOutcome, SaverError};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, SaverError};
 use hier_checkpoint::runs::{
-    Bell, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns, Run,
-    RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs,
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
+    Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs,
     ThreadQuery, ThreadRow,
 };
 use tokio_postgres::types::Type;
@@ -195,7 +195,7 @@ impl RunBackend for Postgres {
 
     /// Also rung by what other processes do, from the first call in a tokio runtime on: that opens one more connection. Through
     /// a pooler that gives each transaction another connection nothing is heard of them.
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         let inner = &self.0;
         if inner.ear.get().is_none()
             && let Some(ear) = Ear::open(inner.session.line.clone(), &inner.session, inner.bell.clone())
@@ -248,7 +248,13 @@ impl ThreadBackend for Postgres {
         Ok(removed > 0)
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         Ok(self.post_letter(thread, Some(&is), graph, &letter).await?.into())
     }
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use hier_checkpoint::async_trait;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{no_thread, superseded};
-use hier_checkpoint::checkpoint::{Lease, Letter, PostOutcome};
+use hier_checkpoint::checkpoint::{InboxMessage, Lease, PostOutcome};
 use hier_checkpoint::runs::{
-    Bell, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run, RunBackend,
-    RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run,
+    RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -198,7 +198,7 @@ impl RunBackend for Sqlite {
         .await
     }
 
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         &self.0.bell
     }
 }
@@ -259,7 +259,13 @@ impl ThreadBackend for Sqlite {
         removed
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<PostOutcome, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         Ok(self.post_letter(thread, Some(is), graph, letter).await?.into())
     }
 }

@@ -7,11 +7,11 @@ use rusqlite::{Connection, Row, params};
 
 use super::super::fault::Fault;
 use super::super::read::uuid_at;
-use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
+use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// What is sealed, in this order.
 const TABLES: [Table; 5] = [
@@ -81,14 +81,14 @@ impl Mark {
 /// Seals the next rows anew, and says where to go on; none at the end. Those that cannot be read stay as they are.
 pub(in super::super) fn reencrypt(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     unreadable: &Unreadable,
     Mark { table: at, last }: Mark,
 ) -> Result<(UnreadRows, Option<Mark>), Fault> {
     let mut unread = UnreadRows::default();
     let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
     let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
-        let place = Place::Row { table: table.name, key };
+        let place = StorageKey::Row { table: table.name, key };
         let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
         opened.map(|opened| vault.seal(place, opened)).transpose()
     };

@@ -20,13 +20,13 @@ use hier_checkpoint::backend::run_rows::{
     seal, time, trim,
 };
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The tables of the runs.
 #[derive(Clone, Copy)]
 pub(super) struct Tables<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) vault: &'a Vault,
+    pub(super) vault: &'a ValueCodec,
     pub(super) unreadable: &'a Unreadable,
     /// How many bytes of a row are read, as they are stored; [`Fault::Long`] if there are more.
     pub(super) longest: usize,

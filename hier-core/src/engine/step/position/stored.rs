@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Last, Position};
-use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
+use crate::checkpoint::{CodecError, LastRan, NextTasks, SendRecord};
 use crate::engine::program::{Plan, Program, SendArg};
 use crate::engine::step::frontier::Frontier;
 use crate::error::RunError;
@@ -11,9 +11,9 @@ use crate::state::Values;
 
 impl<S: Values> Position<S> {
     /// What is to run next, by name: with the state and the input that waits all that has to be stored.
-    pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
+    pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<NextTasks, RunError> {
         let plan = &graph.plan;
-        let mut agenda = Agenda::default();
+        let mut agenda = NextTasks::default();
         agenda.start = self.start.is_some();
         agenda.unentered = self.waits_to_be_entered();
         agenda.last = self.last_ran(plan);
@@ -37,7 +37,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Goes on from what was stored.
-    pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
+    pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &NextTasks, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let no_join = |name: &str| {
             CodecError::new(format!(

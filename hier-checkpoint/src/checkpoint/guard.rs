@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
 
-use crate::checkpoint::SaverError;
+use super::error::SaverError;
 use crate::panics;
 
 /// A guarded call of a saver or a store. It needs no box of its own, since each step of a durable run makes such a call.

@@ -1,4 +1,4 @@
-//! Wakes who waits for a change.
+//! Notifies listeners of changes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -22,26 +22,26 @@ pub struct Notice<'a> {
     pub runs: bool,
 }
 
-/// Wakes who waits for runs to claim, or for a thread to change. A store rings it after each transaction.
+/// Notifies listeners of runs to claim and of changed threads. A store notifies after each transaction.
 #[derive(Debug)]
-pub struct Bell {
+pub struct ChangeNotifier {
     runs: watch::Sender<u64>,
-    threads: Mutex<HashMap<Arc<str>, Thread>>,
+    threads: Mutex<HashMap<Arc<str>, ThreadListeners>>,
 }
 
 #[derive(Debug)]
-struct Thread {
+struct ThreadListeners {
     all: watch::Sender<u64>,
     ends: watch::Sender<u64>,
     /// The last ended run for each listener. Weak, so that nothing is kept without a listener.
-    handed: Vec<Weak<Handed>>,
+    last_ended: Vec<Weak<LastEnded>>,
 }
 
-type Handed = Mutex<Option<Arc<Run>>>;
+type LastEnded = Mutex<Option<Arc<Run>>>;
 
-impl Thread {
+impl ThreadListeners {
     fn new() -> Self {
-        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0), handed: Vec::new() }
+        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0), last_ended: Vec::new() }
     }
 
     fn is_heard(&self) -> bool {
@@ -49,17 +49,17 @@ impl Thread {
     }
 }
 
-fn ring(sender: &watch::Sender<u64>) {
-    sender.send_modify(|rung| *rung = rung.wrapping_add(1));
+fn notify(sender: &watch::Sender<u64>) {
+    sender.send_modify(|count| *count = count.wrapping_add(1));
 }
 
-impl Default for Bell {
+impl Default for ChangeNotifier {
     fn default() -> Self {
         Self { runs: watch::Sender::new(0), threads: Mutex::default() }
     }
 }
 
-impl Bell {
+impl ChangeNotifier {
     /// Listens for runs that may be claimed.
     pub fn runs(&self) -> Listener {
         Listener(self.runs.subscribe())
@@ -70,69 +70,69 @@ impl Bell {
         self.listen(id, |thread| thread.all.subscribe())
     }
 
-    /// Listens for the ends of the runs of a thread and for those that are to be cancelled, and hears little else.
-    pub fn ends(&self, id: &str) -> Ends {
-        let last = Arc::<Handed>::default();
-        let rung = self.listen(id, |thread| {
-            thread.handed.retain(|handed| handed.strong_count() > 0);
-            thread.handed.push(Arc::downgrade(&last));
+    /// Listens for ended and cancelled runs of a thread.
+    pub fn ends(&self, id: &str) -> RunEnds {
+        let last = Arc::<LastEnded>::default();
+        let changes = self.listen(id, |thread| {
+            thread.last_ended.retain(|last_ended| last_ended.strong_count() > 0);
+            thread.last_ended.push(Arc::downgrade(&last));
             thread.ends.subscribe()
         });
-        Ends { rung, last }
+        RunEnds { changes, last }
     }
 
-    fn listen(&self, id: &str, to: impl FnOnce(&mut Thread) -> watch::Receiver<u64>) -> Listener {
+    fn listen(&self, id: &str, to: impl FnOnce(&mut ThreadListeners) -> watch::Receiver<u64>) -> Listener {
         let mut threads = lock(&self.threads);
         match threads.get_mut(id) {
             Some(thread) => Listener(to(thread)),
-            None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(Thread::new))),
+            None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(ThreadListeners::new))),
         }
     }
 
-    /// There may be a run to claim.
-    pub fn ring_runs(&self) {
-        ring(&self.runs);
+    /// Notifies of a run that may be claimed.
+    pub fn notify_runs(&self) {
+        notify(&self.runs);
     }
 
-    /// Something of this thread has changed.
-    pub fn ring_thread(&self, id: &str) {
-        self.ring_those(id, |thread| {
-            ring(&thread.all);
-            ring(&thread.ends);
+    /// Notifies of any change of a thread.
+    pub fn notify_thread(&self, id: &str) {
+        self.notify_those(id, |thread| {
+            notify(&thread.all);
+            notify(&thread.ends);
         });
     }
 
     /// Notifies of a run that has ended, with its row, so that listeners need not read it.
-    pub fn ring_ended(&self, run: Run) {
+    pub fn notify_ended(&self, run: Run) {
         let id = run.thread.clone();
-        self.ring_those(&id, |thread| {
+        self.notify_those(&id, |thread| {
             let run = Arc::new(run);
-            for handed in thread.handed.iter().filter_map(Weak::upgrade) {
-                *lock(&handed) = Some(run.clone());
+            for last_ended in thread.last_ended.iter().filter_map(Weak::upgrade) {
+                *lock(&last_ended) = Some(run.clone());
             }
-            ring(&thread.all);
-            ring(&thread.ends);
+            notify(&thread.all);
+            notify(&thread.ends);
         });
     }
 
-    /// Something of this thread has changed, and no run of it has ended or is to be cancelled.
-    pub fn ring_events(&self, id: &str) {
-        self.ring_those(id, |thread| ring(&thread.all));
+    /// Notifies of a change of a thread other than an ended or cancelled run.
+    pub fn notify_events(&self, id: &str) {
+        self.notify_those(id, |thread| notify(&thread.all));
     }
 
     /// Wakes the listeners that a change concerns.
     pub fn announce(&self, notice: Notice<'_>) {
         match notice.ended {
-            Some(run) => self.ring_ended(run),
-            None if notice.ends => self.ring_thread(notice.thread),
-            None => self.ring_events(notice.thread),
+            Some(run) => self.notify_ended(run),
+            None if notice.ends => self.notify_thread(notice.thread),
+            None => self.notify_events(notice.thread),
         }
         if notice.runs {
-            self.ring_runs();
+            self.notify_runs();
         }
     }
 
-    fn ring_those(&self, id: &str, with: impl FnOnce(&Thread)) {
+    fn notify_those(&self, id: &str, with: impl FnOnce(&ThreadListeners)) {
         let mut threads = lock(&self.threads);
         if let Some(thread) = threads.get(id) {
             if thread.is_heard() {
@@ -144,25 +144,25 @@ impl Bell {
     }
 
     /// Notifies all listeners, after notifications of other processes were lost.
-    pub fn ring_all(&self) {
-        self.ring_runs();
+    pub fn notify_all(&self) {
+        self.notify_runs();
         lock(&self.threads).retain(|_, thread| {
-            ring(&thread.all);
-            ring(&thread.ends);
+            notify(&thread.all);
+            notify(&thread.ends);
             thread.is_heard()
         });
     }
 }
 
-/// Waits for a bell. What rings between two waits is not missed.
+/// Waits for notifications. A notification between two waits is not missed.
 #[derive(Debug)]
 pub struct Listener(watch::Receiver<u64>);
 
 impl Listener {
-    /// Resolves once it has rung since it was last heard, or the listener was made. Cancel safe.
-    pub async fn rung(&mut self) {
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // The bell is gone, and with it the store: nobody rings any more.
+            // The store is gone.
             std::future::pending::<()>().await;
         }
     }
@@ -170,15 +170,15 @@ impl Listener {
 
 /// Waits for the ends of the runs of a thread.
 #[derive(Debug)]
-pub struct Ends {
-    rung: Listener,
-    last: Arc<Handed>,
+pub struct RunEnds {
+    changes: Listener,
+    last: Arc<LastEnded>,
 }
 
-impl Ends {
-    /// Resolves once it has rung since it was last heard, or the listener was made. Cancel safe.
-    pub async fn rung(&mut self) {
-        self.rung.rung().await;
+impl RunEnds {
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    pub async fn changed(&mut self) {
+        self.changes.changed().await;
     }
 
     /// Returns the row of this run if it was the last to end since the listener was created, and the store sent the row.
@@ -192,7 +192,7 @@ impl Ends {
 mod tests {
     use std::time::SystemTime;
 
-    use super::Bell;
+    use super::ChangeNotifier;
     use crate::runs::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
 
     fn ended() -> Run {
@@ -202,22 +202,22 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_to_ends_is_handed_the_run_that_ended_and_nobody_keeps_it() {
-        let (bell, run, other) = (Bell::default(), ended(), ended());
-        let listening = bell.ends("t");
+    fn notifier_delivers_ended_run_to_current_listeners() {
+        let (notifier, run, other) = (ChangeNotifier::default(), ended(), ended());
+        let listening = notifier.ends("t");
         let late = {
-            bell.ring_ended(run.clone());
-            bell.ends("t")
+            notifier.notify_ended(run.clone());
+            notifier.ends("t")
         };
         assert_eq!(listening.ended(run.id).as_deref(), Some(&run));
         assert_eq!(listening.ended(other.id), None, "of another run nothing is known");
         assert_eq!(late.ended(run.id), None, "it ended before");
-        let handed = listening.ended(run.id).expect("the run");
+        let last_ended = listening.ended(run.id).expect("the run");
         drop(listening);
-        assert_eq!(std::sync::Arc::strong_count(&handed), 1, "nothing is kept for who has gone");
-        bell.ring_ended(other.clone());
+        assert_eq!(std::sync::Arc::strong_count(&last_ended), 1, "nothing is kept for who has gone");
+        notifier.notify_ended(other.clone());
         assert_eq!(late.ended(other.id).as_deref(), Some(&other));
-        let again = bell.ends("t");
+        let again = notifier.ends("t");
         assert_eq!(again.ended(other.id), None);
     }
 }

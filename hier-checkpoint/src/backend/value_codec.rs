@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 #[cfg(feature = "encryption")]
 use crate::backend::cipher::Cipher;
-use crate::backend::place::Place;
+use crate::backend::storage_key::StorageKey;
 
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 const ENCRYPTED: u8 = 2;
 
-/// Puts bytes into the form in which they are stored, and back.
+/// Encodes bytes for storage: plain, compressed or encrypted.
 #[derive(Clone, Default)]
-pub struct Vault {
+pub struct ValueCodec {
     #[cfg(feature = "compression")]
     compress: bool,
     #[cfg(feature = "encryption")]
@@ -32,7 +32,6 @@ pub struct Vault {
     database: Arc<OnceLock<Uuid>>,
 }
 
-/// In a build without encryption there is none.
 #[cfg(not(feature = "encryption"))]
 #[derive(Clone)]
 enum Cipher {}
@@ -48,13 +47,13 @@ impl Cipher {
     }
 }
 
-impl fmt::Debug for Vault {
+impl fmt::Debug for ValueCodec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vault")
+        f.write_str("ValueCodec")
     }
 }
 
-impl Vault {
+impl ValueCodec {
     #[cfg(feature = "compression")]
     pub fn compress(&mut self) {
         self.compress = true;
@@ -94,14 +93,14 @@ impl Vault {
     }
 
     /// The additional authenticated data: the place of the value.
-    fn bound_to(&self, place: Place<'_>) -> Vec<u8> {
+    fn bound_to(&self, place: StorageKey<'_>) -> Vec<u8> {
         let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
         bytes.extend(place.bytes());
         bytes
     }
 
     /// The bytes as they are stored in this place.
-    pub fn seal(&self, place: Place<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+    pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
         if self.lacks_database() {
@@ -113,7 +112,7 @@ impl Vault {
     }
 
     /// The bytes that were stored in this place; [`SaverError::Damaged`] if these are not.
-    pub fn open(&self, place: Place<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+    pub fn open(&self, place: StorageKey<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {
             Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
@@ -140,7 +139,7 @@ fn marked(mut bytes: Vec<u8>, mark: u8) -> Vec<u8> {
     bytes
 }
 
-fn unpack(place: Place<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+fn unpack(place: StorageKey<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
     match bytes.pop() {
         Some(PLAIN) => Ok(bytes),
         #[cfg(feature = "compression")]
