@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How a channel treats the writes of a step, and what becomes of its value when the step ends.
+/// The kind of a channel: how it treats the writes of a step, and its value when the step ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Last value: one writer a step; two are a conflict even with equal values.
@@ -20,12 +20,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether only one task may write the channel in a step.
+    /// Returns true if only one task may write the channel in a step.
     pub const fn single_writer(self) -> bool {
         matches!(self, Self::Last | Self::Ephemeral | Self::Untracked)
     }
 
-    /// Whether the value expires.
+    /// Returns true if the value expires.
     pub const fn expires(self) -> bool {
         matches!(self, Self::Ephemeral | Self::Topic)
     }
@@ -41,7 +41,7 @@ pub struct ChannelSpec {
     /// The name of the reducer of a reduced channel, as written in `#[reducer(…)]`: `append`, or `with = path`. None for a reducer
     /// without a name.
     pub reducer: Option<Cow<'static, str>>,
-    /// Whether savers store what was added instead of the whole value.
+    /// True if savers store only the added part of the value.
     pub delta: bool,
 }
 
@@ -106,7 +106,7 @@ impl Table {
             }
     }
 
-    /// Whether there are no channels.
+    /// Returns true if there are no channels.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -125,7 +125,7 @@ impl Table {
         (0..table.len()).filter_map(move |channel| table.get(channel))
     }
 
-    /// Whether another table has all of these channels.
+    /// Returns true if another table has all of these channels.
     #[doc(hidden)]
     pub const fn is_within(&self, other: &Table) -> bool {
         let mut at = 0;
@@ -143,7 +143,7 @@ impl Table {
         }
     }
 
-    /// Whether a channel has this name, and only one writer a step.
+    /// Returns true if a channel has this name and allows one writer per step.
     #[doc(hidden)]
     pub const fn is_plain(&self, name: &str) -> bool {
         let mut at = 0;
@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Whether a channel has this name. Used by the derive, to refuse a name that a flattened state has too.
+    /// Returns true if a channel has this name. The derive uses it to reject a name that a flattened state also has.
     pub const fn contains(&self, name: &str) -> bool {
         let mut at = 0;
         while at < self.own.len() {

@@ -1,8 +1,7 @@
-//! Panics of the user's code: they become errors, which name the place in the file.
+//! Panics of user code. They become errors with the source location.
 //!
-//! Only a panic hook is told the place. The hook here notes it, on the thread that panics, for whoever catches the panic
-//! on that thread, and calls the hook that was there before. A hook that the program sets later replaces it; then no
-//! place is known.
+//! Only a panic hook receives the location. The hook here stores it on the panicking thread, for the code that catches
+//! the panic there, and calls the previous hook. If the program replaces the hook later, no location is known.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,16 +13,16 @@ use std::task::Poll;
 use std::thread;
 
 /// The last panic of a thread.
-struct Note {
+struct PanicNote {
     text: Option<String>,
     place: String,
 }
 
 thread_local! {
-    /// Whether the note was made since something was last watched for panics. It is apart from the note since it is
-    /// written each time, which costs one instruction.
+    /// True if a note was made since the last call of [`catch`]. Separate from the note, since it is written on each
+    /// call.
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
-    static NOTE: RefCell<Option<Note>> = const { RefCell::new(None) };
+    static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
 /// Notes the places of panics from now on. A second call does nothing.
@@ -46,19 +45,19 @@ pub fn note_places() {
 /// Nothing here may panic: that would end the process.
 fn note(info: &PanicHookInfo<'_>) {
     let Some(place) = info.location() else { return };
-    let made = Note { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
+    let made = PanicNote { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
     let _ = NOTE.try_with(|note| note.try_borrow_mut().map(|mut note| *note = Some(made)));
     let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(true));
 }
 
-/// Does something of which a panic is caught, for [`text`] to tell.
+/// Runs a function and catches its panic. [`text`] describes the panic.
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(false));
     panic::catch_unwind(AssertUnwindSafe(work))
 }
 
-/// As [`catch`], of something that waits.
+/// Catches a panic of a future as [`catch`] does.
 pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch(|| work.as_mut().poll(context)) {
@@ -79,8 +78,8 @@ pub fn text(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Where a panic was that said this. A panic that was resumed, or one during which another was caught, has no note of its
-/// own: it is told by its text.
+/// Returns the location of the panic with this text. A resumed panic, or one during which another was caught, has no
+/// location.
 fn place(text: Option<&str>) -> Option<String> {
     if !IS_FRESH.try_with(|is_fresh| is_fresh.replace(false)).unwrap_or(false) {
         return None;

@@ -6,10 +6,10 @@ mod kit;
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning, WriteRecord};
 use hier_core::runs::{
-    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunStatus, RunStore, RunsError,
-    Settlement, ThreadPatch,
+    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore,
+    RunsError, ThreadPatch,
 };
 use hier_postgres::Postgres;
 use kit::server::{Road, blocked, connected, server};
@@ -43,7 +43,7 @@ impl Desk {
         for number in 0..THREADS {
             let new = NewRun::new(format!("t{number}"), "desk", Request::default()).create_thread();
             let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-            let (_, claimed) = desk.store.create_claimed(new, claim).await.expect("a run");
+            let (_, claimed) = desk.store.driver().create_claimed(new, claim).await.expect("a run");
             desk.claimed.push(claimed.expect("nothing is in its way"));
         }
         // What others are told is told by then.
@@ -55,13 +55,13 @@ impl Desk {
         self.sql.batch_execute(&sql.replace("{s}", self.schema)).await.expect("the server");
     }
 
-    fn record(&self, number: usize, settlement: Settlement) -> JoinHandle<Result<u64, RunsError>> {
+    fn record(&self, number: usize, settlement: RunCommit) -> JoinHandle<Result<u64, RunsError>> {
         let (store, lease): (_, Lease) = (self.store.clone(), self.claimed[number].lease.clone());
-        tokio::spawn(async move { store.record(&lease, settlement).await })
+        tokio::spawn(async move { store.driver().commit_run(&lease, settlement).await })
     }
 
-    fn tells(&self, number: usize) -> Settlement {
-        Settlement::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
+    fn tells(&self, number: usize) -> RunCommit {
+        RunCommit::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
     /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
@@ -86,7 +86,7 @@ impl Desk {
     }
 
     async fn modes(&self, number: usize) -> Vec<String> {
-        let page = self.store.events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
+        let page = self.store.driver().events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
         page.events.iter().map(|row| row.event.mode().to_owned()).collect()
     }
 }
@@ -194,7 +194,7 @@ async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the
         let recording = desk.record(number, desk.tells(number));
         desk.road.answer_is_held().await;
         let patch = ThreadPatch::metadata([("by".to_owned(), json!("another"))].into_iter().collect());
-        other.update_thread(&format!("t{number}"), patch).await.expect("changed");
+        other.driver().update_thread(&format!("t{number}"), patch).await.expect("changed");
         desk.road.lose_the_held_answer();
         recording.await.expect("it ends").expect("stored");
         assert_eq!(desk.modes(number).await, ["start", "values"]);
@@ -211,7 +211,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
     for dropped in [0, 4] {
         recording[dropped].abort();
     }
-    let end = |number: usize| Settlement::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
+    let end = |number: usize| RunCommit::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
     let mut ending: Vec<_> = [0, 4].map(|number| desk.record(number, end(number))).into();
     tokio::time::sleep(Duration::from_millis(50)).await;
     desk.run("commit").await;
@@ -226,7 +226,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
         let is_dropped = [0, 4].contains(&number);
         assert_eq!(modes.last().map(String::as_str), Some(if is_dropped { "end" } else { "values" }), "{modes:?}");
     }
-    let ended = desk.store.run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
+    let ended = desk.store.driver().run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
     assert_eq!(ended.status, RunStatus::Success);
 }
 
@@ -244,7 +244,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
                 let mut new = NewRun::new(format!("t{thread}"), "desk", Request::default()).create_thread();
                 new.id = Some(Uuid::new_v4());
                 let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-                store.create_claimed(new, claim).await.expect("a run").1.is_some()
+                store.driver().create_claimed(new, claim).await.expect("a run").1.is_some()
             });
         }
     }
@@ -253,7 +253,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     for thread in 0..16 {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));
         query.limit = usize::MAX;
-        assert_eq!(one.runs(query).await.expect("runs").len(), added.len() / 16);
+        assert_eq!(one.driver().runs(query).await.expect("runs").len(), added.len() / 16);
     }
 }
 
@@ -263,11 +263,11 @@ async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored(
     let Some(desk) = Desk::open("together_bases").await else { return };
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();
-        let store = async |record: Record| {
+        let store = async |record: WriteRecord| {
             if as_commit {
-                return desk.store.commit(&lease, vec![record]).await;
+                return desk.store.commit(&lease, vec![record].into()).await.map(drop);
             }
-            match desk.store.record(&lease, Settlement::records(vec![record])).await {
+            match desk.store.driver().commit_run(&lease, RunCommit::records(vec![record])).await {
                 Err(RunsError::Saver(error)) => Err(error),
                 other => other.map(drop).map_err(|error| panic!("{error}")),
             }

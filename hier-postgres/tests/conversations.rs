@@ -6,7 +6,7 @@ mod kit;
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::Checkpointer;
+use hier_core::checkpoint::{Checkpointer, ThreadAdmin};
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 use hier_core::runs::{NewThread, RunStore};
@@ -37,7 +37,7 @@ async fn say(saver: &Arc<impl Checkpointer>, thread: &str, text: &str) -> Vec<St
 }
 
 fn kept(saver: &Arc<impl Checkpointer>) -> usize {
-    saver.conversations().expect("it keeps conversations").len()
+    saver.capabilities().cache.unwrap().conversations().expect("it keeps conversations").len()
 }
 
 /// Two handles, as of two processes.
@@ -65,8 +65,8 @@ async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
             0 => one.delete_thread(thread).await.expect("a deletion"),
             1 => one.copy_thread(copy, thread).await.expect("a copy"),
             _ => {
-                one.create_thread(NewThread::new(thread)).await.expect("a row");
-                assert!(one.remove_thread(thread).await.expect("a deletion"));
+                one.driver().create_thread(NewThread::new(thread)).await.expect("a row");
+                assert!(one.driver().remove_thread(thread).await.expect("a deletion"));
             }
         }
         assert_eq!(kept(&one), 0, "{way}");

@@ -74,7 +74,9 @@ struct Locking {
 
 #[async_trait]
 impl SaverLayer for Locking {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &*self.saver
     }
 

@@ -5,10 +5,12 @@ mod kit;
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Letter, ListQuery, Prune, SaverError};
+use hier_core::checkpoint::{
+    Checkpoint, Checkpointer, Claim, Inbox, InboxMessage, ListQuery, Prune, SaverError, ThreadAdmin,
+};
 use hier_core::runs::{
-    Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
-    Settlement, ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery, RunStatus,
+    RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -28,7 +30,7 @@ async fn store(saver: &impl Checkpointer, thread: &str) -> Checkpoint {
     let lease = saver.acquire(thread, Claim::default()).await.expect("the thread");
     let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
     let write = kit::write(checkpoint.id, 0, b"written");
-    saver.commit(&lease, vec![record, write]).await.expect("a commit");
+    saver.commit(&lease, vec![record, write].into()).await.expect("a commit");
     saver.release(&lease).await.expect("a release");
     checkpoint
 }
@@ -149,17 +151,17 @@ async fn goes_past_rows<S: RunStore>(
     let mut runs = Vec::new();
     for (store, name) in [(&foreign, "theirs"), (&old, "ours")] {
         let run = NewRun::new(name, "desk", Request::default()).create_thread();
-        runs.push(store.create_run(run).await.expect("a run").id);
+        runs.push(store.driver().create_run(run).await.expect("a run").id);
         let note = Document::new("note", name, serde_json::json!({ "n": 1 }));
-        assert!(store.put_document(note, None).await.expect("a document"));
+        assert!(store.driver().put_document(note, None).await.expect("a document"));
     }
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = old.claim_run(claim).await.expect("what can be read").expect("the run");
+    let claimed = old.driver().claim_run(claim).await.expect("what can be read").expect("the run");
     let index = ThreadIndex::new(ThreadStatus::Idle).values(serde_json::json!({ "n": 1 }));
     let event =
         NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
-    let settlement = Settlement::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
-    old.record(&claimed.lease, settlement).await.expect("its end");
+    let settlement = RunCommit::events(vec![event]).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    old.driver().commit_run(&claimed.lease, settlement).await.expect("its end");
 
     let both = open(3, Some(2)).await;
     for _ in 0..2 {
@@ -169,15 +171,15 @@ async fn goes_past_rows<S: RunStore>(
         }
     }
     let new = open(3, None).await;
-    let thread = new.thread("ours").await.expect("what can be read").expect("the thread");
+    let thread = new.driver().thread("ours").await.expect("what can be read").expect("the thread");
     assert_eq!(thread.values, Some(serde_json::json!({ "n": 1 })));
-    assert!(new.run(runs[1]).await.expect("what can be read").is_some());
-    assert!(new.document("note", "ours").await.expect("what can be read").is_some());
-    assert!(!new.events(EventQuery::after("ours", 0)).await.expect("what can be read").events.is_empty());
-    old.thread("ours").await.expect_err("it is sealed with the new key");
+    assert!(new.driver().run(runs[1]).await.expect("what can be read").is_some());
+    assert!(new.driver().document("note", "ours").await.expect("what can be read").is_some());
+    assert!(!new.driver().events(EventQuery::after("ours", 0)).await.expect("what can be read").events.is_empty());
+    old.driver().thread("ours").await.expect_err("it is sealed with the new key");
     // What was passed over is as it was.
-    assert!(foreign.thread("theirs").await.expect("what can be read").is_some());
-    assert!(foreign.run(runs[0]).await.expect("what can be read").is_some());
+    assert!(foreign.driver().thread("theirs").await.expect("what can be read").is_some());
+    assert!(foreign.driver().run(runs[0]).await.expect("what can be read").is_some());
 }
 
 #[tokio::test]
@@ -230,24 +232,24 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     let path = folder.path().join("desk.db");
     let saver = with(1).open(&path).await.expect("a new file");
     for name in ["alice", "bob"] {
-        saver.create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
-        let signal = Letter::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
+        saver.driver().create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
+        let signal = InboxMessage::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
         assert!(saver.post(name, "desk", signal).await.expect("a letter"));
     }
     let change = |sql: &str| Connection::open(&path).and_then(|db| db.execute_batch(sql)).expect("a change");
     let mut query = RunQuery::default();
     query.thread = Some("alice".to_owned());
-    let runs = || saver.runs(query.clone());
+    let runs = || saver.driver().runs(query.clone());
     assert_eq!(runs().await.expect("what can be read").len(), 1);
     change("update runs set thread = case thread when 'alice' then 'bob' else 'alice' end");
     let error = runs().await.expect_err("it is bob's").to_string();
     assert!(error.contains("belongs to another thread"), "{error}");
     let next = NewRun::new("alice", "desk", Request::default());
-    let error = saver.create_run(next).await.expect_err("it is bob's").to_string();
+    let error = saver.driver().create_run(next).await.expect_err("it is bob's").to_string();
     assert!(error.contains("belongs to another thread") && error.contains("alice"), "{error}");
     change("update mail set signal = 'rejected' where thread = 'alice'");
-    is_damage(saver.mail("alice").await);
-    assert_eq!(saver.mail("bob").await.expect("what can be read").len(), 1);
+    is_damage(saver.messages("alice").await);
+    assert_eq!(saver.messages("bob").await.expect("what can be read").len(), 1);
 }
 
 /// A program that ends normally leaves a single file.

@@ -7,8 +7,8 @@ mod kit;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
-use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
+use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
 use hier_postgres::Postgres;
 use kit::server::{Road, server};
 use tokio::time::{Instant, timeout};
@@ -40,7 +40,7 @@ async fn a_server_that_falls_silent_is_given_up() {
     let all = async {
         tokio::join!(
             async { saver.get("t", "", None).await.map(|_| ()) },
-            async { saver.commit(&lease, vec![record]).await },
+            async { saver.commit(&lease, vec![record].into()).await.map(|_| ()) },
             async { saver.renew(&lease).await },
             async { saver.acquire("other", Claim::default()).await.map(|_| ()) },
             async { saver.list(ListQuery::default()).await.map(|_| ()) },
@@ -71,7 +71,7 @@ async fn connections_that_fall_silent_are_replaced() {
     saver.renew(&lease).await.expect("the lease, on a new connection");
     assert!(start.elapsed() < Duration::from_secs(6), "its lease would have run out: {:?}", start.elapsed());
     let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-    timeout(LONG, saver.commit(&lease, vec![record])).await.expect("an end").expect("a commit");
+    timeout(LONG, saver.commit(&lease, vec![record].into())).await.expect("an end").expect("a commit");
 }
 
 /// A saver in a static, as tests and programs with several runtimes have it.
@@ -84,7 +84,7 @@ fn a_saver_outlives_the_runtime_it_was_made_in() {
         let saver = SAVER.get().expect("a saver");
         let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
         let (_, record) = kit::next(None, &[(0, false, vec![number])], 1);
-        timeout(LONG, saver.commit(&lease, vec![record])).await.expect("an end").expect("a commit");
+        timeout(LONG, saver.commit(&lease, vec![record].into())).await.expect("an end").expect("a commit");
     };
     let first = runtime();
     first.block_on(async {
@@ -98,7 +98,7 @@ fn a_saver_outlives_the_runtime_it_was_made_in() {
         let saver = SAVER.get().expect("a saver");
         let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
         let (_, record) = kit::next(None, &[(0, false, vec![9; 1 << 20])], 1);
-        let _ = timeout(Duration::ZERO, saver.commit(&lease, vec![record])).await;
+        let _ = timeout(Duration::ZERO, saver.commit(&lease, vec![record].into())).await;
     });
     drop(first);
     runtime().block_on(store(2));
@@ -161,9 +161,9 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
     let run = |thread: &str| NewRun::new(thread, "desk", Request::default()).create_thread();
     for (number, deletes) in [false, true].into_iter().enumerate() {
         let thread = format!("t{number}");
-        here.create_run(run(&thread)).await.expect("a run");
+        here.driver().create_run(run(&thread)).await.expect("a run");
         let claim = RunClaim::new("desk 1", Duration::from_mins(5), ["desk".to_owned()]);
-        let claimed = here.claim_run(claim).await.expect("the server").expect("the run");
+        let claimed = here.driver().claim_run(claim).await.expect("the server").expect("the run");
         let told = || {
             NewEvent::new(
                 Some(claimed.run.id),
@@ -171,11 +171,11 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
             )
         };
         let seen = async || {
-            let page = there.events(EventQuery::after(&*thread, 0)).await.expect("its events");
+            let page = there.driver().events(EventQuery::after(&*thread, 0)).await.expect("its events");
             page.events.iter().filter(|row| row.event.mode() == "custom").count()
         };
         road.hold_answers();
-        let recording = here.record(&claimed.lease, Settlement::events(vec![told()]));
+        let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![told()]));
         let between = async {
             // What other processes are told of goes the same way.
             loop {
@@ -187,9 +187,9 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
                 road.hold_answers();
             }
             if deletes {
-                assert!(there.remove_thread(&thread).await.expect("it is deleted"));
+                assert!(there.driver().remove_thread(&thread).await.expect("it is deleted"));
             }
-            there.create_run(run(&thread)).await.expect("another run");
+            there.driver().create_run(run(&thread)).await.expect("another run");
             road.lose_the_held_answer();
         };
         let (recorded, ()) = timeout(LONG, async { tokio::join!(recording, between) }).await.expect("an end");
@@ -207,7 +207,7 @@ async fn words_of_sql_can_be_schemas_and_times_can_be_for_ever() {
         saver.migrate().await.expect("tables");
         let lease = saver.acquire("t", Claim { lasts: Duration::MAX, ..Claim::default() }).await.expect("the thread");
         let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-        saver.commit(&lease, vec![record]).await.expect("a commit");
+        saver.commit(&lease, vec![record].into()).await.expect("a commit");
         saver.renew(&lease).await.expect("the lease");
         let latest = saver.get("t", "", None).await.expect("a checkpoint").expect("the latest");
         assert_eq!(latest.checkpoint, checkpoint);
@@ -229,7 +229,7 @@ async fn a_lock_that_somebody_holds_is_waited_for() {
     let lock = "begin; select 1 from locked.threads where name = 't' for update";
     client.batch_execute(lock).await.expect("a lock");
     let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-    let committing = saver.commit(&lease, vec![record.clone()]);
+    let committing = saver.commit(&lease, vec![record.clone()].into());
     let unlocking = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         client.batch_execute("rollback").await.expect("no lock");
@@ -238,7 +238,7 @@ async fn a_lock_that_somebody_holds_is_waited_for() {
     client.batch_execute(lock).await.expect("a lock");
     let hasty = Postgres::options().schema("locked").retry_for(Duration::from_millis(100));
     let hasty = hasty.connect(&own).await.expect("the server");
-    let error = hasty.commit(&lease, vec![record]).await.expect_err("it is locked").to_string();
+    let error = hasty.commit(&lease, vec![record].into()).await.expect_err("it is locked").to_string();
     assert!(error.contains("raise the user's `lock_timeout`"), "{error}");
 }
 

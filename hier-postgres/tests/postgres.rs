@@ -4,8 +4,8 @@
 
 mod kit;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
-use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunStore, Settlement};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
+use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
 use hier_postgres::{Postgres, PostgresOptions};
 use hier_testkit::checkpoint::{self as suite, Report};
 use kit::pooler::pooler;
@@ -58,7 +58,7 @@ async fn it_goes_on_after_the_server_was_killed() {
         for number in 0..40_u8 {
             let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![round, number])], 1);
             let write = kit::write(checkpoint.id, 0, &[number]);
-            waiting.push(saver.commit(&lease, vec![record, write]));
+            waiting.push(saver.commit(&lease, vec![record, write].into()));
             made.push(checkpoint.id);
             last = Some(checkpoint);
             if number == 20 {
@@ -90,7 +90,7 @@ async fn a_claim_whose_answer_was_lost_is_one_claim() {
     road.lose_one_answer();
     let lease = saver.acquire("t", claim()).await.expect("the thread");
     let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-    saver.commit(&lease, vec![record]).await.expect("a commit");
+    saver.commit(&lease, vec![record].into()).await.expect("a commit");
     let other = saver.acquire("t", claim()).await.expect_err("it is in use, if by the same holder");
     assert!(matches!(&other, SaverError::Busy { holder, .. } if holder == "desk 7"), "{other:?}");
     let threads = saver.threads(None).await.expect("a list");
@@ -183,12 +183,12 @@ async fn other_processes_are_woken() {
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
     here.migrate().await.expect("tables");
-    let (mut runs, mut thread) = (here.bell().runs(), here.bell().thread("t\\0"));
+    let (mut runs, mut thread) = (here.driver().notifier().runs(), here.driver().notifier().thread("t\\0"));
     // The first may come before the other listens.
     for _ in 0..200 {
         let run = NewRun::new("t\\0", "desk", Request::default()).create_thread();
-        there.create_run(run).await.expect("a run");
-        let woken = async { tokio::join!(runs.rung(), thread.rung()) };
+        there.driver().create_run(run).await.expect("a run");
+        let woken = async { tokio::join!(runs.changed(), thread.changed()) };
         if tokio::time::timeout(std::time::Duration::from_millis(100), woken).await.is_ok() {
             return;
         }
@@ -210,7 +210,7 @@ async fn a_pooler_may_give_each_transaction_another_connection() {
         let (mut last, mut made) = (None, Vec::new());
         for number in 0..6 {
             let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7, number])], 1);
-            saver.commit(&lease, vec![record]).await.expect("stored");
+            saver.commit(&lease, vec![record].into()).await.expect("stored");
             made.insert(0, checkpoint.id);
             last = Some(checkpoint);
         }
@@ -230,36 +230,44 @@ async fn what_is_there_is_read_through_a_pooler() {
     let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
     there.migrate().await.expect("tables");
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();
-    let run = there.create_run(new()).await.expect("a run").id;
+    let run = there.driver().create_run(new()).await.expect("a run").id;
     let claim = || RunClaim::new("worker", std::time::Duration::from_mins(1), ["desk"]);
-    let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+    let claimed = there.driver().claim_run(claim()).await.expect("the server").expect("the run");
     let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
     let write = kit::write(checkpoint.id, 0, b"done");
-    there.record(&claimed.lease, Settlement::records(vec![record, write])).await.expect("stored");
-    there.hand_back(&claimed.lease, run).await.expect("handed back");
-    there.put_document(Document::new("kind", "a", serde_json::json!(1)), None).await.expect("a document");
+    there.driver().commit_run(&claimed.lease, RunCommit::records(vec![record, write])).await.expect("stored");
+    there.driver().requeue(&claimed.lease, run).await.expect("handed back");
+    there.driver().put_document(Document::new("kind", "a", serde_json::json!(1)), None).await.expect("a document");
     for shares_names in [false, true] {
         let pooled = pooler(&url, shares_names).await;
         let open = async || {
             let options = Postgres::options().schema("pooled_reads").connections(1);
             options.connect(&pooled).await.expect("the server")
         };
-        assert!(open().await.run(run).await.expect("the server").is_some());
-        assert!(open().await.thread("t").await.expect("the server").is_some());
-        assert!(open().await.document("kind", "a").await.expect("the server").is_some());
-        assert!(!open().await.events(EventQuery::after("t", 0)).await.expect("the server").events.is_empty());
+        assert!(open().await.driver().run(run).await.expect("the server").is_some());
+        assert!(open().await.driver().thread("t").await.expect("the server").is_some());
+        assert!(open().await.driver().document("kind", "a").await.expect("the server").is_some());
+        assert!(!open().await.driver().events(EventQuery::after("t", 0)).await.expect("the server").events.is_empty());
         for id in [None, Some(checkpoint.id)] {
             let found = open().await.get("t", "", id).await.expect("the server").expect("a checkpoint");
             assert_eq!((found.values.len(), found.writes.len()), (1, 1));
         }
-        let claimed = there.claim_run(claim()).await.expect("the server").expect("the run");
+        let claimed = there.driver().claim_run(claim()).await.expect("the server").expect("the run");
         open().await.renew(&claimed.lease).await.expect("it is held");
-        open().await.create_run(new()).await.expect("one that waits");
+        open().await.driver().create_run(new()).await.expect("one that waits");
         open().await.release(&claimed.lease).await.expect("released");
-        let next = open().await.claim_run(claim()).await.expect("the server").expect("the run whose worker has let go");
+        let next = open()
+            .await
+            .driver()
+            .claim_run(claim())
+            .await
+            .expect("the server")
+            .expect("the run whose worker has let go");
         assert_eq!(next.run.id, run);
         let told = NewEvent::new(run, LogEvent::Values(serde_json::json!({})));
-        assert!(open().await.record(&next.lease, Settlement::events(vec![told])).await.expect("stored") > 1);
-        there.hand_back(&next.lease, run).await.expect("handed back");
+        assert!(
+            open().await.driver().commit_run(&next.lease, RunCommit::events(vec![told])).await.expect("stored") > 1
+        );
+        there.driver().requeue(&next.lease, run).await.expect("handed back");
     }
 }

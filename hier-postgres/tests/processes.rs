@@ -45,13 +45,13 @@ fn other_process() {
             let (mut checkpoint, _) = kit::next(last.as_ref(), &[], 1);
             // Ids grow from process to process.
             checkpoint.id = uuid::Uuid::now_v6(&[2; 6]);
-            let record = hier_core::checkpoint::Record::Checkpoint {
+            let record = hier_core::checkpoint::WriteRecord::Checkpoint {
                 namespace: "".into(),
                 checkpoint: Box::new(checkpoint.clone()),
                 pieces: Vec::new(),
             };
-            match saver.commit(&lease, vec![record]).await {
-                Ok(()) => println!("stored {}", checkpoint.id),
+            match saver.commit(&lease, vec![record].into()).await {
+                Ok(_) => println!("stored {}", checkpoint.id),
                 Err(SaverError::Superseded { .. }) => println!("superseded"),
                 Err(error) => println!("{error}"),
             }
@@ -124,7 +124,7 @@ async fn overtaken(place: &str) {
     other.commit();
     other.hear("superseded");
     let (checkpoint, record) = kit::next(None, &[], 1);
-    saver.commit(&lease, vec![record]).await.expect("a commit");
+    saver.commit(&lease, vec![record].into()).await.expect("a commit");
     let ids = saver.list(ListQuery::thread("t")).await.expect("a list");
     assert_eq!(ids.len(), 2, "the one from before, and ours: {ids:?}");
     assert!(ids.iter().any(|listed| listed.checkpoint.id == checkpoint.id));

@@ -46,7 +46,7 @@ impl Shelf {
             let lease = store.acquire(&name(number), Claim::default()).await.expect("free");
             let (first, one) = kit::next(None, &[(0, false, vec![number]), (1, false, vec![number, 1])], 2);
             let (second, two) = kit::next(Some(&first), &[(0, false, vec![number, 2])], 2);
-            store.commit(&lease, vec![one, two, kit::write(second.id, 0, &[number, 3])]).await.expect("stored");
+            store.commit(&lease, vec![one, two, kit::write(second.id, 0, &[number, 3])].into()).await.expect("stored");
             leases.push(lease);
             written.push((first, second));
         }
@@ -113,9 +113,9 @@ async fn what_is_not_as_this_process_left_it_is_told_all_the_same() {
     let Some(shelf) = Shelf::open("reads_other").await else { return };
     let other = Postgres::options().schema(shelf.schema).connect(&server().expect("it")).await.expect("the server");
     let (third, record) = kit::next(Some(&shelf.written[3].1), &[(0, false, vec![9])], 2);
-    other.commit(&shelf.leases[3], vec![record]).await.expect("stored");
+    other.commit(&shelf.leases[3], vec![record].into()).await.expect("stored");
     let (added, record) = kit::next(Some(&shelf.written[4].1), &[(0, true, vec![8])], 2);
-    shelf.store.commit(&shelf.leases[4], vec![record]).await.expect("stored");
+    shelf.store.commit(&shelf.leases[4], vec![record].into()).await.expect("stored");
     let (early, gone) = (shelf.written[1].0.clone(), Uuid::from_u128(1));
     shelf.run("delete from {s}.checkpoints where thread = (select key from {s}.threads where name = 't6')").await;
     shelf.run("delete from {s}.threads where name = 't7'").await;
@@ -213,7 +213,7 @@ fn what_was_sent_on_a_runtime_that_stands_still_is_in_nobodys_way_for_ever() {
 async fn a_large_one_holds_up_no_other() {
     let Some(shelf) = Shelf::open("reads_large").await else { return };
     let (_, record) = kit::next(Some(&shelf.written[0].1), &[(0, false, vec![7; 1 << 20])], 2);
-    shelf.store.commit(&shelf.leases[0], vec![record]).await.expect("stored");
+    shelf.store.commit(&shelf.leases[0], vec![record].into()).await.expect("stored");
     let large = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
     while shelf.blocked().await < 2 {
@@ -232,26 +232,29 @@ async fn runs_that_wait_are_claimed_at_once_but_for_one_that_is_held() {
     let Some(shelf) = Shelf::open("reads_claims").await else { return };
     for number in 0..THREADS {
         let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
-        shelf.store.create_run(new).await.expect("added");
+        shelf.store.driver().create_run(new).await.expect("added");
     }
     // What others are told is told by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     shelf.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
     shelf.road.round_trips();
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-    let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.claim_runs(claim(), 6)).await;
+    let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.driver().claim_runs(claim(), 6)).await;
     let claimed = claimed.expect("it waits for nobody").expect("the server");
     let trips = shelf.road.round_trips();
     let threads: Vec<_> = claimed.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r0", "r1", "r2", "r4", "r5"]);
     // What waits, the claims, perhaps one of them before the others, and what others are told.
     assert!(trips <= 4, "{trips} round trips");
-    let rest = shelf.store.claim_runs(claim(), 6).await.expect("the server");
+    let rest = shelf.store.driver().claim_runs(claim(), 6).await.expect("the server");
     let threads: Vec<_> = rest.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r6", "r7"]);
-    assert!(shelf.store.claim_runs(claim(), 6).await.expect("the server").is_empty());
+    assert!(shelf.store.driver().claim_runs(claim(), 6).await.expect("the server").is_empty());
     shelf.run("commit").await;
-    assert_eq!(shelf.store.claim_run(claim()).await.expect("the server").expect("it is free").run.thread, "r3");
+    assert_eq!(
+        shelf.store.driver().claim_run(claim()).await.expect("the server").expect("it is free").run.thread,
+        "r3"
+    );
 }
 
 /// A claim has no answer in time while the server is at it, and what is at work on the thread then is that claim: it is not given up, since
@@ -262,12 +265,13 @@ async fn a_claim_that_is_still_at_work_in_the_server_is_waited_for() {
     let options = Postgres::options().schema("reads_slow_claim").statement_timeout(Duration::from_secs(1));
     let store = options.connect(&url).await.expect("the server");
     store.migrate().await.expect("tables");
-    let added = store.create_run(NewRun::new("r", "desk", Request::default()).create_thread()).await.expect("added");
+    let added =
+        store.driver().create_run(NewRun::new("r", "desk", Request::default()).create_thread()).await.expect("added");
     let sql = connected(&url).await;
     sql.batch_execute("begin; lock table reads_slow_claim.runs in share mode").await.expect("the server");
     let claiming = tokio::spawn(async move {
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-        store.claim_run(claim).await
+        store.driver().claim_run(claim).await
     });
     // The first statement holds the thread and waits for the table; those after it have no answer in time either.
     tokio::time::sleep(Duration::from_millis(4_500)).await;
@@ -282,10 +286,10 @@ async fn runs_that_are_added_at_once_each_find_their_thread() {
     let Some(shelf) = Shelf::open("reads_added").await else { return };
     let mut twice = NewRun::new("r0", "desk", Request::default()).create_thread();
     twice.id = Some(Uuid::from_u128(5));
-    shelf.store.create_run(twice.clone()).await.expect("added");
+    shelf.store.driver().create_run(twice.clone()).await.expect("added");
     shelf.run("begin; lock table {s}.run_threads in access exclusive mode").await;
     let store = shelf.store.clone();
-    let again = tokio::spawn(async move { store.create_run(twice).await });
+    let again = tokio::spawn(async move { store.driver().create_run(twice).await });
     while shelf.blocked().await < 1 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -297,7 +301,7 @@ async fn runs_that_are_added_at_once_each_find_their_thread() {
         if number % 8 != 4 {
             new = new.create_thread();
         }
-        adding.push(tokio::spawn(async move { (new.thread.clone(), store.create_run(new).await) }));
+        adding.push(tokio::spawn(async move { (new.thread.clone(), store.driver().create_run(new).await) }));
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(shelf.blocked().await, 1, "the others wait for this one");
@@ -317,6 +321,6 @@ async fn runs_that_are_added_at_once_each_find_their_thread() {
     for (thread, wanted) in [("r0", 1 + 4), ("r1", 5), ("r7", 5)] {
         let mut query = RunQuery::thread(thread);
         query.limit = 100;
-        assert_eq!(shelf.store.runs(query).await.expect("runs").len(), wanted, "of {thread}");
+        assert_eq!(shelf.store.driver().runs(query).await.expect("runs").len(), wanted, "of {thread}");
     }
 }

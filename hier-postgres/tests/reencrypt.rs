@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, EventQuery, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunStatus, RunStore,
-    Settlement, ThreadIndex, ThreadStatus,
+    Document, EventQuery, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunCommit, RunEnd, RunStatus,
+    RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Key;
 use hier_sqlite::{Sqlite, SqliteOptions};
@@ -32,21 +32,21 @@ async fn fill<S: RunStore>(old: &S, foreign: &S) {
     for number in 0..MANY {
         for (store, name) in [(old, "ours"), (foreign, "theirs")] {
             let note = Document::new("note", format!("{name}-{number:05}"), json!({ "n": number }));
-            assert!(store.put_document(note, None).await.expect("a document"));
+            assert!(store.driver().put_document(note, None).await.expect("a document"));
         }
-        old.create_thread(NewThread::new(format!("thread-{number:05}"))).await.expect("a thread");
+        old.driver().create_thread(NewThread::new(format!("thread-{number:05}"))).await.expect("a thread");
     }
-    old.create_run(run_of("busy".to_owned(), "input".to_owned())).await.expect("a run");
+    old.driver().create_run(run_of("busy".to_owned(), "input".to_owned())).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = old.claim_run(claim).await.expect("what can be read").expect("the run");
+    let claimed = old.driver().claim_run(claim).await.expect("what can be read").expect("the run");
     let events = (0..MANY)
         .map(|number| {
             NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: json!(number) })
         })
         .collect();
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": 1 }));
-    let settlement = Settlement::events(events).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
-    old.record(&claimed.lease, settlement).await.expect("its end");
+    let settlement = RunCommit::events(events).index(index).end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    old.driver().commit_run(&claimed.lease, settlement).await.expect("its end");
 }
 
 async fn seals_all_pages<S: RunStore>(
@@ -60,17 +60,17 @@ async fn seals_all_pages<S: RunStore>(
     assert!(error.contains("theirs-00000") && error.contains("theirs-00010"), "{error}");
 
     let new = open(3, None).await;
-    assert_eq!(new.documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(new.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
     let mut query = EventQuery::after("busy", 0);
     query.limit = usize::MAX;
-    let page = new.events(query).await.expect("what can be read");
+    let page = new.driver().events(query).await.expect("what can be read");
     let told = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
     assert_eq!(told, MANY);
     for number in [0, MANY / 2, MANY - 1] {
-        assert!(new.thread(&format!("thread-{number:05}")).await.expect("what can be read").is_some());
+        assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("what can be read").is_some());
     }
-    assert_eq!(new.thread("busy").await.expect("it").expect("the thread").values, Some(json!({ "n": 1 })));
-    assert_eq!(foreign.documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(new.driver().thread("busy").await.expect("it").expect("the thread").values, Some(json!({ "n": 1 })));
+    assert_eq!(foreign.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn little_is_in_memory_at_a_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(folder.path().join("desk.db")).await.expect("a new file");
     for number in 0..96 {
-        store.create_run(run_of(format!("thread-{number}"), "x".repeat(1 << 20))).await.expect("a run");
+        store.driver().create_run(run_of(format!("thread-{number}"), "x".repeat(1 << 20))).await.expect("a run");
     }
     // From now on the peak is counted anew.
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux takes it");

@@ -11,8 +11,8 @@ use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunEnd, RunQuery, RunStatus,
-    RunStore, Settlement, ThreadIndex, ThreadStatus,
+    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery,
+    RunStatus, RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_worker::Worker;
@@ -34,10 +34,10 @@ struct Count {
 
 async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &mut Count) {
     let new = NewRun::new(thread, "desk", Request::input(json!({ "n": 1 }))).create_thread();
-    let made = store.create_run(new).await.expect("a run");
+    let made = store.driver().create_run(new).await.expect("a run");
     count.create += road.round_trips();
     let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-    let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+    let Claimed { run, lease, .. } = store.driver().claim_run(claim).await.expect("the server").expect("the run");
     assert_eq!(run.id, made.id);
     count.claim += road.round_trips();
     store.renew(&lease).await.expect("held");
@@ -45,17 +45,17 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     let mut last = None;
     for number in 0..steps {
         let (checkpoint, record) = kit::next(last.as_ref(), &[(0, number > 0, vec![7])], 1);
-        let mut settlement = Settlement::records(vec![record]);
+        let mut settlement = RunCommit::records(vec![record]);
         settlement.events = vec![NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })))];
-        store.record(&lease, settlement).await.expect("stored");
+        store.driver().commit_run(&lease, settlement).await.expect("stored");
         last = Some(checkpoint);
     }
     count.steps += road.round_trips();
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "n": steps }));
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "n": steps }));
-    store.record(&lease, Settlement::default().index(index).end(end)).await.expect("ended");
+    store.driver().commit_run(&lease, RunCommit::default().index(index).end(end)).await.expect("ended");
     count.end += road.round_trips();
-    let ended = store.run(run.id).await.expect("the server").expect("the run");
+    let ended = store.driver().run(run.id).await.expect("the server").expect("the run");
     assert_eq!(ended.status, RunStatus::Success);
     count.read += road.round_trips();
 }
@@ -121,11 +121,11 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
         if round == 1 {
             road.round_trips();
         }
-        let mut ends = store.bell().ends("t");
+        let mut ends = store.notifier().ends("t");
         let new = NewRun::new("t", "one", Request::input(json!({ "n": round }))).create_thread();
         let made = handle.create_run(&store, new).await.expect("a run");
         let ended = loop {
-            tokio::time::timeout(Duration::from_secs(10), ends.rung()).await.expect("its end");
+            tokio::time::timeout(Duration::from_secs(10), ends.changed()).await.expect("its end");
             if let Some(row) = ends.ended(made.id) {
                 break row;
             }
@@ -150,15 +150,16 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();
     // The thread is made, and what is asked is prepared.
-    let (_, first) = store.create_claimed(new(), claim()).await.expect("a run");
+    let (_, first) = store.driver().create_claimed(new(), claim()).await.expect("a run");
     let first = first.expect("it is claimed on a new thread, too");
     store
-        .record(&first.lease, Settlement::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
+        .driver()
+        .commit_run(&first.lease, RunCommit::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
         .await
         .expect("its end");
     road.hold_answers();
     let adding = store.clone();
-    let adding = tokio::spawn(async move { adding.create_claimed(new(), claim()).await });
+    let adding = tokio::spawn(async move { adding.driver().create_claimed(new(), claim()).await });
     // What is there.
     road.answer_is_held().await;
     road.let_answers_go();
@@ -169,11 +170,11 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let (added, claimed) = adding.await.expect("it ends").expect("a run");
     let claimed = claimed.expect("it was claimed");
     assert_eq!((claimed.run.id, claimed.run.status, claimed.run.attempts), (added.id, RunStatus::Running, 1));
-    assert_eq!(store.runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
-    assert_eq!(store.claim_run(claim()).await.expect("the server"), None, "nobody else has it");
+    assert_eq!(store.driver().runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
+    assert_eq!(store.driver().claim_run(claim()).await.expect("the server"), None, "nobody else has it");
     let end = RunEnd::new(added.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await.expect("the lease is good");
-    let page = store.events(EventQuery::after("t", 0)).await.expect("events");
+    store.driver().commit_run(&claimed.lease, RunCommit::default().end(end)).await.expect("the lease is good");
+    let page = store.driver().events(EventQuery::after("t", 0)).await.expect("events");
     let modes: Vec<_> = page.events.iter().map(|row| row.event.mode()).collect();
     assert_eq!(modes, ["start", "end", "start", "end"]);
 }
@@ -190,16 +191,16 @@ async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() 
     let (store, other) = (open(&road.url).await, open(&url).await);
     store.migrate().await.expect("tables");
     let document = |value: u64| Document::new("assistant", "a", json!(value));
-    assert!(store.put_document(document(1), None).await.expect("the server"));
+    assert!(store.driver().put_document(document(1), None).await.expect("the server"));
     let look = |store: Postgres| async move {
-        store.document("assistant", "a").await.expect("the server").expect("the document").value
+        store.driver().document("assistant", "a").await.expect("the server").expect("the document").value
     };
     assert_eq!(look(store.clone()).await, json!(1));
     road.round_trips();
     road.hold_answers();
     let first = tokio::spawn(look(store.clone()));
     road.answer_is_held().await;
-    assert!(other.put_document(document(2), Some(1)).await.expect("the server"));
+    assert!(other.driver().put_document(document(2), Some(1)).await.expect("the server"));
     let others: Vec<_> = (0..10).map(|_| tokio::spawn(look(store.clone()))).collect();
     tokio::time::sleep(Duration::from_millis(50)).await;
     road.let_answers_go();
@@ -223,7 +224,7 @@ async fn what_another_process_has_stored_since_is_what_is_read() {
         let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
         let lease = stores.acquire("t", claim).await.expect("the thread");
         let (checkpoint, record) = kit::next(last.as_ref(), &[(0, round % 4 != 0, vec![round])], 2);
-        stores.commit(&lease, vec![record]).await.expect("stored");
+        stores.commit(&lease, vec![record].into()).await.expect("stored");
         let wanted: Vec<u8> = (round - round % 4..=round).collect();
         for store in [stores, other] {
             let read = store.get("t", "", None).await.expect("the server").expect("a checkpoint");
@@ -246,27 +247,27 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
     for round in 0..5 {
         let thread = format!("t{round}");
         let new = || NewRun::new(&*thread, "desk", Request::default()).create_thread();
-        let made = store.create_run(new()).await.expect("a run");
+        let made = store.driver().create_run(new()).await.expect("a run");
         road.lose_one_answer();
-        store.create_run(new()).await.expect("another run");
-        assert_eq!(store.runs(RunQuery::thread(&*thread)).await.expect("runs").len(), 2);
+        store.driver().create_run(new()).await.expect("another run");
+        assert_eq!(store.driver().runs(RunQuery::thread(&*thread)).await.expect("runs").len(), 2);
         road.lose_one_answer();
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-        let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+        let Claimed { run, lease, .. } = store.driver().claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!((run.id, run.attempts), (made.id, 1));
         for number in 0..3 {
             road.lose_one_answer();
             let told = NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })));
-            store.record(&lease, Settlement::events(vec![told])).await.expect("stored");
+            store.driver().commit_run(&lease, RunCommit::events(vec![told])).await.expect("stored");
         }
         road.lose_one_answer();
         let end = RunEnd::new(run.id, RunStatus::Success);
-        store.record(&lease, Settlement::default().end(end)).await.expect("ended");
-        let page = store.events(EventQuery::after(&*thread, 0)).await.expect("events");
+        store.driver().commit_run(&lease, RunCommit::default().end(end)).await.expect("ended");
+        let page = store.driver().events(EventQuery::after(&*thread, 0)).await.expect("events");
         let modes: Vec<_> = page.events.iter().map(|row| (row.number, row.event.mode())).collect();
         assert_eq!(modes, [(1, "start"), (2, "values"), (3, "values"), (4, "values"), (5, "end")]);
         // The other one is not in the way of the next round.
-        store.remove_thread(&thread).await.expect("removed");
+        store.driver().remove_thread(&thread).await.expect("removed");
     }
 }
 
@@ -283,23 +284,23 @@ async fn changes_of_two_processes_are_all_kept() {
             let store = store.clone();
             adding.spawn(async move {
                 let new = NewRun::new("t", "desk", Request::default()).create_thread();
-                store.create_run(new).await.expect("a run").id
+                store.driver().create_run(new).await.expect("a run").id
             });
         }
     }
     let made = adding.join_all().await;
     let mut query = RunQuery::thread("t");
     query.limit = usize::MAX;
-    let mut listed: Vec<_> = one.runs(query).await.expect("runs").into_iter().map(|run| run.id).collect();
+    let mut listed: Vec<_> = one.driver().runs(query).await.expect("runs").into_iter().map(|run| run.id).collect();
     assert_eq!(listed.len(), made.len());
     listed.reverse();
     for (store, id) in [&one, &two].into_iter().cycle().zip(listed) {
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!(run.id, id, "first in, first out");
-        store.record(&lease, Settlement::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
+        store.commit_run(&lease, RunCommit::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
     }
-    let thread = one.thread("t").await.expect("the server").expect("the thread");
+    let thread = one.driver().thread("t").await.expect("the server").expect("the thread");
     assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));
 }
 
@@ -313,17 +314,17 @@ async fn a_read_that_is_dropped_keeps_its_connection() {
     let options = options.statement_timeout(Duration::from_mins(15));
     let store = options.connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
-    store.thread("t").await.expect("the server");
+    store.driver().thread("t").await.expect("the server");
     let before = road.connections();
     for _ in 0..5 {
         road.hold_answers();
-        let reading = store.thread("t");
+        let reading = store.driver().thread("t");
         tokio::select! {
             _ = reading => panic!("its answer is held"),
             () = road.answer_is_held() => {}
         }
         road.let_answers_go();
-        assert_eq!(store.thread("t").await.expect("the server"), None);
+        assert_eq!(store.driver().thread("t").await.expect("the server"), None);
     }
     assert_eq!(road.connections(), before, "no connection was opened anew");
 }
@@ -336,15 +337,15 @@ async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
     let options = Postgres::options().schema("dropped_for_good").connections(1);
     let store = options.connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
-    store.thread("t").await.expect("the server");
+    store.driver().thread("t").await.expect("the server");
     let before = road.connections();
     road.hold_answers();
     tokio::select! {
-        _ = store.thread("t") => panic!("its answer is held"),
+        _ = store.driver().thread("t") => panic!("its answer is held"),
         () = road.answer_is_held() => {}
     }
     road.keep_held_answers();
-    assert_eq!(store.thread("t").await.expect("the place of the first"), None);
+    assert_eq!(store.driver().thread("t").await.expect("the place of the first"), None);
     assert_eq!(road.connections(), before + 1);
     // The same of one that is read together with others, of whom there are none.
     road.hold_answers();
@@ -366,14 +367,15 @@ async fn of_many_reads_that_are_dropped_half_keep_their_connections() {
     let store = options.connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
     let both = async || {
-        let (one, other) = tokio::join!(store.thread("a"), store.thread("b"));
+        let (one, other) = tokio::join!(store.driver().thread("a"), store.driver().thread("b"));
         assert_eq!((one.expect("the server"), other.expect("the server")), (None, None));
     };
     both().await;
     let before = road.connections();
     road.hold_answers();
     {
-        let (mut one, mut other) = (std::pin::pin!(store.thread("a")), std::pin::pin!(store.thread("b")));
+        let (mut one, mut other) =
+            (std::pin::pin!(store.driver().thread("a")), std::pin::pin!(store.driver().thread("b")));
         for reading in [&mut one, &mut other] {
             tokio::select! {
                 _ = reading => panic!("its answer is held"),

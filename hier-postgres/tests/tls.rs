@@ -28,7 +28,7 @@ async fn works(url: &str) {
     saver.migrate().await.expect("tables");
     let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
     let (_, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-    saver.commit(&lease, vec![record]).await.expect("a commit");
+    saver.commit(&lease, vec![record].into()).await.expect("a commit");
     assert_eq!(saver.list(ListQuery::thread("t")).await.expect("a list").len(), 1);
     saver.release(&lease).await.expect("the end");
     saver.delete_thread("t").await.expect("no more of it");

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{
-    Document, LogEvent, NewEvent, NewRun, NewThread, Request, RunClaim, RunEnd, RunQuery, RunStatus, RunStore,
-    RunsError, Settlement, ThreadQuery,
+    Document, LogEvent, NewEvent, NewRun, NewThread, PrunedRuns, Request, RunClaim, RunCommit, RunEnd, RunQuery,
+    RunStatus, RunStore, RunsError, ThreadQuery,
 };
 
 /// More than a store looks at in one go.
@@ -80,8 +80,8 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
         }
     }
     let event = NewEvent::new(Some(good), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
-    let settlement = Settlement::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
-    store.record(&claimed.lease, settlement).await.expect("its end");
+    let settlement = RunCommit::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
+    store.commit_run(&claimed.lease, settlement).await.expect("its end");
     assert!(store.claim_run(claim()).await.expect("what can be read").is_none());
     assert_eq!(told.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
 
@@ -119,7 +119,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
         "update events set thread = '{name}-bad-001', number = 7 where thread = '{name}-good' and number = 1"
     ))
     .await;
-    let (events, runs) = store.prune_runs(Duration::ZERO).await.expect("a pruning");
+    let PrunedRuns { events, runs } = store.prune_runs(Duration::ZERO).await.expect("a pruning");
     assert!(events > 0 && runs == 1, "{events} events, {runs} runs");
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use hier_core::checkpoint::{Letter, ListQuery, Source, codec};
+use hier_core::checkpoint::{InboxMessage, ListQuery, Source, codec};
 use hier_core::drive::{self, Settings};
 use hier_core::graph::{BoxFuture, DynInput, DynSnapshot, DynUpdates, GraphRequest, RequestKind};
 use hier_core::{Config, Outcome, Question};
@@ -313,7 +313,7 @@ impl RemoteGraph {
     /// Sends a message to the inbox of a thread. Returns false if a message with this id was sent before, which is then
     /// ignored.
     pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
-        self.post(thread, id, Letter::message, message).await
+        self.post(thread, id, InboxMessage::message, message).await
     }
 
     /// Sends a signal to a thread.
@@ -324,14 +324,14 @@ impl RemoteGraph {
         value: &impl Serialize,
         id: Option<Uuid>,
     ) -> Result<bool, Error> {
-        self.post(thread, id, |id, value| Letter::signal(id, name, value), value).await
+        self.post(thread, id, |id, value| InboxMessage::signal(id, name, value), value).await
     }
 
     async fn post(
         &self,
         thread: &str,
         id: Option<Uuid>,
-        letter: impl FnOnce(Uuid, Vec<u8>) -> Letter,
+        letter: impl FnOnce(Uuid, Vec<u8>) -> InboxMessage,
         value: &impl Serialize,
     ) -> Result<bool, Error> {
         let id = id.unwrap_or_else(Uuid::new_v4);
@@ -340,7 +340,7 @@ impl RemoteGraph {
         self.deliver(thread, letter(id, value)).await
     }
 
-    pub(crate) async fn deliver(&self, thread: &str, letter: Letter) -> Result<bool, Error> {
+    pub(crate) async fn deliver(&self, thread: &str, letter: InboxMessage) -> Result<bool, Error> {
         let path = self.path(thread, "post");
         let posted: Result<bool, RunFailure> = self.call(&path, &Post { letter }, Some(Uuid::new_v4())).await?;
         Ok(posted?)

@@ -186,10 +186,10 @@ impl Host {
             }
             ThreadWork::Look => {}
             ThreadWork::Post(letter) => {
-                let posted = saver.post(&at.thread, &graph.spec().name, letter).await;
+                let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
                 done.end = WorkEnd::Posted(match posted {
-                    Ok(new) => Ok(new),
-                    Err(error @ SaverError::MailboxFull { .. }) => {
+                    Ok(outcome) => Ok(outcome.is_new()),
+                    Err(error @ SaverError::InboxFull { .. }) => {
                         Err(RunFailure::new("MailboxFull", error.to_string()))
                     }
                     Err(error) => return Err(error),
@@ -294,7 +294,7 @@ impl Host {
             return Ok(None);
         }
         let for_ever = UNIX_EPOCH + Duration::from_secs(1 << 40);
-        let due = saver.due(DueQuery::new(for_ever, graph.names(), 1)).await?;
+        let due = saver.inbox()?.due(DueQuery::new(for_ever, graph.names(), 1)).await?;
         Ok(due.first().filter(|due| *due.thread == *thread).map(|due| millis(due.at)))
     }
 

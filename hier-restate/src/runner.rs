@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, SaverError};
+use hier_core::checkpoint::{Checkpointer, Inbox, ListQuery, MemorySaver, SaverError};
 use hier_core::drive;
 use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
 use hier_core::spec::GraphSpec;
@@ -179,8 +179,8 @@ impl DynGraph for ClusterGraph {
         let desk = MemorySaver::new();
         self.graph.send(Arc::new(desk.clone()), thread, id, signal, value).await?;
         let refused = |error| RunError::Saver { graph: self.graph.spec().name.to_string(), error };
-        let Some(posted) = desk.mail(thread).await.map_err(refused)?.pop() else { return Ok(false) };
-        self.remote.deliver(thread, posted.letter).await.map_err(|error| self.failed(error))
+        let Some(posted) = desk.messages(thread).await.map_err(refused)?.pop() else { return Ok(false) };
+        self.remote.deliver(thread, posted.message).await.map_err(|error| self.failed(error))
     }
 
     async fn forget(&self, thread: &str) -> Result<(), RunError> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hier_core::Outcome;
-use hier_core::checkpoint::{Also, CodecError, Letter, Record, codec};
+use hier_core::checkpoint::{CodecError, InboxMessage, SideEffects, WriteRecord, codec};
 use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
 use hier_core::runs::StreamMode;
@@ -48,9 +48,9 @@ pub(crate) fn run_service(graph: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum LogEntry {
     /// A commit of the engine.
-    Commit(Vec<Record>, Also),
+    Commit(Vec<WriteRecord>, SideEffects),
     /// A message to the inbox.
-    Post(String, Letter),
+    Post(String, InboxMessage),
 }
 
 /// Encoded entries of a log. Journals contain them; only a worker that resumes the thread decodes them.
@@ -112,7 +112,7 @@ pub(crate) struct UpdateState {
 /// A message to the inbox of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Post {
-    pub(crate) letter: Letter,
+    pub(crate) letter: InboxMessage,
 }
 
 /// A wake-up of a thread that may be due.

@@ -19,7 +19,7 @@ pub(crate) enum ThreadWork {
     /// An update from outside.
     Update(UpdateState),
     /// A message to the inbox.
-    Post(hier_core::checkpoint::Letter),
+    Post(hier_core::checkpoint::InboxMessage),
     /// A check for due work.
     Look,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
-use hier_core::runs::{Ends, EventPage, EventQuery, EventRow, Listener, Run, RunsError, ThreadRow};
+use hier_core::runs::{EventPage, EventQuery, EventRow, Listener, Run, RunEnds, RunsError, ThreadRow};
 use uuid::Uuid;
 
 use crate::app::{App, Caller};
@@ -28,7 +28,7 @@ pub(crate) struct ThreadArrival {
 
 impl ThreadArrival {
     pub(crate) fn new(caller: Caller, thread: &str) -> Self {
-        let listener = caller.app.runs.bell().thread(thread);
+        let listener = caller.app.runs.notifier().thread(thread);
         Self { caller, thread: thread.to_owned(), listener }
     }
 
@@ -43,7 +43,7 @@ impl ThreadArrival {
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
                 tokio::time::sleep(READ_AGAIN).await;
             } else {
-                let _ = tokio::time::timeout(READ_AGAIN, self.listener.rung()).await;
+                let _ = tokio::time::timeout(READ_AGAIN, self.listener.changed()).await;
             }
         }
     }
@@ -84,7 +84,7 @@ impl EventTail {
 
     fn new(app: Arc<App>, thread: &str, run: Option<(Uuid, u64)>, after: u64) -> Self {
         // It listens before it reads, so that no event is missed in between.
-        let listener = app.runs.bell().thread(thread);
+        let listener = app.runs.notifier().thread(thread);
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
@@ -98,7 +98,7 @@ impl EventTail {
             let read = if self.created.is_none() { self.read_first().await? } else { self.read_log().await? };
             match read {
                 LogRead::Events => {}
-                LogRead::Nothing => drop(tokio::time::timeout(READ_AGAIN, self.listener.rung()).await),
+                LogRead::Nothing => drop(tokio::time::timeout(READ_AGAIN, self.listener.changed()).await),
                 LogRead::End => return Ok(None),
             }
         }
@@ -154,7 +154,7 @@ impl EventTail {
 
 /// Waits for the end of a run.
 pub(crate) struct RunWaiter {
-    listener: Ends,
+    listener: RunEnds,
     /// True if the run may have ended before this listened.
     may_have_ended: bool,
 }
@@ -162,7 +162,7 @@ pub(crate) struct RunWaiter {
 impl RunWaiter {
     /// Waits for a run that exists. Checks its status first.
     pub(crate) fn new(app: &App, thread: &str) -> Self {
-        Self { listener: app.runs.bell().ends(thread), may_have_ended: true }
+        Self { listener: app.runs.notifier().ends(thread), may_have_ended: true }
     }
 
     /// Waits for a run that is added after this call and cannot have ended yet.
@@ -174,7 +174,7 @@ impl RunWaiter {
     pub(crate) async fn wait(&mut self, app: &App, run: &Run) -> ApiResult<Option<Arc<Run>>> {
         loop {
             if !std::mem::replace(&mut self.may_have_ended, true) {
-                let _ = tokio::time::timeout(READ_AGAIN, self.listener.rung()).await;
+                let _ = tokio::time::timeout(READ_AGAIN, self.listener.changed()).await;
             }
             // If it ended in this process, its row need not be read.
             if let Some(row) = self.listener.ended(run.id).filter(|row| row.number == run.number) {

@@ -3,7 +3,7 @@
 mod kit;
 
 use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, Claim, Lease, ListQuery, MemorySaver, Prune, Record, Saved, Strategy as Kept,
+    Checkpoint, Checkpointer, Claim, Lease, ListQuery, MemorySaver, Prune, Saved, Strategy as Kept, WriteRecord,
 };
 use hier_sqlite::{Sqlite, SqliteOptions};
 use proptest::prelude::*;
@@ -58,7 +58,12 @@ async fn claim(saver: &impl Checkpointer) -> Lease {
     saver.acquire("t", Claim::default()).await.expect("the thread")
 }
 
-async fn replay(steps: &[Step], saver: &impl Checkpointer, records: &mut Vec<Record>, is_first: bool) -> Vec<Saved> {
+async fn replay(
+    steps: &[Step],
+    saver: &impl Checkpointer,
+    records: &mut Vec<WriteRecord>,
+    is_first: bool,
+) -> Vec<Saved> {
     let mut made: Vec<Checkpoint> = Vec::new();
     let mut given = std::mem::take(records).into_iter();
     let mut lease = claim(saver).await;
@@ -68,29 +73,31 @@ async fn replay(steps: &[Step], saver: &impl Checkpointer, records: &mut Vec<Rec
                 let (checkpoint, record) = if is_first {
                     kit::next(pick(&made, *after), changes, CHANNELS)
                 } else {
-                    let Some(record @ Record::Checkpoint { .. }) = given.next() else { panic!("as many as before") };
-                    let Record::Checkpoint { checkpoint, .. } = &record else { unreachable!() };
+                    let Some(record @ WriteRecord::Checkpoint { .. }) = given.next() else {
+                        panic!("as many as before")
+                    };
+                    let WriteRecord::Checkpoint { checkpoint, .. } = &record else { unreachable!() };
                     (checkpoint.as_ref().clone(), record)
                 };
                 made.push(checkpoint);
                 records.push(record.clone());
-                saver.commit(&lease, vec![record]).await.expect("a commit");
+                saver.commit(&lease, vec![record].into()).await.expect("a commit");
             }
             Step::Write { at, slot, value } => {
                 if let Some(checkpoint) = pick(&made, *at) {
-                    saver.commit(&lease, vec![kit::write(checkpoint.id, *slot, value)]).await.expect("a commit");
+                    saver.commit(&lease, vec![kit::write(checkpoint.id, *slot, value)].into()).await.expect("a commit");
                 }
             }
             Step::Prune(count) => {
                 let prune = Prune { strategy: Kept::Keep(*count), ..Prune::default() };
-                saver.prune(prune).await.expect("a prune");
+                saver.admin().unwrap().prune(prune).await.expect("a prune");
                 let keep = made.len().saturating_sub(*count);
                 made.drain(..keep);
             }
             Step::ThereAndBack => {
-                saver.copy_thread("t", "elsewhere").await.expect("a copy");
+                saver.admin().unwrap().copy_thread("t", "elsewhere").await.expect("a copy");
                 saver.delete_thread("t").await.expect("a deletion");
-                saver.copy_thread("elsewhere", "t").await.expect("a copy back");
+                saver.admin().unwrap().copy_thread("elsewhere", "t").await.expect("a copy back");
                 saver.delete_thread("elsewhere").await.expect("a deletion");
                 lease = claim(saver).await;
             }

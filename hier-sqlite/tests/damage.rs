@@ -4,7 +4,7 @@ mod kit;
 
 use std::path::Path;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, SaverError};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, SaverError, ThreadAdmin};
 use hier_sqlite::Sqlite;
 use rusqlite::Connection;
 
@@ -28,7 +28,7 @@ async fn full(path: &Path, options: hier_sqlite::SqliteOptions) {
             let changes = [(0, number > 0, vec![number; 50]), (1, false, format!("value {number}").into_bytes())];
             let (checkpoint, record) = kit::next(last.as_ref(), &changes, 2);
             let write = kit::write(checkpoint.id, 0, b"by a task");
-            saver.commit(&lease, vec![record, write]).await.expect("a commit");
+            saver.commit(&lease, vec![record, write].into()).await.expect("a commit");
             last = Some(checkpoint);
         }
         saver.release(&lease).await.expect("a release");
@@ -241,7 +241,7 @@ mod encrypted {
     fn keys_are_read_and_not_shown() {
         let key = Key::from_hex(&"0aF".repeat(64)[..64]).expect("a key");
         assert_eq!(format!("{key:?}"), "Key(…)");
-        assert!(format!("{:?}", Sqlite::options().encrypt(&key)).contains("vault: Vault"));
+        assert!(format!("{:?}", Sqlite::options().encrypt(&key)).contains("vault: ValueCodec"));
         for wrong in ["", "00", &"0".repeat(63), &"g".repeat(64), &"ü".repeat(32)] {
             assert!(matches!(Key::from_hex(wrong), Err(SaverError::Invalid(_))), "{wrong}");
         }
@@ -278,7 +278,7 @@ mod random_bytes {
                 let saver = options().open(&path).await.expect("a new file");
                 let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
                 let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-                saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, b"by a task")]).await.expect("a commit");
+                saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, b"by a task")].into()).await.expect("a commit");
                 saver.close().await.expect("a close");
                 let db = Connection::open(&path).expect("the file");
                 db.execute("update pieces set value = ?1", [&bytes]).expect("a value");

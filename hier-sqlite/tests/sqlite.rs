@@ -96,24 +96,24 @@ async fn what_follows_a_refused_part_of_a_commit_is_not_stored() {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use hier_core::checkpoint::{Record, SaverError};
-    use hier_core::runs::{Keeps, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
+    use hier_core::checkpoint::{SaverError, WriteRecord};
+    use hier_core::runs::{EventBuffering, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
 
     let store = Arc::new(Sqlite::in_memory().await.expect("a store"));
-    store.create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
+    store.driver().create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = store.claim_run(claim).await.expect("a store").expect("the run");
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::AsTheyCome);
+    let claimed = store.driver().claim_run(claim).await.expect("a store").expect("the run");
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::AsTheyCome);
     // A graph inside builds on what is not there; the last checkpoint of the root does not.
     let (gone, _) = kit::next(None, &[(0, false, b"gone".to_vec())], 2);
     let (_, mut inside) = kit::next(Some(&gone), &[(1, false, b"value".to_vec())], 2);
-    if let Record::Checkpoint { namespace, .. } = &mut inside {
+    if let WriteRecord::Checkpoint { namespace, .. } = &mut inside {
         *namespace = "inside".into();
     }
     let (_, last) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
-    let refused = log.commit(&claimed.lease, vec![inside, last]).await.expect_err("it builds on what is gone");
+    let refused = log.commit(&claimed.lease, vec![inside, last].into()).await.expect_err("it builds on what is gone");
     assert!(matches!(refused, SaverError::Gone { .. }), "{refused:?}");
-    log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
+    log.finish(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
     assert_eq!(store.get("t", "", None).await.expect("a store"), None);
 }
 
@@ -123,29 +123,29 @@ async fn an_input_stays_whose_next_commit_is_refused() {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use hier_core::checkpoint::{Record, SaverError, Source};
-    use hier_core::runs::{Keeps, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
+    use hier_core::checkpoint::{SaverError, Source, WriteRecord};
+    use hier_core::runs::{EventBuffering, NewRun, Request, RunClaim, RunEnd, RunLog, RunStatus, RunStore};
 
     let store = Arc::new(Sqlite::in_memory().await.expect("a store"));
-    store.create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
+    store.driver().create_run(NewRun::new("t", "desk", Request::default()).create_thread()).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = store.claim_run(claim).await.expect("a store").expect("the run");
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::AsTheyCome);
+    let claimed = store.driver().claim_run(claim).await.expect("a store").expect("the run");
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::AsTheyCome);
     let (mut begins, mut input) = kit::next(None, &[(0, false, b"input".to_vec())], 2);
-    if let Record::Checkpoint { checkpoint, .. } = &mut input {
+    if let WriteRecord::Checkpoint { checkpoint, .. } = &mut input {
         (checkpoint.source, checkpoint.agenda.start) = (Source::Input, true);
         begins = (**checkpoint).clone();
     }
-    log.commit(&claimed.lease, vec![input]).await.expect("it waits");
+    log.commit(&claimed.lease, vec![input].into()).await.expect("it waits");
     assert_eq!(store.get("t", "", None).await.expect("a store"), None, "it is stored with what comes next");
     let (gone, _) = kit::next(Some(&begins), &[(1, false, b"gone".to_vec())], 2);
     let (_, mut next) = kit::next(Some(&gone), &[(1, true, b"more".to_vec())], 2);
-    if let Record::Checkpoint { checkpoint, .. } = &mut next {
+    if let WriteRecord::Checkpoint { checkpoint, .. } = &mut next {
         checkpoint.agenda.start = true;
     }
-    let refused = log.commit(&claimed.lease, vec![next]).await.expect_err("it builds on what is gone");
+    let refused = log.commit(&claimed.lease, vec![next].into()).await.expect_err("it builds on what is gone");
     assert!(matches!(refused, SaverError::Gone { .. }), "{refused:?}");
-    log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
+    log.finish(None, Some(RunEnd::new(claimed.run.id, RunStatus::Error))).await.expect("its end");
     let stored = store.get("t", "", None).await.expect("a store").expect("the input");
     assert_eq!(stored.checkpoint, begins);
     assert_eq!(store.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("a store").len(), 1);

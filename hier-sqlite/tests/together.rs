@@ -7,12 +7,14 @@ use std::path::Path;
 use std::task::Poll;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, Record, SaverError, WhenRunning};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, Lease, LeaseState, SaverError, ThreadAdmin, WhenRunning, WriteRecord,
+};
 use hier_sqlite::Sqlite;
 use rusqlite::Connection;
 use tokio::time::timeout;
 
-fn record(value: &[u8]) -> Vec<Record> {
+fn record(value: &[u8]) -> Vec<WriteRecord> {
     vec![kit::next(None, &[(0, false, value.to_vec())], 1).1]
 }
 
@@ -49,7 +51,7 @@ async fn a_commit_that_is_refused_spares_the_others() {
             commits.push(tokio::spawn(async move {
                 let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
                 let value: &[u8] = if number == bad { b"no" } else { b"yes" };
-                saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, value)]).await
+                saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, value)].into()).await
             }));
         }
         // All of them wait in the queue by then.
@@ -79,10 +81,10 @@ fn transactions(path: &Path) -> usize {
 }
 
 /// Commits to each of these threads at once, each in a task of its own.
-fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHandle<Result<(), SaverError>>> {
+fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHandle<Result<LeaseState, SaverError>>> {
     let begin = |lease: &Lease| {
         let (saver, lease) = (saver.clone(), lease.clone());
-        tokio::spawn(async move { saver.commit(&lease, record(b"value")).await })
+        tokio::spawn(async move { saver.commit(&lease, record(b"value").into()).await })
     };
     leases.iter().map(begin).collect()
 }
@@ -98,7 +100,7 @@ async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
         commit.await.expect("no panic").expect("a commit");
     }
     // The saver's own thread is no longer at it then.
-    saver.commit(&leases[0], record(b"value")).await.expect("a commit");
+    saver.commit(&leases[0], record(b"value").into()).await.expect("a commit");
 }
 
 /// The first lets the others queue and writes for all.
@@ -132,12 +134,13 @@ async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
     let leases = claimed(&saver, &["0", "1"]).await;
     for _ in 0..20 {
         meet(&saver, &path, &leases).await;
-        let mut first = saver.commit(&leases[0], record(b"value"));
+        let mut first = saver.commit(&leases[0], record(b"value").into());
         let begun = poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
         if begun.is_pending() {
-            let behind = saver.commit(&leases[1], record(b"value"));
+            let behind = saver.commit(&leases[1], record(b"value").into());
             timeout(Duration::from_mins(1), behind).await.expect("it does not wait for it").expect("a commit");
-            return first.await.expect("a commit");
+            first.await.expect("a commit");
+            return;
         }
     }
     panic!("nobody let others go first, twenty times");
@@ -169,7 +172,7 @@ async fn times_can_be_for_ever() {
     let saver = saver.expect("a new file");
     let claim = Claim { lasts: Duration::MAX, time_to_live: Some(Duration::MAX), ..Claim::default() };
     let lease = saver.acquire("t", claim).await.expect("the thread");
-    saver.commit(&lease, record(b"value")).await.expect("a commit");
+    saver.commit(&lease, record(b"value").into()).await.expect("a commit");
     saver.renew(&lease).await.expect("the lease");
     assert_eq!(saver.sweep().await.expect("a sweep"), 0);
 }

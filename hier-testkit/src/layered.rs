@@ -1,14 +1,20 @@
 //! Adapters around savers and run stores, for tests that observe, delay or fail calls.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Conversations, Lease, Record, Saved, SaverError, saver_calls};
-use hier_core::runs::{Bell, Claimed, NewRun, Run, RunBackend, RunClaim, RunStore, RunsError, run_calls};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Commit, InboxMessage, Lease, LeaseState, PostOutcome, SaverError, SaverLayer,
+};
+use hier_core::runs::{
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
+    Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery,
+    ThreadRow,
+};
 use uuid::Uuid;
 
-/// Turns a [`SaverLayer`] into a [`Checkpointer`], and a [`RunsLayer`] into a [`RunStore`].
+/// A saver made of a [`SaverLayer`], and a store of runs if it is also a [`RunsLayer`].
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 
@@ -20,176 +26,186 @@ impl<T> Deref for Layered<T> {
     }
 }
 
-/// Defines a layer trait, whose methods forward to the inner object by default, and implements the outer trait for
-/// [`Layered`].
-macro_rules! layer {
-    (
-        $(#[$doc:meta])*
-        pub trait $layer:ident: [$($above:tt)+], around $around:ident { $($inner:tt)* } of $error:ident, by $by:ident,
-        { $($own:tt)* }
-        { $(async fn $method:ident($($argument:ident: $type:ty),*) -> $output:ty;)+ }
-        { $($by_another:tt)* }
-    ) => {
-        $(#[$doc])*
-        #[async_trait]
-        pub trait $layer: $($above)+ {
-            $($inner)*
-            $(
-                #[allow(missing_docs)]
-                async fn $method(&self, $($argument: $type),*) -> Result<$output, $error> {
-                    self.$by().$method($($argument),*).await
-                }
-            )+
-        }
+#[async_trait]
+impl<T: SaverLayer> SaverLayer for Layered<T> {
+    type Inner = T;
 
-        #[deny(clippy::missing_trait_methods, reason = "each call reaches the layer")]
-        #[async_trait]
-        impl<T: $layer> $around for Layered<T> {
-            $(
-                async fn $method(&self, $($argument: $type),*) -> Result<$output, $error> {
-                    self.0.$method($($argument),*).await
-                }
-            )+
-            $($own)*
-        }
-    };
-}
+    fn inner(&self) -> &T {
+        &self.0
+    }
 
-saver_calls! {
-    layer! {
-        /// A [`Checkpointer`] around another one. Methods forward to [`saver`](Self::saver) unless they are overridden.
-        /// Wrap it in [`Layered`].
-        ///
-        /// ```
-        /// use std::sync::atomic::{AtomicUsize, Ordering};
-        ///
-        /// use hier_core::checkpoint::{Checkpointer, Lease, MemorySaver, Record, SaverError};
-        /// use hier_testkit::{Layered, SaverLayer};
-        ///
-        /// /// Counts the commits.
-        /// #[derive(Default)]
-        /// struct Counting {
-        ///     memory: MemorySaver,
-        ///     commits: AtomicUsize,
-        /// }
-        ///
-        /// #[hier_core::async_trait]
-        /// impl SaverLayer for Counting {
-        ///     fn saver(&self) -> &dyn Checkpointer {
-        ///         &self.memory
-        ///     }
-        ///
-        ///     async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        ///         self.commits.fetch_add(1, Ordering::Relaxed);
-        ///         self.memory.commit(lease, records).await
-        ///     }
-        /// }
-        ///
-        /// let saver = Layered(Counting::default());
-        /// // Pass it to a graph: `compile().checkpointer(saver)`.
-        /// # let _: &dyn Checkpointer = &saver;
-        /// assert_eq!(saver.commits.load(Ordering::Relaxed), 0);
-        /// ```
-        pub trait SaverLayer: [Send + Sync + 'static], around Checkpointer {
-            /// Returns the inner saver.
-            fn saver(&self) -> &dyn Checkpointer;
+    /// The lease is never released with a commit, so that a layer sees each release.
+    async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
+        commit.release = false;
+        Checkpointer::commit(&self.0, lease, commit).await
+    }
 
-            /// Returns true if leases expire by themselves. Defaults to the inner saver's answer.
-            fn leases_expire(&self) -> bool {
-                self.saver().leases_expire()
-            }
-
-            /// Commits records with side effects. Without side effects it calls [`commit`](Self::commit).
-            async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-                if also.is_empty() {
-                    return self.commit(lease, records).await;
-                }
-                self.saver().commit_also(lease, records, also).await
-            }
-
-            /// Calls [`commit_also`](Self::commit_also), and does not release the lease.
-            async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-                self.commit_also(lease, records, also).await.map(|()| false)
-            }
-
-            /// Calls [`get`](Self::get), which returns all values: layers have no conversation cache.
-            async fn get_changed(
-                &self,
-                thread: &str,
-                namespace: &str,
-                id: Option<Uuid>,
-                known: &[(Arc<str>, Uuid)],
-            ) -> Result<Option<Saved>, SaverError> {
-                let _ = known;
-                self.get(thread, namespace, id).await
-            }
-        } of SaverError, by saver,
-        {
-            fn leases_expire(&self) -> bool {
-                self.0.leases_expire()
-            }
-
-            async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-                self.0.commit_also(lease, records, also).await
-            }
-
-            async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-                self.0.commit_last(lease, records, also).await
-            }
-
-            async fn get_changed(
-                &self,
-                thread: &str,
-                namespace: &str,
-                id: Option<Uuid>,
-                known: &[(Arc<str>, Uuid)],
-            ) -> Result<Option<Saved>, SaverError> {
-                self.0.get_changed(thread, namespace, id, known).await
-            }
-
-            fn conversations(&self) -> Option<&Conversations> {
-                None
-            }
-        }
+    /// Nothing is kept in memory between runs, so that a layer sees each read.
+    fn capabilities(&self) -> Capabilities<'_> {
+        let mut capabilities = Checkpointer::capabilities(&self.0);
+        capabilities.cache = None;
+        capabilities
     }
 }
 
-run_calls! {
-    layer! {
-        /// A [`RunStore`] around another one, like [`SaverLayer`] for savers.
-        pub trait RunsLayer: [SaverLayer], around RunStore {
-            /// Returns the inner store.
-            fn runs_store(&self) -> &dyn RunStore;
+/// A [`RunStore`] around another one, wrapped in [`Layered`]. Every method forwards to the inner store unless it is overridden.
+#[async_trait]
+pub trait RunsLayer: SaverLayer {
+    /// Returns the inner store.
+    fn runs_store(&self) -> &dyn RunStore;
 
-            /// Claims at most one run, with [`claim_run`](Self::claim_run), so that an override sees each run.
-            async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-                if most == 0 {
-                    return Ok(Vec::new());
-                }
-                Ok(self.claim_run(claim).await?.into_iter().collect())
-            }
+    /// Forwards [`RunBackend::change`].
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        self.runs_store().run_backend().change(change).await
+    }
 
-            /// Adds a run with [`create_run`](Self::create_run), so that an override sees it, and leaves it unclaimed.
-            async fn create_claimed(&self, run: NewRun, _claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
-                Ok((self.create_run(run).await?, None))
-            }
-        } of RunsError, by runs_store,
-        {
-            fn bell(&self) -> &Bell {
-                self.0.runs_store().bell()
-            }
+    /// Forwards [`RunBackend::claim`].
+    async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+        self.runs_store().run_backend().claim(claim, most).await
+    }
 
-            fn backend(&self) -> &dyn RunBackend {
-                self.0.runs_store().backend()
-            }
+    /// Forwards [`RunBackend::load_run`].
+    async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        self.runs_store().run_backend().load_run(id).await
+    }
 
-            async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-                self.0.claim_runs(claim, most).await
-            }
+    /// Forwards [`RunBackend::find_runs`].
+    async fn find_runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
+        self.runs_store().run_backend().find_runs(query).await
+    }
 
-            async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(Run, Option<Claimed>), RunsError> {
-                self.0.create_claimed(run, claim).await
-            }
-        }
+    /// Forwards [`ThreadBackend::load_thread`].
+    async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        self.runs_store().thread_backend().load_thread(id).await
+    }
+
+    /// Forwards [`ThreadBackend::delete_thread_if`].
+    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        self.runs_store().thread_backend().delete_thread_if(id, is).await
+    }
+
+    /// Forwards [`ThreadBackend::post_to`].
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
+        self.runs_store().thread_backend().post_to(thread, is, graph, letter).await
+    }
+
+    /// Forwards [`DocumentBackend::find_documents`].
+    async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        self.runs_store().document_backend().find_documents(kind).await
+    }
+}
+
+impl<T: RunsLayer> RunStore for Layered<T> {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
+        self
+    }
+}
+
+#[async_trait]
+impl<T: RunsLayer> RunBackend for Layered<T> {
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        self.0.change(change).await
+    }
+
+    async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
+        self.0.claim(claim, most).await
+    }
+
+    async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        self.0.load_run(id).await
+    }
+
+    async fn find_runs(&self, query: RunQuery) -> Result<Vec<Run>, RunsError> {
+        self.0.find_runs(query).await
+    }
+
+    async fn delete_run(&self, id: Uuid) -> Result<bool, RunsError> {
+        self.0.runs_store().run_backend().delete_run(id).await
+    }
+
+    async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
+        self.0.runs_store().run_backend().find_events(query).await
+    }
+
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
+        self.0.runs_store().run_backend().delete_older(than).await
+    }
+
+    fn notifier(&self) -> &ChangeNotifier {
+        self.0.runs_store().run_backend().notifier()
+    }
+
+    fn announce(&self, notice: Notice<'_>) {
+        self.0.runs_store().run_backend().announce(notice);
+    }
+}
+
+#[async_trait]
+impl<T: RunsLayer> ThreadBackend for Layered<T> {
+    async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        self.0.load_thread(id).await
+    }
+
+    async fn find_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
+        self.0.runs_store().thread_backend().find_threads(query).await
+    }
+
+    async fn insert_thread(&self, thread: NewThread) -> Result<Option<ThreadRow>, RunsError> {
+        self.0.runs_store().thread_backend().insert_thread(thread).await
+    }
+
+    async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
+        self.0.runs_store().thread_backend().insert_copy(from, to).await
+    }
+
+    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        self.0.delete_thread_if(id, is).await
+    }
+
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
+        self.0.post_to(thread, is, graph, letter).await
+    }
+}
+
+#[async_trait]
+impl<T: RunsLayer> DocumentBackend for Layered<T> {
+    async fn load_document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        self.0.runs_store().document_backend().load_document(kind, id).await
+    }
+
+    async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        self.0.find_documents(kind).await
+    }
+
+    async fn find_due_documents(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        self.0.runs_store().document_backend().find_due_documents(kind, by).await
+    }
+
+    async fn store_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
+        self.0.runs_store().document_backend().store_document(document, replaces).await
+    }
+
+    async fn delete_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
+        self.0.runs_store().document_backend().delete_document(kind, id).await
     }
 }

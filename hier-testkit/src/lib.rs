@@ -23,7 +23,8 @@ pub mod store;
 #[cfg(feature = "suites")]
 pub use contract::{ContractViolation, Report};
 #[cfg(feature = "suites")]
-pub use layered::{Layered, RunsLayer, SaverLayer};
+pub use hier_core::checkpoint::SaverLayer;
+pub use layered::{Layered, RunsLayer};
 pub use model::{RecordedModel, ScriptedModel};
 pub use replay::{Replay, ReplayChange, ReplayReport, ReplayedTurn, StoredTurn};
 pub use session::{Clock, FakeOperator, Session, Trace, TracedAnswer, TracedCall, TracedTask};

@@ -12,6 +12,7 @@ use super::context::WorkerContext;
 use super::ending::{self, RunEnding};
 use super::prepare;
 use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
 use hier_core::graph::{DynGraph, DynRun, DynTell};
@@ -70,7 +71,7 @@ async fn execute(
         let message = format!("this program has no graph `{}`", run.graph);
         return Ok(Some(RunEnding::Failed(Failure::new("UnknownGraph", message))));
     };
-    let entered = prepare::is_entered(&*shared.store, run).await?;
+    let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;
     let cancel = CancellationToken::new();
     match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
         Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, stop }.execute(prepared).await,

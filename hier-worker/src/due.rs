@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::context::WorkerContext;
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{DueQuery, DueThread};
 use hier_core::graph::DynGraph;
@@ -50,7 +51,15 @@ async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<()
     let now = SystemTime::now();
     let graphs: Vec<String> = shared.graphs.values().flat_map(|graph| graph.names()).collect();
     for _ in 0..PAGES {
-        let page = shared.store.due(DueQuery::new(now, graphs.clone(), PAGE).after(cursor.last.take())).await?;
+        let query = DueQuery::new(now, graphs.clone(), PAGE).after(cursor.last.take());
+        let page = reported("due", async {
+            match shared.store.inbox() {
+                Ok(inbox) => inbox.due(query).await,
+                // Nothing is ever due.
+                Err(_) => Ok(Vec::new()),
+            }
+        })
+        .await?;
         for due in &page {
             match panics::caught(resume(shared, due, now)).await {
                 Ok(Ok(())) => {}

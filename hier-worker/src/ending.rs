@@ -54,18 +54,18 @@ pub(super) async fn finish(
         }
         RunEnding::Cancelled(Cancel::Rollback) => {
             let index = Box::pin(roll_back(shared, run, log)).await?;
-            log.settle(index, Some(RunEnd::rolled_back(run.id))).await?;
+            log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
             return report_end(shared, run).await;
         }
     };
     index.config = Some(run.request.config.clone());
-    match log.settle(Some(index), Some(end)).await {
+    match log.finish(Some(index), Some(end)).await {
         // The result of the run cannot be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
             (index.error, index.config) = (Some(failure.clone()), Some(run.request.config.clone()));
-            log.settle(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
+            log.finish(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
         }
         settled => settled?,
     }
@@ -92,8 +92,8 @@ async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> 
 
 /// Returns the run to the queue. Events that wait to be stored are stored first.
 pub(super) async fn requeue(shared: &WorkerContext, run: &Run, log: &RunLog) -> Result<(), RunsError> {
-    log.settle(None, None).await?;
-    shared.store.hand_back(log.lease(), run.id).await
+    log.finish(None, None).await?;
+    shared.store.requeue(log.lease(), run.id).await
 }
 
 fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {

@@ -18,7 +18,7 @@ use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 /// Adds runs to the store of a [`Worker`](super::Worker) in its process.
 ///
 /// If the worker has a free slot that no other run waits for, the run is claimed in the transaction that adds it, and starts at once.
-/// Otherwise, and while the worker is not running, it is added like by [`RunStore::create_run`]. Clones are handles of the same worker.
+/// Otherwise, and while the worker is not running, it is added like by `create_run` of [`RunStore`]. Clones are handles of the same worker.
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
@@ -85,7 +85,7 @@ impl Handle {
             let added = store.create_run(run).await;
             if added.is_err() {
                 // The worker receives no notification of the run, so it is asked to look.
-                store.bell().ring_runs();
+                store.notifier().notify_runs();
             }
             return added;
         };
@@ -94,7 +94,7 @@ impl Handle {
         tokio::spawn(async move {
             let claim = slot.worker.shared.claim_of_one();
             let (added, claimed) = match slot.worker.shared.store.create_claimed(run, claim).await {
-                Ok((added, claimed)) => (Ok(added), claimed),
+                Ok(added) => (Ok(added.run), added.claimed),
                 Err(error) => (Err(error), None),
             };
             // The caller may have disconnected.

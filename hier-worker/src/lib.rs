@@ -17,16 +17,16 @@
 //! # graph! { Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::result::Result<(), hier_core::runs::RunsError> {
-//! let store = Arc::new(MemoryRuns::new());
+//! let store: Arc<dyn RunStore> = Arc::new(MemoryRuns::new());
 //! let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
 //! let stop = hier_core::CancellationToken::new();
 //! let working = tokio::spawn(worker.run_until(stop.clone()));
 //!
 //! let request = Request::input(serde_json::json!({ "accepted": false }));
 //! let run = store.create_run(NewRun::new("case-17", "review", request).create_thread()).await?;
-//! let mut changes = store.bell().thread("case-17");
+//! let mut changes = store.notifier().thread("case-17");
 //! while store.run(run.id).await?.is_some_and(|run| run.status.is_live()) {
-//!     changes.rung().await;
+//!     changes.changed().await;
 //! }
 //! assert_eq!(store.run(run.id).await?.map(|run| run.status), Some(RunStatus::Success));
 //!
@@ -41,7 +41,6 @@ mod drive;
 mod due;
 mod ending;
 mod handle;
-mod panic_guard;
 mod prepare;
 mod watch;
 
@@ -77,7 +76,7 @@ impl Worker {
     /// Creates a worker without graphs.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
         let shared = WorkerContext {
-            store: Arc::new(panic_guard::PanicGuardedStore::new(store)),
+            store,
             graphs: BTreeMap::new(),
             memory: None,
             lease_duration: Duration::from_secs(30),
@@ -192,7 +191,7 @@ impl Worker {
             lost: lost.clone(),
         };
         let attachment = handle.attach(running);
-        let mut bell = shared.store.bell().runs();
+        let mut bell = shared.store.notifier().runs();
         let _resuming = AbortOnDropHandle::new(tokio::spawn(due::run_until(shared.clone(), stop.clone())));
         loop {
             let Some(Ok(slot)) = stop.run_until_cancelled(slots.clone().acquire_owned()).await else { break };
@@ -211,7 +210,7 @@ impl Worker {
                 Ok(claimed) if claimed.is_empty() => {
                     drop(taken);
                     // Looks again after a notification, or when the time has passed.
-                    if stop.run_until_cancelled(timeout(shared.poll_interval, bell.rung())).await.is_none() {
+                    if stop.run_until_cancelled(timeout(shared.poll_interval, bell.changed())).await.is_none() {
                         break;
                     }
                 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
-use hier_core::runs::{Failure, Keeps, Request, Run, RunsError};
+use hier_core::runs::{EventBuffering, Failure, Request, Run, RunsError};
 use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability};
 
 fn invalid(reason: impl Into<String>) -> Failure {
@@ -15,10 +15,10 @@ fn invalid(reason: impl Into<String>) -> Failure {
 }
 
 /// Returns when the events of a run are stored.
-pub(super) const fn keeps(durability: Durability) -> Keeps {
+pub(super) const fn keeps(durability: Durability) -> EventBuffering {
     match durability {
-        Durability::Sync => Keeps::WithCommits,
-        Durability::Async | Durability::Exit => Keeps::AsTheyCome,
+        Durability::Sync => EventBuffering::WithCommits,
+        Durability::Async | Durability::Exit => EventBuffering::AsTheyCome,
     }
 }
 

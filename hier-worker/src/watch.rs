@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::context::WorkerContext;
+use hier_checkpoint::checkpoint::guard::reported;
 use hier_core::checkpoint::{Lease, SaverError};
 use hier_core::runs::{Cancel, Run, RunLog};
 
@@ -64,7 +65,7 @@ impl LeaseHeartbeat {
         let beating = async move {
             loop {
                 sleep(duration / 3).await;
-                match store.renew(&lease).await {
+                match reported("renew", store.renew(&lease)).await {
                     Ok(()) => {}
                     Err(SaverError::Superseded { .. }) => return superseded.cancel(),
                     // The lease lasts a while longer, and the next commit detects its loss.
@@ -91,10 +92,10 @@ const FIRST_CHECK: Duration = Duration::from_millis(100);
 
 /// Resolves when the row of the run has a cancellation.
 async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
-    let mut bell = shared.store.bell().ends(&run.thread);
+    let mut bell = shared.store.notifier().ends(&run.thread);
     let mut wait = shared.poll_interval.min(FIRST_CHECK);
     loop {
-        let _ = timeout(wait, bell.rung()).await;
+        let _ = timeout(wait, bell.changed()).await;
         wait = shared.poll_interval;
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
@@ -130,7 +131,7 @@ impl FlushState {
 /// Stores events soon after they occur. Never returns.
 pub(super) async fn flush(shared: &WorkerContext, log: &RunLog, state: &FlushState) {
     loop {
-        log.told().await;
+        log.events_arrived().await;
         sleep(shared.flush_interval).await;
         state.set(true);
         let stored = log.flush().await;

@@ -31,7 +31,7 @@ pub const TABLE: &[Order] = &[
     order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
     order(
         "hier_checkpoint::backend",
-        "key place cipher compression vault latest rows run_rows settle items retention lease unreadable",
+        "key storage_key cipher compression value_codec latest rows run_rows settle items retention lease unreadable",
     ),
     order("hier_core", "policy question error state config engine graph internals drive prelude plumbing"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
@@ -40,7 +40,7 @@ pub const TABLE: &[Order] = &[
         "hier_agents",
         "nesting schema bounds fit words call_ids paired options model compact state redaction tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder prelude plumbing",
     ),
-    order("hier_worker", "prepare panic_guard context ending watch due drive handle"),
+    order("hier_worker", "prepare context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
     order("hier_postgres", "saver store"),
     order("hier_testkit", "contract layered checkpoint store runs model session replay"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd, Approval, Compact};
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Piece, Record, Saved, Schema};
+use hier_core::checkpoint::{ChannelBlob, Checkpointer, Claim, ListQuery, MemorySaver, Saved, Schema, WriteRecord};
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn pay(amount: u32) -> String {
 }
 
 /// What a program without these channels would have given the saver at this checkpoint, which follows that one.
-fn without(later: &[&str], saved: &Saved, before: Option<&Saved>) -> Vec<Record> {
+fn without(later: &[&str], saved: &Saved, before: Option<&Saved>) -> Vec<WriteRecord> {
     let all = saved.checkpoint.channels.clone();
     let kept: Vec<usize> = (0..all.len()).filter(|channel| !later.contains(&&*all[*channel])).collect();
     assert_eq!(kept.len() + later.len(), all.len(), "they are channels");
@@ -39,14 +39,16 @@ fn without(later: &[&str], saved: &Saved, before: Option<&Saved>) -> Vec<Record>
             Some(delta) => (base, delta.clone()),
             None => (None, chain.full.clone().expect("nothing is damaged")),
         };
-        Some(Piece { channel: kept.iter().position(|kept| kept == channel)?, base, bytes })
+        Some(ChannelBlob { channel: kept.iter().position(|kept| kept == channel)?, base, bytes })
     });
     let namespace: Arc<str> = "".into();
     let pieces = pieces.collect();
     let writes =
-        saved.writes.iter().map(|writes| Record::Writes { namespace: namespace.clone(), writes: writes.clone() });
+        saved.writes.iter().map(|writes| WriteRecord::Writes { namespace: namespace.clone(), writes: writes.clone() });
     let checkpoint = Box::new(checkpoint);
-    std::iter::once(Record::Checkpoint { namespace: namespace.clone(), checkpoint, pieces }).chain(writes).collect()
+    std::iter::once(WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint, pieces })
+        .chain(writes)
+        .collect()
 }
 
 /// The same thread, as it was stored without these channels.
@@ -59,7 +61,7 @@ async fn stored_without(later: &[&str], from: &MemorySaver, thread: &str) -> Mem
     let mut before = None;
     for id in ids {
         let saved = from.get(thread, "", Some(id)).await.unwrap().unwrap();
-        copy.commit(&lease, without(later, &saved, before.as_ref())).await.unwrap();
+        copy.commit(&lease, without(later, &saved, before.as_ref()).into()).await.unwrap();
         before = Some(saved);
     }
     copy.release(&lease).await.unwrap();

@@ -10,7 +10,6 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 
 use crate::Key;
 
-/// Encrypts with one key, and decrypts with it and others.
 #[derive(Clone)]
 pub(super) struct Cipher {
     writes: XChaCha20Poly1305,
@@ -18,7 +17,6 @@ pub(super) struct Cipher {
 }
 
 impl Cipher {
-    /// Encrypts with the first of these keys.
     pub(super) fn new(writes: &Key, reads: &[Key]) -> Self {
         let keyed = |key: &Key| XChaCha20Poly1305::new(key.bytes().into());
         let reads = std::iter::once(writes).chain(reads).map(keyed).collect();

@@ -3,7 +3,7 @@
 use crate::checkpoint::SaverError;
 use lz4_flex::block;
 
-use crate::backend::place::Place;
+use crate::backend::storage_key::StorageKey;
 
 /// Shorter values are not compressed: it would save little.
 const WORTH_IT: usize = 128;
@@ -18,7 +18,7 @@ pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(block::compress_prepend_size(bytes)).filter(|packed| packed.len() < bytes.len())
 }
 
-pub(super) fn decompress(place: Place<'_>, bytes: &[u8]) -> Result<Vec<u8>, SaverError> {
+pub(super) fn decompress(place: StorageKey<'_>, bytes: &[u8]) -> Result<Vec<u8>, SaverError> {
     let damaged = |error| place.damaged(format!("cannot be decompressed: {error}"));
     let (size, packed) = block::uncompressed_size(bytes).map_err(damaged)?;
     if size > packed.len().saturating_mul(MOST) {

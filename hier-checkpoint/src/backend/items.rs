@@ -7,15 +7,15 @@ use crate::store::Item;
 use crate::store::plan::Put;
 use serde_json::{Map, Value};
 
-use crate::backend::place::Place;
-use crate::backend::vault::Vault;
+use crate::backend::storage_key::StorageKey;
+use crate::backend::value_codec::ValueCodec;
 
 /// An item as it was found.
 #[derive(Debug)]
 pub struct Row {
     /// Its key among all items of the store.
     pub place: i64,
-    /// Whether it has a time to live.
+    /// True if the item has a time to live.
     pub expires: bool,
     pub item: Item,
 }
@@ -64,16 +64,15 @@ fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// What is put, as it is stored.
-pub fn seal(vault: &Vault, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
-    let place = |vectors| Place::Item { namespace: space, key, vectors };
+/// Encodes an item for storage.
+pub fn seal(vault: &ValueCodec, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
+    let place = |vectors| StorageKey::Item { namespace: space, key, vectors };
     let value = codec::encode(&put.value)
         .map_err(|error| SaverError::Invalid(format!("the value of item `{key}` cannot be encoded: {error}")))?;
     let vectors = (!put.vectors.is_empty()).then(|| vault.seal(place(true), pack(&put.vectors))).transpose()?;
     Ok((vault.seal(place(false), value)?, vectors))
 }
 
-/// Each vector after its length.
 fn pack(vectors: &[Vec<f32>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for vector in vectors {
@@ -97,8 +96,8 @@ fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
 
 impl Columns {
     /// The value and the vectors.
-    pub fn open(&mut self, vault: &Vault) -> Result<Opened, SaverError> {
-        let place = |vectors| Place::Item { namespace: &self.space, key: &self.key, vectors };
+    pub fn open(&mut self, vault: &ValueCodec) -> Result<Opened, SaverError> {
+        let place = |vectors| StorageKey::Item { namespace: &self.space, key: &self.key, vectors };
         let value = vault.open(place(false), std::mem::take(&mut self.value))?;
         let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;
         let Some(sealed) = self.vectors.take() else { return Ok((value, Vec::new())) };
@@ -120,7 +119,7 @@ impl Columns {
     }
 }
 
-/// What a read gave, and the places of the items whose time to live is to start anew.
+/// Returns the items of a read, and adds the rows whose time to live starts again to `touched`.
 pub fn picked(rows: Vec<(Row, Option<f64>)>, refresh: bool, touched: &mut Vec<i64>) -> Vec<Item> {
     let items = rows.into_iter().map(|(row, score)| {
         if refresh && row.expires {

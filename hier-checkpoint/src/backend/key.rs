@@ -5,7 +5,7 @@ use std::fmt;
 use crate::checkpoint::SaverError;
 use zeroize::Zeroize;
 
-/// A key: 32 bytes that nobody can guess. Keep it where the database is not.
+/// A secret key of 32 random bytes. Keep it in another place than the database.
 ///
 /// It is wiped from memory when it is dropped, and never printed.
 ///

@@ -1,19 +1,19 @@
-//! Which checkpoint of a thread was stored last: what follows it need not have each of its values looked for.
+//! The checkpoint of each thread that this process stored last. The values of a checkpoint that follows it need no
+//! lookup.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::checkpoint::{Checkpoint, Piece, builds_only_on};
+use crate::checkpoint::{ChannelBlob, Checkpoint, builds_only_on};
 use uuid::Uuid;
 
-/// How many are kept. Of two in one place the later one is; the other's next commit has its values looked for, and on Postgres its next
-/// run reads them by a statement of their own.
+/// Maximum number of remembered checkpoints. If two threads share a place, only the later checkpoint is remembered.
 const PLACES: usize = 4_096;
 
 /// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
-pub struct Latest(Box<[Mutex<Option<Entry>>]>);
+pub struct Latest(Box<[Mutex<Option<LatestCheckpoint>>]>);
 
-struct Entry {
+struct LatestCheckpoint {
     thread: Arc<str>,
     namespace: Arc<str>,
     known: Known,
@@ -25,7 +25,7 @@ pub struct Known {
     id: Uuid,
     channels: Arc<[Arc<str>]>,
     versions: Arc<[Uuid]>,
-    /// How many bytes the value of each channel has, or its last part; none if that is not known.
+    /// The size of each channel's value, or of its last part, in bytes. None if unknown.
     sizes: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Default for Latest {
 }
 
 impl Latest {
-    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<Entry>> {
+    fn place(&self, thread: &str, namespace: &str) -> MutexGuard<'_, Option<LatestCheckpoint>> {
         let mut hasher = DefaultHasher::new();
         (thread, namespace).hash(&mut hasher);
         let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
@@ -50,13 +50,13 @@ impl Latest {
         entry.map(|entry| entry.known.clone())
     }
 
-    /// The last one of this thread and namespace, in whose place this one comes, with its pieces.
+    /// Remembers a checkpoint with its pieces, and returns the one that it replaces.
     pub fn replace(
         &self,
         thread: &Arc<str>,
         namespace: &Arc<str>,
         checkpoint: &Checkpoint,
-        pieces: &[Piece],
+        pieces: &[ChannelBlob],
     ) -> Option<Known> {
         let mut entry = self.place(thread, namespace);
         let mut known = Known::of(checkpoint);
@@ -72,7 +72,7 @@ impl Latest {
                 *size = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
             }
         }
-        *entry = Some(Entry { thread: thread.clone(), namespace: namespace.clone(), known });
+        *entry = Some(LatestCheckpoint { thread: thread.clone(), namespace: namespace.clone(), known });
         before.map(|before| before.known)
     }
 }
@@ -87,7 +87,7 @@ impl Known {
         Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels
     }
 
-    /// Whether it is the checkpoint with this id.
+    /// Returns true if this is the checkpoint with the id.
     pub fn is(&self, id: Uuid) -> bool {
         self.id == id
     }
@@ -99,8 +99,8 @@ impl Known {
         all.filter(|(_, version, _)| !version.is_nil())
     }
 
-    /// Whether this is the checkpoint's parent, and all that it builds on is what this one has.
-    pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+    /// Returns true if this is the parent of the checkpoint, and the checkpoint builds on nothing else.
+    pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
         is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)
     }

@@ -1,4 +1,4 @@
-//! Claims, whatever the database: waiting for a thread, and claims that nobody takes.
+//! Claims for any database: waits for a thread to be released.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl<F: FnOnce(Lease)> Drop for Claimed<F> {
     }
 }
 
-/// Tries to claim a thread until it is free, at most this long. `released` wakes when this process has released a thread;
-/// other processes tell nobody, so it is also tried again after each `pause`.
+/// Tries to claim a thread until it is free, at most this long. `released` wakes the caller when this process releases a
+/// thread. Other processes send no notification, so the claim is also retried after each `pause`.
 pub async fn wait_for<A: Future<Output = Result<Lease, SaverError>>>(
     released: &Notify,
     pause: Duration,

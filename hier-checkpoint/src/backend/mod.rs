@@ -9,13 +9,13 @@ pub mod items;
 mod key;
 pub mod latest;
 pub mod lease;
-pub mod place;
 pub mod retention;
 pub mod rows;
 pub mod run_rows;
 mod settle;
+pub mod storage_key;
 pub mod unreadable;
-pub mod vault;
+pub mod value_codec;
 
 #[cfg(feature = "encryption")]
 pub use key::Key;

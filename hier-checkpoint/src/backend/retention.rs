@@ -1,4 +1,4 @@
-//! Which values nobody needs any more, and going on past threads that cannot be read.
+//! Unneeded values, and progress past threads that cannot be read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// A stored value of a namespace: its channel, its version, and the version that it adds to.
 pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
 
-/// Those of a namespace's values that none of its checkpoints leads to.
+/// Returns the values of a namespace that none of its checkpoints leads to.
 pub fn unneeded<'a>(
     checkpoints: impl IntoIterator<Item = &'a Checkpoint>,
     pieces: &[PieceKey],
@@ -33,7 +33,6 @@ pub fn unneeded<'a>(
 /// Threads that could not be read while the others were served.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// What is wrong with the first.
     first: Option<(String, String)>,
     others: Vec<String>,
 }
@@ -64,10 +63,9 @@ impl Unread {
     }
 }
 
-/// How many threads, or rows, are named at most.
 const MOST_NAMES: usize = 10;
 
-/// How many rows are sealed anew in one transaction, and how many bytes of them, unless one row alone has more.
+/// Maximum number of rows, and of their bytes, that one transaction encrypts again. A single larger row is allowed.
 #[cfg(feature = "encryption")]
 pub const PAGE_ROWS: usize = 1_000;
 #[cfg(feature = "encryption")]
@@ -77,7 +75,6 @@ pub const PAGE_BYTES: usize = 4 << 20;
 #[cfg(feature = "encryption")]
 #[derive(Debug, Default)]
 pub struct UnreadRows {
-    /// What is wrong with the first.
     first: Option<(String, String)>,
     count: usize,
     /// Some of those after it.
@@ -86,7 +83,7 @@ pub struct UnreadRows {
 
 #[cfg(feature = "encryption")]
 impl UnreadRows {
-    /// What was read; nothing of a row that cannot be, which `told` is told of. Every other error ends the work.
+    /// Returns a read row, or none if the row cannot be read. Records unreadable rows. Other errors are returned.
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,
@@ -107,7 +104,6 @@ impl UnreadRows {
         Ok(None)
     }
 
-    /// Those of a page, beside those of the pages before it.
     pub fn add(&mut self, page: Self) {
         self.count += page.count;
         let mut places = page.others;

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::{Checkpoint, PendingWrite, Record, SaverError, TaskWrites, builds_on, codec};
+use crate::checkpoint::{Checkpoint, PendingWrite, SaverError, TaskWrites, WriteRecord, builds_on, codec};
 use uuid::Uuid;
 
 use crate::backend::latest::Latest;
-use crate::backend::place::Place;
-use crate::backend::vault::Vault;
+use crate::backend::storage_key::StorageKey;
+use crate::backend::value_codec::ValueCodec;
 
-/// What one commit stores.
+/// The rows of one commit.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub checkpoints: Vec<CheckpointRow>,
     pub pieces: Vec<PieceRow>,
     pub writes: Vec<WriteRow>,
-    /// What has to be there already.
+    /// The values that must already be stored.
     pub bases: Vec<Bases>,
 }
 
-/// What a checkpoint of a commit builds on and the commit does not bring.
+/// The values that a checkpoint of a commit builds on, and that the commit does not contain.
 #[derive(Debug)]
 pub struct Bases {
     pub namespace: Arc<str>,
@@ -42,14 +42,14 @@ impl Base {
 }
 
 /// About how many rows and bytes these records will have.
-pub fn size(records: &[Record]) -> (usize, usize) {
+pub fn size(records: &[WriteRecord]) -> (usize, usize) {
     let sizes = records.iter().map(|record| match record {
-        Record::Checkpoint { checkpoint, pieces, .. } => {
+        WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
             let values = pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>();
             let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
             (1 + pieces.len(), values + sends)
         }
-        Record::Writes { writes, .. } => {
+        WriteRecord::Writes { writes, .. } => {
             (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum::<usize>())
         }
     });
@@ -74,7 +74,6 @@ pub struct PieceRow {
     pub value: Vec<u8>,
 }
 
-/// What a task wrote.
 #[derive(Debug)]
 pub struct WriteRow {
     pub namespace: Arc<str>,
@@ -87,7 +86,7 @@ pub struct WriteRow {
 }
 
 impl Batch {
-    /// How many rows and bytes it has.
+    /// Returns the number of rows and of bytes.
     pub fn size(&self) -> (usize, usize) {
         let bodies = self.checkpoints.iter().map(|row| row.body.len());
         let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
@@ -133,12 +132,17 @@ impl Batch {
     }
 
     /// The rows of these records of a thread, sealed. The records have been checked.
-    pub fn of(vault: &Vault, latest: &Latest, thread: &Arc<str>, records: Vec<Record>) -> Result<Self, SaverError> {
+    pub fn of(
+        vault: &ValueCodec,
+        latest: &Latest,
+        thread: &Arc<str>,
+        records: Vec<WriteRecord>,
+    ) -> Result<Self, SaverError> {
         let mut batch = Self::default();
         for record in records {
             batch.add_bases(latest, thread, &record);
             match record {
-                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                WriteRecord::Checkpoint { namespace, checkpoint, pieces } => {
                     let body = seal_body(vault, thread, &namespace, &checkpoint)?;
                     for piece in pieces {
                         let channel = checkpoint.channels[piece.channel].clone();
@@ -148,15 +152,14 @@ impl Batch {
                     }
                     batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
                 }
-                Record::Writes { namespace, writes } => batch.add_writes(vault, thread, &namespace, writes)?,
+                WriteRecord::Writes { namespace, writes } => batch.add_writes(vault, thread, &namespace, writes)?,
             }
         }
         Ok(batch)
     }
 
-    /// What a record builds on and no earlier one brings.
-    fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &Record) {
-        let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return };
+    fn add_bases(&mut self, latest: &Latest, thread: &Arc<str>, record: &WriteRecord) {
+        let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { return };
         let before = latest.replace(thread, namespace, checkpoint, pieces);
         let parent = before.filter(|before| before.is_all_of(checkpoint, pieces)).and(checkpoint.parent);
         let is_of_batch =
@@ -182,7 +185,7 @@ impl Batch {
 
     fn add_writes(
         &mut self,
-        vault: &Vault,
+        vault: &ValueCodec,
         thread: &str,
         namespace: &Arc<str>,
         writes: TaskWrites,
@@ -197,11 +200,16 @@ impl Batch {
     }
 }
 
-pub fn seal_body(vault: &Vault, thread: &str, namespace: &str, checkpoint: &Checkpoint) -> Result<Vec<u8>, SaverError> {
+pub fn seal_body(
+    vault: &ValueCodec,
+    thread: &str,
+    namespace: &str,
+    checkpoint: &Checkpoint,
+) -> Result<Vec<u8>, SaverError> {
     let mut body = Vec::with_capacity(body_size(checkpoint));
     codec::encode_record_into(checkpoint, &mut body)
         .map_err(|error| SaverError::Invalid(format!("checkpoint `{}` cannot be encoded: {error}", checkpoint.id)))?;
-    vault.seal(Place::Body { thread, namespace, id: checkpoint.id }, body)
+    vault.seal(StorageKey::Body { thread, namespace, id: checkpoint.id }, body)
 }
 
 /// About how many bytes a checkpoint has: most are not moved while they become more, and take little room that they do not need.
@@ -212,7 +220,7 @@ fn body_size(checkpoint: &Checkpoint) -> usize {
 }
 
 pub fn open_body(
-    vault: &Vault,
+    vault: &ValueCodec,
     thread: &str,
     namespace: &str,
     id: Uuid,
@@ -222,7 +230,7 @@ pub fn open_body(
         thread: thread.to_owned(),
         reason: format!("checkpoint `{id}` of namespace `{namespace}`: {reason}"),
     };
-    let body = vault.open(Place::Body { thread, namespace, id }, body)?;
+    let body = vault.open(StorageKey::Body { thread, namespace, id }, body)?;
     let checkpoint: Checkpoint = codec::decode(&body).map_err(|error| damaged(error.to_string()))?;
     if checkpoint.id != id {
         return Err(damaged(format!("it is checkpoint `{}` in the place of another", checkpoint.id)));
@@ -233,24 +241,24 @@ pub fn open_body(
     Ok(checkpoint)
 }
 
-/// Whether whoever reads has this version of a channel.
+/// Returns true if the reader already has this version of the channel.
 pub fn is_known(known: &[(Arc<str>, Uuid)], channel: &Arc<str>, version: &Uuid) -> bool {
     known.iter().any(|(name, known)| known == version && name == channel)
 }
 
 impl PieceRow {
-    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+    fn place<'a>(&'a self, thread: &'a str) -> StorageKey<'a> {
         let Self { namespace, channel, version, base, .. } = self;
-        Place::Piece { thread, namespace, channel, version: *version, base: *base }
+        StorageKey::ChannelBlob { thread, namespace, channel, version: *version, base: *base }
     }
 
-    pub fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+    pub fn seal(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
         let value = std::mem::take(&mut self.value);
         self.value = vault.seal(self.place(thread), value)?;
         Ok(self)
     }
 
-    pub fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+    pub fn open(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
         let value = std::mem::take(&mut self.value);
         self.value = vault.open(self.place(thread), value)?;
         Ok(self)
@@ -258,18 +266,18 @@ impl PieceRow {
 }
 
 impl WriteRow {
-    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+    fn place<'a>(&'a self, thread: &'a str) -> StorageKey<'a> {
         let Self { namespace, checkpoint, task, slot, path, channel, .. } = self;
-        Place::Write { thread, namespace, checkpoint: *checkpoint, task: *task, slot: *slot, path, channel }
+        StorageKey::Write { thread, namespace, checkpoint: *checkpoint, task: *task, slot: *slot, path, channel }
     }
 
-    pub fn seal(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+    pub fn seal(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
         let value = std::mem::take(&mut self.value);
         self.value = vault.seal(self.place(thread), value)?;
         Ok(self)
     }
 
-    pub fn open(mut self, vault: &Vault, thread: &str) -> Result<Self, SaverError> {
+    pub fn open(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
         let value = std::mem::take(&mut self.value);
         self.value = vault.open(self.place(thread), value)?;
         Ok(self)

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::backend::place::Place;
-use crate::backend::vault::Vault;
+use crate::backend::storage_key::StorageKey;
+use crate::backend::value_codec::ValueCodec;
 
 /// Names of tables, as what is sealed is bound to them.
 pub const THREADS: &str = "run_threads";
@@ -50,9 +50,14 @@ pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }
 
-/// What is stored of a value in this row.
-pub fn seal<T: Serialize>(vault: &Vault, table: &'static str, key: &str, value: &T) -> Result<Vec<u8>, SaverError> {
-    let place = Place::Row { table, key };
+/// Encodes a value for a row.
+pub fn seal<T: Serialize>(
+    vault: &ValueCodec,
+    table: &'static str,
+    key: &str,
+    value: &T,
+) -> Result<Vec<u8>, SaverError> {
+    let place = StorageKey::Row { table, key };
     let json = serde_json::to_vec(value).map_err(|error| SaverError::Invalid(format!("{place:?}: {error}")))?;
     if is_deeper(&json, DEEPEST) {
         let text = "cannot be stored, since it could not be read again: it is nested deeper than";
@@ -85,39 +90,41 @@ fn is_deeper(json: &[u8], levels: usize) -> bool {
 
 /// The value that was stored in this row.
 pub fn open<T: DeserializeOwned>(
-    vault: &Vault,
+    vault: &ValueCodec,
     table: &'static str,
     key: &str,
     stored: Vec<u8>,
 ) -> Result<T, SaverError> {
-    let place = Place::Row { table, key };
+    let place = StorageKey::Row { table, key };
     serde_json::from_slice(&vault.open(place, stored)?)
         .map_err(|error| place.damaged(format!("cannot be read: {error}")))
 }
 
 /// Decodes the run stored in this row, and checks that it belongs to the row's id and to `thread`, if given.
-pub fn open_run(vault: &Vault, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
+pub fn open_run(vault: &ValueCodec, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
     let key = id.to_string();
     let run: Run = open(vault, RUNS, &key, stored)?;
     if run.id != id || thread.is_some_and(|thread| run.thread != thread) {
-        return Err(Place::Row { table: RUNS, key: &key }.damaged("belongs to another thread: it was moved"));
+        return Err(StorageKey::Row { table: RUNS, key: &key }.damaged("belongs to another thread: it was moved"));
     }
     Ok(run)
 }
 
 /// Decodes a stored run of a thread, and checks that it has not ended.
-pub fn open_live(vault: &Vault, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
+pub fn open_live(vault: &ValueCodec, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
     let run = open_run(vault, id, Some(thread), stored)?;
     if run.ended.is_some() {
         let key = id.to_string();
-        return Err(Place::Row { table: RUNS, key: &key }.damaged("has ended, and stands among those that have not"));
+        return Err(
+            StorageKey::Row { table: RUNS, key: &key }.damaged("has ended, and stands among those that have not")
+        );
     }
     Ok(run)
 }
 
 /// Decodes the event stored in this row, and checks that it belongs to `run`.
 pub fn open_event(
-    vault: &Vault,
+    vault: &ValueCodec,
     thread: &str,
     number: u64,
     run: Option<Uuid>,
@@ -126,7 +133,7 @@ pub fn open_event(
     let key = event_key(thread, number);
     let event: NewEvent = open(vault, EVENTS, &key, stored)?;
     if run.is_some() && event.run != run {
-        return Err(Place::Row { table: EVENTS, key: &key }.damaged("belongs to another run: it was moved"));
+        return Err(StorageKey::Row { table: EVENTS, key: &key }.damaged("belongs to another run: it was moved"));
     }
     Ok(event)
 }
@@ -138,8 +145,8 @@ pub fn expires(thread: &ThreadRow) -> Option<i64> {
     thread.updated.checked_add(lives).map(micros)
 }
 
-/// Of the events of a thread, by number and bytes, oldest first, up to which they are deleted so that the log is half full. The
-/// row is told.
+/// Returns the number up to which to delete events so that the log is half full, and updates the row. Takes the number
+/// and size of each event, oldest first.
 pub fn trim(thread: &mut ThreadRow, oldest: impl IntoIterator<Item = (i64, i64)>) -> Option<i64> {
     let mut last = None;
     for (event, bytes) in oldest {

@@ -1,5 +1,5 @@
-//! Rows of runs that cannot be read. They are passed over where several are looked at, so that one does not hold up the others, and
-//! told through `tracing`: of each thread or row once a minute.
+//! Rows of runs that cannot be read. Reads of several rows skip them, so that one does not block the others. Each thread
+//! or row is logged at most once a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::SaverError;
 
-/// For how long a thread is passed over, and nothing is said of it again.
+/// Time for which an unreadable row is skipped without another log message.
 const AGAIN: Duration = Duration::from_mins(1);
-/// As many are remembered.
+/// Maximum number of remembered rows.
 const MOST: usize = 4_096;
 
 type Since = HashMap<String, Instant>;
 
-/// What cannot be read, and since when that is known.
+/// Unreadable rows, with the time at which each was found.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     threads: Mutex<Since>,
@@ -44,7 +44,7 @@ impl Unreadable {
         Ok(())
     }
 
-    /// What was read, or nothing if the row cannot be read.
+    /// Returns a read value, or none if the row cannot be read, which is logged.
     pub fn told<T>(&self, read: Result<T, SaverError>) -> Option<T> {
         read.inspect_err(|error| self.tell(error)).ok()
     }
@@ -68,7 +68,6 @@ impl Unreadable {
     }
 }
 
-/// Those of the last minute.
 fn latest(since: &Mutex<Since>) -> MutexGuard<'_, Since> {
     let mut since = since.lock().unwrap_or_else(PoisonError::into_inner);
     since.retain(|_, since| since.elapsed() < AGAIN);

@@ -10,40 +10,38 @@ use uuid::Uuid;
 use crate::message::Messages;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// What a message takes beside what is stored of it, in bytes, about: its parts, its places in the list and in the index.
+/// Estimated memory of a message in addition to its stored bytes: its parts, and its places in the list and the index.
 const MESSAGE: usize = 400;
-/// What a thread takes beside its messages, in bytes, about.
+/// Estimated memory of a thread in addition to its messages, in bytes.
 const THREAD: usize = 512;
 /// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
 const GROUPS: usize = 64;
 
-/// The conversations of the threads that ran in this process last, as they were stored then: their next run need not read and decode
-/// them again.
+/// The conversations of recently run threads, in their stored form. The next run of such a thread need not read and decode them.
 ///
-/// A saver has one and hands it to the engine ([`Checkpointer::conversations`](super::Checkpointer::conversations)). Nothing is believed for
-/// being here: a run reads the checkpoint that it goes on from under its lease, and takes a conversation from here only where that names
-/// the very version which is kept. So it does not matter who else has written the thread meanwhile, or deleted it. Only channels of the
-/// type [`Messages`] are kept: reading what was stored of one gives the same value, which cannot be known of others.
+/// A saver has one and offers it to the engine ([`CheckpointCache::conversations`](super::CheckpointCache::conversations)). A run reads
+/// its checkpoint under its lease, and uses a kept conversation only if the checkpoint names exactly its version. Other writers of the
+/// thread therefore do no harm. Only channels of the type [`Messages`] are kept, because reading a stored conversation always gives the
+/// same value.
 ///
-/// What was used last stays, up to so many bytes, about. A thread is kept once it has been gone on with, so that one with a single run
-/// costs nothing. Whoever deletes a thread makes it [forgotten](Self::forget); one that another process deletes is here until its room is
+/// The most recently used conversations stay, within a limit of bytes. A thread is kept from its second run on, so that a single run costs
+/// nothing. A saver [forgets](Self::forget) a thread that it deletes. A thread that another process deletes stays until its room is
 /// needed.
 pub struct Conversations {
     bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptThreads>,
 }
 
-struct Kept {
-    threads: HashMap<Arc<str>, Thread>,
+struct KeptThreads {
+    threads: HashMap<Arc<str>, ThreadConversations>,
     /// The threads, by when they were kept.
     order: BTreeMap<u64, Arc<str>>,
     last: u64,
     bytes: usize,
-    /// How often something of each group was forgotten.
     forgotten: [u64; GROUPS],
 }
 
-struct Thread {
+struct ThreadConversations {
     number: u64,
     bytes: usize,
     conversations: Vec<Conversation>,
@@ -55,7 +53,7 @@ pub struct Conversation {
     pub channel: Arc<str>,
     /// The version of its value.
     pub version: Uuid,
-    /// Of how many parts and bytes what is stored of it is.
+    /// The number of stored parts and of their bytes.
     pub parts: usize,
     /// Their size.
     pub bytes: usize,
@@ -63,26 +61,26 @@ pub struct Conversation {
     pub messages: Messages,
 }
 
-/// What was known of a thread when its run began: what has been forgotten since is not kept.
+/// A point in time when a run began. A thread that was forgotten after it is not kept.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 
 impl Conversations {
-    /// How many bytes are kept unless it is said: 32 MiB.
+    /// The default limit of kept bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
     /// Keeps so many bytes at most, about; nothing with 0.
     pub fn new(bytes: usize) -> Self {
         let (threads, order) = (HashMap::new(), BTreeMap::new());
-        Self { bytes, kept: Mutex::new(Kept { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
+        Self { bytes, kept: Mutex::new(KeptThreads { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
     }
 
-    /// How many threads are kept.
+    /// Returns the number of kept threads.
     pub fn len(&self) -> usize {
         self.kept().threads.len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns true if nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -101,7 +99,7 @@ impl Conversations {
         (kept.threads, kept.order, kept.bytes) = (HashMap::new(), BTreeMap::new(), 0);
     }
 
-    /// Takes what is kept of a thread. A run that ends well puts back what has become of it.
+    /// Takes the conversations of a thread. A run that ends well puts back its own.
     #[doc(hidden)]
     pub fn take(&self, thread: &str) -> (Since, Vec<Conversation>) {
         let mut kept = self.kept();
@@ -126,7 +124,7 @@ impl Conversations {
         kept.bytes += bytes;
         let number = kept.last;
         kept.order.insert(number, thread.clone());
-        kept.threads.insert(thread.clone(), Thread { number, bytes, conversations });
+        kept.threads.insert(thread.clone(), ThreadConversations { number, bytes, conversations });
         while kept.bytes > self.bytes
             && let Some((_, oldest)) = kept.order.pop_first()
         {
@@ -136,12 +134,12 @@ impl Conversations {
         drop(kept);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptThreads> {
         lock(&self.kept)
     }
 }
 
-impl Kept {
+impl KeptThreads {
     fn remove(&mut self, thread: &str) -> Vec<Conversation> {
         let Some(thread) = self.threads.remove(thread) else { return Vec::new() };
         self.order.remove(&thread.number);
@@ -150,7 +148,6 @@ impl Kept {
     }
 }
 
-/// The group of a thread.
 fn group(thread: &str) -> usize {
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thread);
     usize::try_from(hash % GROUPS as u64).unwrap_or_default()

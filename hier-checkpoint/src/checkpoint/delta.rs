@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Chain, CodecError, codec};
+use super::{CodecError, DeltaChain, codec};
 use crate::channel::{ChannelSpec, Kind};
 use crate::message::Messages;
 use crate::reducer::ReduceError;
@@ -88,7 +88,7 @@ impl fmt::Display for Rule<'_> {
     }
 }
 
-/// The rule of a channel's reducer, if it can merge parts: one of the reducers whose values grow, or a custom one.
+/// Returns the rule of a channel's reducer, if the rule can merge parts.
 pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     Some(match (spec.kind, spec.reducer.as_deref()) {
         (Kind::TopicAccumulate, _) | (Kind::Reduced, Some("append")) => Rule::Append,
@@ -210,9 +210,9 @@ pub fn tail(packed: &[u8]) -> &[u8] {
 /// Parts of a value, and the rule that merges them.
 pub type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
 
-/// The parts of a chain, with the rule that merges them. All parts of a chain have one rule: a program whose reducer is another one
-/// begins a new chain.
-pub fn parts(chain: &Chain) -> Result<Option<RuledParts<'_>>, CodecError> {
+/// Returns the parts of a chain with the rule that merges them. A chain has one rule: a program with another reducer
+/// starts a new chain.
+pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     let mut all: Option<RuledParts<'_>> = None;
     for packed in &chain.deltas {
         let (rule, mut parts) = unpack(packed)?;
@@ -232,7 +232,7 @@ pub fn parts(chain: &Chain) -> Result<Option<RuledParts<'_>>, CodecError> {
 /// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
 ///
 /// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
-pub fn chain_json(chain: &Chain) -> Result<Value, CodecError> {
+pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
     let Some((rule, parts)) = parts(chain)? else { return codec::decode_json(full) };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Why a saver could not do what it was asked for.
+/// An error of a saver.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
-    /// Somebody else has taken the thread over since. Nothing was stored.
+    /// Another claim has taken the thread over. Nothing was stored.
     #[error(
         "thread `{thread}` has been taken over by another run; what this run did since was not stored: read the thread's \
          state and go on from there"
@@ -38,11 +38,11 @@ pub enum SaverError {
         /// The thread.
         thread: String,
     },
-    /// Somebody else runs the thread.
+    /// Another run holds the thread.
     #[error(
         "thread `{thread}` is being run by {holder}: try again when that run has ended, or give `Config::when_running` \
          `WhenRunning::Wait(…)` to wait for it. If that process was killed, its thread is free once the lease has run out \
-         (30 s unless said otherwise): wait as long, or take it over at once with `WhenRunning::TakeOver`"
+         (30 s by default): wait as long, or take it over at once with `WhenRunning::TakeOver`"
     )]
     Busy {
         /// The thread.
@@ -58,12 +58,12 @@ pub enum SaverError {
         /// The reason.
         reason: String,
     },
-    /// The file or database is none of ours, or of a newer version, or cannot be opened.
+    /// The file or database is of another program or a newer version, or cannot be opened.
     #[error("{place} cannot be used: {reason}")]
     Unusable {
         /// The file or database, without passwords.
         place: String,
-        /// The reason, and how to mend it.
+        /// The reason, and how to fix it.
         reason: String,
     },
     /// The database did not answer, or refused. Another attempt may help.
@@ -74,19 +74,19 @@ pub enum SaverError {
         /// The database's error.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// The mailbox of a thread holds too much.
+    /// The inbox of a thread is full.
     #[error(
-        "the mailbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
-        super::MAILBOX_BYTES
+        "the inbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
+        super::INBOX_BYTES
     )]
-    MailboxFull {
+    InboxFull {
         /// The thread.
         thread: String,
     },
-    /// The saver cannot do this.
+    /// The saver lacks a capability.
     #[error("this checkpointer has no {what}: use one that has (`MemorySaver`, `Sqlite`, `Postgres`)")]
     NotSupported {
-        /// What it cannot do.
+        /// The missing capability.
         what: &'static str,
     },
     /// The saver panicked.
@@ -105,14 +105,14 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// A letter that a commit takes is not in the thread's mailbox: for savers.
-    pub fn no_letter(thread: &str, letter: Uuid) -> Self {
+    /// A message that a commit takes is not in the thread's inbox: for savers.
+    pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
-            "the mailbox of thread `{thread}` has no letter `{letter}`, which a commit takes: it was taken before"
+            "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"
         ))
     }
 
-    /// There is no such thread any more: for stores.
+    /// Creates the error for a thread that no longer exists.
     pub fn deleted(thread: &str) -> Self {
         Self::Deleted { thread: thread.to_owned() }
     }
@@ -123,7 +123,7 @@ impl SaverError {
     }
 }
 
-/// Why a value could not be encoded or decoded.
+/// A value that could not be encoded or decoded.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CodecError(pub(crate) String);

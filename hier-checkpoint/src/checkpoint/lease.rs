@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long a lease runs unless it is renewed.
 const LASTS: Duration = Duration::from_secs(30);
 
 /// The policy for a thread that is already being run.
@@ -29,13 +28,13 @@ pub enum WhenRunning {
 /// A claim on a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The claimant, in words for people.
+    /// The claimant, as readable text.
     pub holder: String,
-    /// The policy for a thread that somebody else holds.
+    /// The policy for a thread that another run holds.
     pub when_running: WhenRunning,
-    /// How long the lease runs unless it is renewed.
+    /// The time until the lease expires, unless it is renewed.
     pub lasts: Duration,
-    /// How long the thread lives after its last commit; for ever if none. Each claim replaces it.
+    /// The time that the thread lives after its last commit. None for ever. Each claim replaces it.
     pub time_to_live: Option<Duration>,
 }
 
@@ -50,7 +49,7 @@ impl Default for Claim {
     }
 }
 
-/// The right to write a thread, until somebody else claims it.
+/// The right to write a thread, until another claim takes it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
@@ -58,7 +57,7 @@ pub struct Lease {
     pub thread: Arc<str>,
     /// The fencing token: greater than that of every claim before.
     pub token: u64,
-    /// How long it runs unless it is renewed.
+    /// The time until the lease expires, unless it is renewed.
     pub lasts: Duration,
     /// True if the thread was claimed while a run that was advancing it had not ended ([`DueChange::Driven`](super::DueChange::Driven)).
     /// The holder of this lease must then set the next due time when it finishes.

@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 use super::record::Checkpoint;
 
-/// Which checkpoints to list. What is none does not restrict.
+/// A query for checkpoints. A field that is none does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those of this namespace; the root's is empty.
+    /// The namespace. Empty for the root.
     pub namespace: Option<String>,
-    /// Those whose metadata has all of these: `source` (by its name), `step`, and what was given with the run.
+    /// Metadata that a checkpoint must have: `source` (by name), `step`, and the metadata of the run.
     pub filter: Map<String, Value>,
-    /// Those with a smaller id.
+    /// Only checkpoints with a smaller id.
     pub before: Option<Uuid>,
-    /// At most so many.
+    /// Maximum number of checkpoints.
     pub limit: Option<usize>,
 }
 
@@ -29,13 +29,13 @@ impl ListQuery {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
 
-    /// Whether a checkpoint is old enough and has everything that the filter asks for.
+    /// Returns true if the query matches the checkpoint.
     pub fn wants(&self, checkpoint: &Checkpoint) -> bool {
         self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
     }
 
-    /// Whether a checkpoint has everything that the filter asks for. Savers filter with this, so that no key or value of a
-    /// filter ever becomes part of a statement.
+    /// Returns true if a checkpoint has the metadata of the filter. Savers filter with this function, so that no key or
+    /// value of a filter becomes part of a statement.
     pub fn matches(&self, checkpoint: &Checkpoint) -> bool {
         self.filter.iter().all(|(key, wanted)| match (key.as_str(), checkpoint.metadata.get(key)) {
             ("source", _) => wanted == checkpoint.source.name(),
@@ -70,7 +70,7 @@ impl Listed {
 pub struct ThreadInfo {
     /// The thread.
     pub thread: Arc<str>,
-    /// How many checkpoints it has, in all namespaces.
+    /// The number of checkpoints in all namespaces.
     pub checkpoints: u64,
     /// The latest checkpoint of the root graph, if there is one.
     pub latest: Option<Checkpoint>,
@@ -81,7 +81,7 @@ pub struct ThreadInfo {
 }
 
 impl ThreadInfo {
-    /// A thread without checkpoints that nobody holds. The other fields are set afterwards.
+    /// Creates a thread without checkpoints or a holder. Set the other fields afterwards.
     pub fn new(thread: impl Into<Arc<str>>) -> Self {
         Self { thread: thread.into(), checkpoints: 0, latest: None, holder: None, expires: None }
     }
@@ -90,7 +90,7 @@ impl ThreadInfo {
 /// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// In these threads; in all if none.
+    /// The threads to prune. None for all.
     pub threads: Option<Vec<String>>,
     /// The checkpoints that stay.
     pub strategy: Strategy,
@@ -106,12 +106,12 @@ pub enum Strategy {
     KeepLatest,
     /// The given number of latest checkpoints of each thread and namespace; 0 is the same as [`Strategy::Delete`].
     Keep(usize),
-    /// Nothing.
+    /// No checkpoint.
     Delete,
 }
 
 impl Strategy {
-    /// How many checkpoints of each thread and namespace stay.
+    /// Returns the number of checkpoints that stay in each thread and namespace.
     pub const fn kept(self) -> usize {
         match self {
             Self::KeepLatest => 1,

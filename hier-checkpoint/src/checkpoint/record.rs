@@ -26,8 +26,8 @@ pub struct Checkpoint {
     /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
     pub versions: Arc<[Uuid]>,
     /// The tasks of the next step.
-    pub agenda: Agenda,
-    /// Which program wrote it: the graph, the version and the fingerprint of its state.
+    pub agenda: NextTasks,
+    /// The program that wrote the checkpoint: its graph, and the version and fingerprint of its state.
     pub schema: Arc<Schema>,
     /// The metadata of the run's configuration, and its `run_id`. Filters compare it, see
     /// [`ListQuery`](super::ListQuery).
@@ -47,7 +47,7 @@ impl Checkpoint {
             source,
             versions: channels.iter().map(|_| Uuid::nil()).collect(),
             channels,
-            agenda: Agenda::default(),
+            agenda: NextTasks::default(),
             schema: Arc::default(),
             metadata: Arc::default(),
             parents: Arc::default(),
@@ -55,7 +55,7 @@ impl Checkpoint {
     }
 }
 
-/// Which program wrote a checkpoint.
+/// The program that wrote a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Schema {
@@ -105,8 +105,8 @@ impl Source {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Agenda {
-    /// Whether the input has been stored and not yet been applied.
+pub struct NextTasks {
+    /// True if the input was stored and is not yet applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
     /// True if that input came from outside the graph's runs. The graph is entered with it when it is applied.
@@ -130,17 +130,16 @@ pub struct Agenda {
     /// Nodes of `ready` that several edges have set off at once, of which one was a join.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<Arc<str>>,
-    /// Which node ran last.
+    /// The node that ran last.
     #[serde(skip_serializing_if = "LastRan::is_nothing")]
     pub last: LastRan,
-    /// What the graph's subgraphs that keep their state from call to call have, as this line of the history has it: for each
-    /// the last part of its namespace and the id of its checkpoint. None if the graph has no such subgraph, or was stored by
-    /// a program that did not note it.
+    /// The checkpoints of subgraphs that keep their state between calls, as this branch of the history has them. None if
+    /// the graph has no such subgraph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Arc<Kept>>,
 }
 
-/// Which checkpoint a subgraph that keeps its state goes on from, by the last part of its namespace.
+/// The checkpoint from which a subgraph continues that keeps its state, by the last part of its namespace.
 pub type Kept = BTreeMap<Arc<str>, Uuid>;
 
 /// A task that a Send starts.
@@ -161,7 +160,7 @@ impl SendRecord {
     }
 }
 
-/// How full a join is.
+/// The progress of a join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinRecord {
@@ -169,7 +168,7 @@ pub struct JoinRecord {
     pub join: Arc<str>,
     /// The sources that have run.
     pub seen: Vec<Arc<str>>,
-    /// Whether its target was deferred and has been released.
+    /// True if the target was deferred and has been released.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
 }
@@ -181,11 +180,11 @@ impl JoinRecord {
     }
 }
 
-/// Which node ran last: the one as which an update without `as_node` is made.
+/// The node that ran last. An update without `as_node` is made as this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastRan {
-    /// None has run.
+    /// No node has run.
     #[default]
     Nothing,
     /// START.
@@ -206,7 +205,7 @@ impl LastRan {
 
 /// A channel's value as one checkpoint brings it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct ChannelBlob {
     /// The channel: an index into [`Checkpoint::channels`].
     pub channel: usize,
     /// If the bytes are only what was added: the version that they are added to. Else they are the whole value.
@@ -218,7 +217,7 @@ pub struct Piece {
 
 /// A channel's value as it is read: a whole value and what was added to it since, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chain {
+pub struct DeltaChain {
     /// The whole value. None only if it is missing from the store, which the engine reports as damage.
     pub full: Option<Vec<u8>>,
     /// The values added since, oldest first.
@@ -227,7 +226,7 @@ pub struct Chain {
 
 /// Something to store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Record {
+pub enum WriteRecord {
     /// A checkpoint with the values that it brings.
     Checkpoint {
         /// The namespace.
@@ -235,7 +234,7 @@ pub enum Record {
         /// The checkpoint.
         checkpoint: Box<Checkpoint>,
         /// The values of the channels that changed: their version is the checkpoint's id.
-        pieces: Vec<Piece>,
+        pieces: Vec<ChannelBlob>,
     },
     /// Writes of a task.
     Writes {
@@ -246,10 +245,10 @@ pub enum Record {
     },
 }
 
-/// Whether a record makes sense, for savers: each channel has one version, each piece is of one of the checkpoint's channels
-/// and only adds to an older version.
-pub fn check(record: &Record) -> Result<(), SaverError> {
-    let Record::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
+/// Checks a record, for savers. Each channel needs one version. Each value must be of one of the checkpoint's channels,
+/// and may only add to an older version.
+pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
+    let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
     if checkpoint.versions.len() != channels {
         let reason = format!("{channels} channels and {} versions", checkpoint.versions.len());
@@ -275,10 +274,10 @@ pub fn check(record: &Record) -> Result<(), SaverError> {
 ///
 /// A saver refuses a record of which one is neither stored nor brought by an earlier record of the same commit
 /// ([`SaverError::Gone`]): what is read would lack it.
-pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
+pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     let (checkpoint, pieces) = match record {
-        Record::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
-        Record::Writes { .. } => (None, [].as_slice()),
+        WriteRecord::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
+        WriteRecord::Writes { .. } => (None, [].as_slice()),
     };
     let named = checkpoint.into_iter().flat_map(move |checkpoint| {
         let brought =
@@ -289,9 +288,9 @@ pub fn builds_on(record: &Record) -> impl Iterator<Item = (usize, Uuid)> {
     named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
 }
 
-/// Whether a checkpoint builds on nothing but what its parent has, of whose channels, which are the same, these are the versions: then
-/// the values that [`builds_on`] lists are there if the parent is stored.
-pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Piece]) -> bool {
+/// Returns true if a checkpoint builds only on values of its parent, whose channel versions are `parent`. Then the values
+/// that [`builds_on`] lists exist if the parent is stored.
+pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
     let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
     let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
     versions.all(|(channel, (version, known))| {
@@ -299,7 +298,7 @@ pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Piece]
     }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| parent.get(piece.channel) == Some(&base)))
 }
 
-/// The writes of a task, kept beside the checkpoint from which its step started.
+/// The writes of a task, stored with the checkpoint from which its step started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {
     /// The checkpoint.
@@ -333,13 +332,13 @@ pub struct AnswerRecord {
     pub value: Value,
 }
 
-/// Slots with a meaning of their own: each write replaces the one before. The numbers are the reference's.
+/// Slots with a special meaning. A write to such a slot replaces the previous one. The numbers are LangGraph's.
 pub mod slot {
-    /// Why the task failed.
+    /// The failure of the task.
     pub const ERROR: i32 = -1;
     /// The questions of the task.
     pub const INTERRUPT: i32 = -3;
-    /// The answer for whoever asks first.
+    /// The answer for the first question.
     pub const RESUME: i32 = -4;
 
     /// The answer to the question of a task with this number, from 0.
@@ -347,7 +346,7 @@ pub mod slot {
         -1000 - question
     }
 
-    /// The number of the question whose answer this slot has.
+    /// Returns the number of the question whose answer is in this slot.
     pub fn answered(slot: i32) -> Option<usize> {
         // The lower half is for steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
@@ -366,14 +365,14 @@ pub struct Saved {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
     /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
-    pub values: Vec<(usize, Chain)>,
+    pub values: Vec<(usize, DeltaChain)>,
     /// The writes of the tasks of its step, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
 }
 
 impl Saved {
     /// A checkpoint with its values and the writes of its tasks.
-    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, Chain)>, writes: Vec<TaskWrites>) -> Self {
+    pub fn new(checkpoint: Checkpoint, values: Vec<(usize, DeltaChain)>, writes: Vec<TaskWrites>) -> Self {
         Self { checkpoint, values, writes }
     }
 }

@@ -11,7 +11,6 @@ use super::query::Prune;
 use super::record::Checkpoint;
 use super::{Checkpointer, SaverError};
 
-/// A checkpoint and its namespace.
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
 /// The checkpoints of one thread that are to be deleted.
@@ -19,8 +18,8 @@ type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 pub struct Deletion {
     /// Their namespaces and ids.
     pub checkpoints: HashSet<(Arc<str>, Uuid)>,
-    /// Whether a run that holds the thread builds on one of them: the latest of the root, or of a subgraph that keeps its
-    /// state between calls. Such a run is superseded, since what it commits next could not be read.
+    /// True if a run that holds the thread builds on a deleted checkpoint: the latest of the root, or of a subgraph that
+    /// keeps its state between calls. Such a run is superseded, since its next commit could not be read.
     pub ends_lease: bool,
 }
 
@@ -43,8 +42,8 @@ impl Deletion {
         deletion
     }
 
-    /// What subgraphs keep from call to call stays with the checkpoints that go on from it: what they name, and what a call
-    /// from them has done that is not complete.
+    /// Keeps the checkpoints of subgraphs that a remaining checkpoint refers to, or that a call from it has left
+    /// incomplete.
     fn spare(&mut self, newest_first: &[Placed<'_>]) {
         let known: HashMap<(&str, Uuid), Placed<'_>> =
             newest_first.iter().map(|place| ((&**place.0, place.1.id), *place)).collect();
@@ -76,7 +75,6 @@ impl Deletion {
         }
     }
 
-    /// Whether one goes that a run builds on.
     fn note_latest(&mut self, newest_first: &[Placed<'_>]) {
         let mut seen = HashSet::new();
         let latest = newest_first.iter().filter(|(namespace, _)| seen.insert(*namespace));
@@ -124,21 +122,21 @@ impl Deletion {
         deletion
     }
 
-    /// Whether nothing is deleted.
+    /// Returns true if nothing is deleted.
     pub fn is_empty(&self) -> bool {
         self.checkpoints.is_empty()
     }
 
-    /// Whether this checkpoint is deleted.
+    /// Returns true if this checkpoint is deleted.
     pub fn has(&self, namespace: &Arc<str>, id: Uuid) -> bool {
         self.checkpoints.contains(&(namespace.clone(), id))
     }
 }
 
-/// Whether a namespace belongs to one call of a subgraph, and goes with the root checkpoint from which it was called.
+/// Returns true if a namespace belongs to one call of a subgraph, and is deleted with the root checkpoint of the call.
 ///
-/// The namespaces of calls carry the id of the calling task, `node:task`; those of subgraphs that keep their state between
-/// calls are the bare names of nodes.
+/// The namespace of a call has the id of the calling task, `node:task`. The namespace of a subgraph that keeps its state
+/// between calls is the name of a node.
 pub fn is_per_call(namespace: &str) -> bool {
     namespace.contains(':')
 }
@@ -165,7 +163,8 @@ pub fn sweep_every(saver: impl Checkpointer, every: Duration) -> Sweeper {
 
 async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
     loop {
-        match saver.sweep().await {
+        let Ok(admin) = saver.admin() else { return };
+        match admin.sweep().await {
             Ok(0) => {}
             Ok(threads) => tracing::debug!(threads, "swept threads whose time to live has passed"),
             Err(SaverError::Unusable { place, reason }) => tracing::error!(place, reason, "cannot sweep"),

@@ -50,7 +50,6 @@ pub(super) fn resolve(block: &Map<String, Value>) -> Option<Part> {
     Some(Part::File { url, name: name.map(str::to_owned), media_type })
 }
 
-/// The text of a block that is text.
 pub(super) fn text(block: &Map<String, Value>) -> Option<&str> {
     match block.get("type")?.as_str()? {
         "text" | "input_text" | "output_text" | "text-plain" => block.get("text")?.as_str(),

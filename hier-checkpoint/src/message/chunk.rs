@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Message;
 
-/// Why an answer of a model ended.
+/// The reason why an answer of a model ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -40,11 +40,11 @@ impl fmt::Display for FinishReason {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChatResponse {
-    /// The answer: a message of the assistant, with its usage where the provider tells it.
+    /// The answer: a message of the assistant, with its usage if the provider reports it.
     pub message: Message,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,
-    /// Why the answer ended, where the provider tells it.
+    /// The reason why the answer ended, if the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishReason>,
 }
@@ -55,14 +55,14 @@ impl ChatResponse {
         Self { message, model: None, finish: None }
     }
 
-    /// The same answer, given by this model.
+    /// Sets the model that gave the answer.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// The same answer, which ended for this reason.
+    /// Sets the reason why the answer ended.
     #[must_use]
     pub fn with_finish(mut self, finish: FinishReason) -> Self {
         self.finish = Some(finish);
@@ -75,14 +75,14 @@ impl ChatResponse {
     }
 }
 
-/// A piece of an answer that is still being made.
+/// A part of a streamed answer.
 ///
-/// The pieces of a stream add up to its answer: the texts to its text, the reasoning to its thoughts, and the arguments of each call to
-/// the JSON of that call's arguments. Exceptions are calls that were cut off or whose arguments are not JSON: see the answer. To get only
-/// the answer, wait for [`Done`](Self::Done).
+/// The parts of a stream add up to its answer: the texts to its text, the reasoning to its thoughts, and the arguments of
+/// each call to the JSON of the call. Calls that were cut off, or whose arguments are not JSON, are exceptions: see the
+/// answer. To get only the answer, wait for [`Done`](Self::Done).
 ///
-/// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt then follows, and only that is part of
-/// the answer.
+/// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt follows, and only that
+/// is part of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

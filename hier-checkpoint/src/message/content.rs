@@ -174,7 +174,7 @@ impl Part {
         Self::File { url: format!("data:{media_type};base64,{base64}"), name: None, media_type: None }
     }
 
-    /// The same file with this name. Only files have names; other parts stay as they are.
+    /// Sets the name of a file. Other parts stay as they are.
     #[must_use]
     pub fn named(mut self, file: impl Into<String>) -> Self {
         if let Self::File { name, .. } = &mut self {

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::{Body, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
 
-/// The role.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {

@@ -1,4 +1,4 @@
-//! Where things are in a list that shares what did not change, by their names.
+//! The positions of named elements in a persistent list.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -9,10 +9,10 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A list of up to so many is looked through: an index of fewer costs more than it saves.
 const FEW: usize = 16;
 
-/// The place of each name, once the list is longer than `FEW`. Where a name stands twice, its last.
+/// The position of each name in a list longer than `FEW`. Of equal names, the last position.
 ///
-/// A name is known by its hash: what is shared is copied when it changes, and numbers are copied faster than names. Whoever finds a
-/// place looks whether the name stands there.
+/// Stores hashes instead of names, because shared nodes are copied on a change and numbers copy faster. A lookup compares the name at the
+/// position.
 #[derive(Clone, Default)]
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 
@@ -36,7 +36,7 @@ impl Places {
         }
     }
 
-    /// Where this name is in a list of this length, with these names, of which `at` gives one.
+    /// Returns the position of a name in a list of this length. `at` returns the name at a position.
     pub fn find<'a, I>(
         &self,
         name: &str,
@@ -62,7 +62,6 @@ fn hash(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// What has been hashed already.
 #[derive(Clone, Copy, Default)]
 struct Hashed(u64);
 

@@ -10,11 +10,12 @@ use super::index::Places;
 use super::{Body, Message, fresh_id};
 use crate::reducer::{MergeMessages, ReduceError, Write};
 
-/// A conversation. Copies share the messages: a copy costs the same for ten messages as for ten thousand.
+/// A conversation. Copies share the messages: copying costs the same for ten messages as for ten thousand.
 ///
-/// Each message in it has an id: one that comes without gets a fresh UUID when the list is made. With
-/// `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, a new one goes to
-/// the end; [`Message::remove`] removes one, [`Message::remove_all`] all (the rules of the reference's `add_messages`).
+/// Each message has an id. A message without one gets a new UUID when the list is created. With `#[reducer(messages)]`,
+/// written messages are merged by id. A known id replaces the message in place, and a new one is appended.
+/// [`Message::remove`] removes one message, [`Message::remove_all`] all. These are the rules of LangGraph's
+/// `add_messages`.
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
@@ -33,7 +34,7 @@ impl Messages {
         self.list.len()
     }
 
-    /// Whether there are no messages.
+    /// Returns true if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -53,7 +54,7 @@ impl Messages {
         self.list.last().map(|message| &**message)
     }
 
-    /// The same conversation with a message in front, which is no part of it.
+    /// Returns the conversation with a message in front of it.
     #[doc(hidden)]
     #[must_use]
     pub fn preceded_by(&self, first: Option<Message>) -> Self {
@@ -63,7 +64,7 @@ impl Messages {
         }
     }
 
-    /// The same conversation with others behind it.
+    /// Returns the conversation followed by other messages.
     #[doc(hidden)]
     #[must_use]
     pub fn followed_by(&self, others: Vec<Message>) -> Self {
@@ -108,7 +109,6 @@ impl Messages {
         Ok(())
     }
 
-    /// Adds a message at the end.
     fn push(&mut self, message: Arc<Message>) {
         self.places.add(message.id.as_deref(), self.list.len(), || ids(&self.list));
         self.list.push_back(message);
@@ -155,7 +155,6 @@ impl FromIterator<Message> for Messages {
     }
 }
 
-/// The messages' ids.
 fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&str>> + DoubleEndedIterator {
     list.iter().map(|message| message.id.as_deref())
 }

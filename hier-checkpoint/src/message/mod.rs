@@ -68,7 +68,7 @@ pub enum Body {
         calls: Vec<ToolCall>,
         /// The cost, where the provider reports it.
         usage: Option<Usage>,
-        /// What it thought, in order: of the message as a whole, and of single calls.
+        /// The reasoning, in order: of the whole message and of single calls.
         reasoning: Vec<Reasoning>,
     },
     /// The result of a tool call.
@@ -79,7 +79,7 @@ pub enum Body {
         tool_call_id: String,
         /// The name of the tool.
         name: Option<String>,
-        /// Whether the call succeeded.
+        /// The result of the call.
         status: ToolStatus,
     },
     /// No message: merged into a conversation, it removes the message with its id; without an id, all messages.
@@ -110,21 +110,21 @@ impl ToolCall {
         Self { name: name.into(), args, id: format!("call_{}", fresh_id().simple()) }
     }
 
-    /// The same call with this id.
+    /// Sets the id of the call.
     #[must_use]
     pub fn with_id(self, id: impl Into<String>) -> Self {
         Self { id: id.into(), ..self }
     }
 }
 
-/// Whether a tool call succeeded.
+/// The result of a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It did.
+    /// The call succeeded.
     #[default]
     Success,
-    /// It did not; the content says why.
+    /// The call failed. The content has the reason.
     Error,
 }
 
@@ -196,7 +196,7 @@ impl Message {
         Self::new(Body::Remove)
     }
 
-    /// The same message with this id.
+    /// Sets the id of the message.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
@@ -210,7 +210,7 @@ impl Message {
         self
     }
 
-    /// The same message with what it cost. Only a message of the assistant has a cost; others stay as they are.
+    /// Sets the usage. Only a message of the assistant has one. Other messages stay as they are.
     #[must_use]
     pub fn with_usage(mut self, cost: Usage) -> Self {
         if let Body::Assistant { usage, .. } = &mut self.body {
@@ -219,8 +219,8 @@ impl Message {
         self
     }
 
-    /// The same message with what the model thought before it said this. Only a message of the assistant has reasoning;
-    /// others stay as they are.
+    /// Sets the reasoning that led to the message. Only a message of the assistant has reasoning. Other messages stay as
+    /// they are.
     #[must_use]
     pub fn with_reasoning(mut self, thoughts: impl IntoIterator<Item = Reasoning>) -> Self {
         if let Body::Assistant { reasoning, .. } = &mut self.body {
@@ -229,7 +229,7 @@ impl Message {
         self
     }
 
-    /// What the model thought before it said this.
+    /// Returns the reasoning that led to the message.
     pub fn reasoning(&self) -> &[Reasoning] {
         match &self.body {
             Body::Assistant { reasoning, .. } => reasoning,

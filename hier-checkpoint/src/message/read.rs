@@ -16,7 +16,6 @@ use super::{Body, Content, Message, Messages, Reasoning, ToolCall, ToolStatus, U
 /// The id with which LangChain's `RemoveMessage` removes all messages.
 const REMOVE_ALL: &str = "__remove_all__";
 
-/// The role of a speaker by any of its names.
 fn role(name: &str) -> Option<Role> {
     Some(match name {
         "system" | "developer" | "SystemMessage" | "SystemMessageChunk" => Role::System,
@@ -28,7 +27,6 @@ fn role(name: &str) -> Option<Role> {
     })
 }
 
-/// The names of fields.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
 enum Field {
@@ -48,7 +46,6 @@ enum Field {
     Other(String),
 }
 
-/// The fields of a message, by any of their names.
 #[derive(Default)]
 struct Fields {
     role: Option<String>,
@@ -104,7 +101,7 @@ impl Fields {
         }
     }
 
-    /// Takes a field whose name hier shares with others; keeps it if it means something else there.
+    /// Reads a field whose name other formats also use. Keeps it as an extra field if it has another meaning there.
     fn foreign<T: serde::de::DeserializeOwned>(&mut self, name: &str, value: Value, set: impl FnOnce(&mut Self, T)) {
         match T::deserialize(&value) {
             Ok(read) => set(self, read),

@@ -1,28 +1,28 @@
-//! What a model thought before it answered, and what its provider needs to get back.
+//! Reasoning of a model, and the data that its provider needs back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a model thought before it answered or called a tool: text for people, and what its provider needs to get back with
-/// the next request (a signature, the encrypted reasoning), which nobody else can read.
+/// Reasoning of a model before it answered or called a tool: readable text, and data that its provider needs back with
+/// the next request (a signature, the encrypted reasoning).
 ///
-/// It is kept in the message that it led to ([`Message::reasoning`](super::Message::reasoning)) and sent back only to its
-/// [maker](Self::maker): to others it means nothing, and they refuse it.
+/// The message that it led to has it ([`Message::reasoning`](super::Message::reasoning)). It is sent back only to its
+/// [maker](Self::maker). Other providers reject it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// Who made it, and can read it: the provider, in the dialect in which it is spoken to.
+    /// The provider that made it, by the dialect of its API.
     pub maker: String,
     /// The id of the call that it belongs to; none if it belongs to the message as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// How much of the message's text was said before it, in bytes.
+    /// The offset in the message's text at which it occurred, in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
-    /// What can be read of it; empty if nothing can.
+    /// The readable text. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What the provider needs to get back, as it came; null if that is nothing.
+    /// The data that the provider needs back, unchanged. Null if none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
@@ -38,19 +38,19 @@ impl Reasoning {
         Self { maker: maker.into(), call: None, offset: 0, text: text.into(), data: Value::Null }
     }
 
-    /// The same reasoning, with what the provider needs to get back.
+    /// Sets the data that the provider needs back.
     #[must_use]
     pub fn with_data(self, data: Value) -> Self {
         Self { data, ..self }
     }
 
-    /// The same reasoning, before which this much of the message's text was said, in bytes.
+    /// Sets the offset in the message's text, in bytes.
     #[must_use]
     pub fn at(self, offset: usize) -> Self {
         Self { offset, ..self }
     }
 
-    /// The same reasoning, which led to the call with this id.
+    /// Sets the call that the reasoning led to.
     #[must_use]
     pub fn of_call(self, id: impl Into<String>) -> Self {
         Self { call: Some(id.into()), ..self }

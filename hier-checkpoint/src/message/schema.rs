@@ -11,7 +11,7 @@ impl JsonSchema for Message {
         "Message".into()
     }
 
-    /// What a program, or a model, may write: what providers need back (`reasoning`, `usage`) is left out.
+    /// Describes what a program or a model may write. The fields for providers (`reasoning`, `usage`) are left out.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "One message of a conversation.",

@@ -12,13 +12,13 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens of the answer, those of its reasoning included.
     pub output_tokens: u64,
-    /// Of the prompt: what the provider found in its cache, which costs less.
+    /// The part of the input tokens that the provider read from its cache at a lower price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// Of the prompt: what the provider wrote to its cache, where that costs more.
+    /// The part of the input tokens that the provider wrote to its cache at a higher price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
-    /// Of the answer: what the model thought before it answered.
+    /// The part of the output tokens that the model used for reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
 }
@@ -29,24 +29,24 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// What an answer cost.
+    /// Creates the usage of an answer.
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// The same cost, of whose prompt this many tokens were in the provider's cache.
+    /// Sets the input tokens that were read from the provider's cache.
     #[must_use]
     pub fn with_cached(self, cached_tokens: u64) -> Self {
         Self { cached_tokens, ..self }
     }
 
-    /// The same cost, of whose prompt this many tokens were written to the provider's cache.
+    /// Sets the input tokens that were written to the provider's cache.
     #[must_use]
     pub fn with_cache_write(self, cache_write_tokens: u64) -> Self {
         Self { cache_write_tokens, ..self }
     }
 
-    /// The same cost, of whose answer this many tokens were reasoning.
+    /// Sets the output tokens that were used for reasoning.
     #[must_use]
     pub fn with_reasoning(self, reasoning_tokens: u64) -> Self {
         Self { reasoning_tokens, ..self }

@@ -20,7 +20,7 @@ pub enum Builtin {
     Extend,
     /// A number: added. Starts at 0.
     Sum,
-    /// A number: multiplied. Starts at 0, as in the reference; overwrite it to start elsewhere.
+    /// A number: multiplied. Starts at 0, as in LangGraph. Overwrite it to start elsewhere.
     Product,
     /// A number: the greater stays. Starts at 0.
     Max,
@@ -28,7 +28,7 @@ pub enum Builtin {
     Min,
     /// A bool: true as soon as one is. Starts false.
     Any,
-    /// A bool: false as soon as one is. Starts false, as in the reference.
+    /// A bool: false as soon as one is. Starts false, as in LangGraph.
     All,
     /// A list of objects with an `id`: the same id replaces in place. Starts empty.
     ById,
@@ -153,7 +153,6 @@ impl Exact {
     }
 }
 
-/// Compares two numbers exactly.
 fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError> {
     Ok(match (exact(reducer, a)?, exact(reducer, b)?) {
         (Exact::Integer(a), Exact::Integer(b)) => a.cmp(&b),
@@ -163,7 +162,6 @@ fn order(reducer: &str, a: &Number, b: &Number) -> Result<Ordering, ReduceError>
     })
 }
 
-/// Compares a 64-bit integer with a float.
 #[allow(clippy::cast_possible_truncation)] // it saturates, far beyond 64 bits
 fn to_float(integer: i128, float: f64) -> Ordering {
     integer.cmp(&(float.trunc() as i128)).then(0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))

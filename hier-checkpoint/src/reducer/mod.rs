@@ -1,12 +1,12 @@
-//! Reducers: how the writes of a step are merged into a channel's value, in place.
+//! Reducers merge the writes of a step into a channel's value, in place.
 //!
-//! Each built-in reducer is a trait with one method, implemented for the types that bear it, so that
-//! `#[reducer(append)]` on a field of another type is refused by the compiler with the reducer's own words. A reducer of
-//! the user's (`with = path`) is any `fn(&mut T, T)`, or one that returns a `Result`.
+//! Each built-in reducer is a trait with one method, implemented for the types that it can merge. The compiler rejects
+//! `#[reducer(append)]` on a field of another type with a message of that trait. A custom reducer (`with = path`) is any
+//! `fn(&mut T, T)`, or one that returns a `Result`.
 //!
-//! The laws: `append` and `extend` are associative, and so batching does not change the result; `sum`, `product`,
-//! `max`, `min`, `any` and `all` are associative and commutative (`sum` and `product` of floats up to rounding); `last`
-//! keeps the last in path order. The property tests hold them to it.
+//! Property tests check the laws. `append` and `extend` are associative, so that batching does not change the result. `sum`,
+//! `product`, `max`, `min`, `any` and `all` are associative and commutative (`sum` and `product` of floats up to rounding).
+//! `last` keeps the last write in path order.
 
 pub mod builtin;
 pub mod json;
@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, Hash};
 
 pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 
-/// Why a write could not be merged: said by the reducer, completed with channel and node by the engine.
+/// The reason why a write could not be merged. The engine adds the channel and the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReduceError(String);

@@ -20,7 +20,7 @@ pub enum Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Whether it replaces the channel's value.
+    /// Returns true if the write replaces the channel's value.
     pub const fn is_overwrite(&self) -> bool {
         matches!(self, Self::Overwrite(_))
     }
@@ -84,7 +84,7 @@ impl From<&str> for Write<Vec<String>> {
     }
 }
 
-/// An array with something in it, so that the type of `[]` is known: it is no array of `&str` then.
+/// An array with elements, so that the type of `[]` is not an array of `&str`.
 pub trait Filled {}
 
 macro_rules! filled {
@@ -139,7 +139,7 @@ impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]
     }
 }
 
-/// What the setter of a channel with a reducer takes: everything that is `Into<Write<T>>`.
+/// The argument of the setter of a channel with a reducer: every `Into<Write<T>>`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
@@ -159,7 +159,7 @@ impl<T, V: Into<Write<T>>> IntoWrite<T> for V {
     }
 }
 
-/// What the setter of a channel without a reducer takes: everything that is `Into<T>`.
+/// The argument of the setter of a channel without a reducer: every `Into<T>`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
@@ -178,8 +178,8 @@ impl<T, V: Into<T>> IntoValue<T> for V {
     }
 }
 
-/// What the setter of a channel takes whose type is `Option<String>` or `Vec<String>` without a reducer: a `&str` stands for a
-/// `String`.
+/// The argument of the setter of an `Option<String>` or `Vec<String>` channel without a reducer: a `&str` is also
+/// accepted.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",

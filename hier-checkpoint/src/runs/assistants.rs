@@ -11,7 +11,6 @@ use super::error::RunsError;
 use super::query::contains;
 
 const KIND: &str = "assistant";
-/// How often a change is tried against others who change the same.
 const ATTEMPTS: usize = 16;
 
 /// A graph with a configuration: one version of it.
@@ -22,15 +21,15 @@ pub struct Assistant {
     pub id: String,
     /// The graph.
     pub graph: String,
-    /// What runs are configured with, unless they say otherwise.
+    /// The configuration of runs that do not override it.
     pub config: Map<String, Value>,
     /// The context of runs that give none.
     pub context: Value,
-    /// What callers wrote to it.
+    /// The metadata that callers wrote.
     pub metadata: Map<String, Value>,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
     /// The version, from 1.
     pub version: u64,
@@ -48,15 +47,15 @@ pub struct NewAssistant {
     pub id: String,
     /// The graph.
     pub graph: String,
-    /// What runs are configured with.
+    /// The configuration of its runs.
     pub config: Map<String, Value>,
     /// The context of runs that give none.
     pub context: Value,
-    /// What is written to it.
+    /// The metadata.
     pub metadata: Map<String, Value>,
     /// Its name; the graph's if none.
     pub name: Option<String>,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
 }
 
@@ -67,33 +66,33 @@ impl NewAssistant {
     }
 }
 
-/// What changes with a new version of an assistant. What is none stays.
+/// The changes of a new version of an assistant. A field that is none stays unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
     /// The graph.
     pub graph: Option<String>,
-    /// What runs are configured with.
+    /// The configuration of its runs.
     pub config: Option<Map<String, Value>>,
     /// The context of runs that give none.
     pub context: Option<Value>,
-    /// What is added to the metadata.
+    /// Metadata to add.
     pub metadata: Map<String, Value>,
     /// Its name.
     pub name: Option<String>,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
 }
 
-/// Which assistants to find. What is none or empty does not restrict.
+/// A query for assistants. A field that is none or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
-    /// Those of this graph.
+    /// The graph.
     pub graph: Option<String>,
-    /// Those whose name contains this, whatever its case.
+    /// Text that the name must contain, in any case.
     pub name: Option<String>,
-    /// Those whose metadata contains this.
+    /// Metadata that an assistant must contain.
     pub metadata: Map<String, Value>,
 }
 
@@ -104,7 +103,7 @@ impl Default for AssistantQuery {
 }
 
 impl AssistantQuery {
-    /// Whether the query asks for this assistant.
+    /// Returns true if the query matches the assistant.
     pub fn wants(&self, assistant: &Assistant) -> bool {
         let has = |(key, want): (&String, &Value)| assistant.metadata.get(key).is_some_and(|have| contains(have, want));
         let named = |name: &String| assistant.name.to_lowercase().contains(&name.to_lowercase());
@@ -118,14 +117,13 @@ impl AssistantQuery {
 #[derive(Clone, Copy)]
 pub struct Assistants<'a>(&'a dyn RunStore);
 
-/// How an assistant is stored: all of its versions.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAssistant {
     latest: u64,
     versions: Vec<Assistant>,
 }
 
-impl Stored {
+impl StoredAssistant {
     fn latest(&self) -> Option<&Assistant> {
         self.versions.iter().find(|version| version.version == self.latest)
     }
@@ -152,7 +150,7 @@ impl<'a> Assistants<'a> {
             created: now,
             updated: now,
         };
-        let value = encode(&Stored { latest: 1, versions: vec![assistant.clone()] })?;
+        let value = encode(&StoredAssistant { latest: 1, versions: vec![assistant.clone()] })?;
         if self.0.put_document(Document::new(KIND, &assistant.id, value), None).await? {
             Ok(assistant)
         } else {
@@ -214,12 +212,15 @@ impl<'a> Assistants<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Those that a query asks for, the newest first. One that cannot be read does not hide the others: it is told through
-    /// `tracing`, and an error for who [gets](Self::get) it.
+    /// Returns the assistants that match a query, newest first. Skips and logs one that cannot be read.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
-        let mut found: Vec<Assistant> =
-            stored.iter().filter_map(Stored::latest).filter(|assistant| query.wants(assistant)).cloned().collect();
+        let mut found: Vec<Assistant> = stored
+            .iter()
+            .filter_map(StoredAssistant::latest)
+            .filter(|assistant| query.wants(assistant))
+            .cloned()
+            .collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)
     }
@@ -227,7 +228,7 @@ impl<'a> Assistants<'a> {
     async fn change(
         self,
         id: &str,
-        change: impl Fn(&mut Stored) -> Result<(), RunsError>,
+        change: impl Fn(&mut StoredAssistant) -> Result<(), RunsError>,
     ) -> Result<Assistant, RunsError> {
         for _ in 0..ATTEMPTS {
             let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
@@ -253,12 +254,12 @@ fn missing(id: &str) -> RunsError {
     RunsError::NoDocument { kind: KIND.to_owned(), id: id.to_owned() }
 }
 
-fn decode(document: &Document) -> Result<Stored, RunsError> {
+fn decode(document: &Document) -> Result<StoredAssistant, RunsError> {
     serde_json::from_value(document.value.clone()).map_err(|error| {
         RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id))
     })
 }
 
-fn encode(stored: &Stored) -> Result<Value, RunsError> {
+fn encode(stored: &StoredAssistant) -> Result<Value, RunsError> {
     serde_json::to_value(stored).map_err(|error| RunsError::Invalid(format!("an assistant cannot be stored: {error}")))
 }

@@ -5,29 +5,29 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::bell::{Bell, Notice};
 use super::change::{Changed, ThreadChange};
 use super::document::Document;
 use super::error::RunsError;
 use super::event::{EventPage, EventQuery};
+use super::notifier::{ChangeNotifier, Notice};
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::Letter;
+use crate::checkpoint::{InboxMessage, PostOutcome};
 
-/// The runs of a database and their events. It stores what a [`ThreadChange`] decides, and notifies nobody by itself.
+/// The runs of a database and their events. It stores the decisions of a [`ThreadChange`]. The driver notifies of them.
 #[async_trait]
-pub trait RunBackend: ThreadBackend + DocumentBackend {
-    /// Loads the thread, lets the change [decide](ThreadChange::decide), and stores the decision: all of it or nothing. Under a lock, or on
-    /// condition that nobody has changed the thread since, as often as it takes.
+pub trait RunBackend: Send + Sync {
+    /// Loads the thread, lets the change [decide](ThreadChange::decide), and stores the decision in one transaction:
+    /// under a lock, or with optimistic retries.
     ///
     /// # Errors
     ///
-    /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if the thread is not held with the lease of the change.
-    /// [`RunsError::Stale`] if its document has another revision.
+    /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if the thread is not held with the lease of
+    /// the change. [`RunsError::Stale`] if its document has another revision.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
-    /// Claims up to `most` runs, at least 1: see [`RunStore::claim_runs`](super::RunStore::claim_runs). Each is a [`ThreadChange::start`].
+    /// Claims up to `most` runs, at least 1: see `claim_runs` of [`RunStore`](super::RunStore). Each is a [`ThreadChange::start`].
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError>;
 
     /// Returns a run.
@@ -42,16 +42,25 @@ pub trait RunBackend: ThreadBackend + DocumentBackend {
     /// Returns events of a thread, in the order of their numbers.
     async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError>;
 
-    /// Deletes the events and the ended runs that are older than this. Returns the number of each.
-    async fn delete_older(&self, than: Duration) -> Result<(u64, u64), RunsError>;
+    /// Deletes the events and the ended runs that are older than this.
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError>;
 
     /// The notifier of this process. May start to listen for the changes of other processes.
-    fn notifier(&self) -> &Bell;
+    fn notifier(&self) -> &ChangeNotifier;
 
     /// Notifies of a stored change: in this process, and other processes if the database can.
     fn announce(&self, notice: Notice<'_>) {
         self.notifier().announce(notice);
     }
+}
+
+/// The numbers of deleted events and runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrunedRuns {
+    /// The deleted events.
+    pub events: u64,
+    /// The deleted runs.
+    pub runs: u64,
 }
 
 /// The index of threads of a database.
@@ -73,8 +82,15 @@ pub trait ThreadBackend: Send + Sync {
     /// condition, this also deletes a thread that cannot be read, and checkpoints without a thread.
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
-    /// Puts a letter into the mailbox of a thread that meets the condition: see [`RunStore::post_if`](super::RunStore::post_if).
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError>;
+    /// Puts a message into the inbox of a thread that meets the condition: see `post_if` of
+    /// [`RunStore`](super::RunStore).
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        message: InboxMessage,
+    ) -> Result<PostOutcome, RunsError>;
 }
 
 /// The [documents](Document) of a database.

@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::RunsError;
 use super::queue::Queue;
-use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, Settlement};
+use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
 use super::thread::{ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
-use crate::checkpoint::{Also, Lease, Record};
+use crate::checkpoint::{Lease, SideEffects, WriteRecord};
 
 /// A change of a thread and its runs.
 #[derive(Clone, Debug)]
@@ -26,16 +26,16 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, starts it if it is the next of the thread and nobody holds that.
+    /// Adds a run. With a claim, starts the run if it is the next of the thread and the thread is free.
     Add(Box<NewRun>, Option<RunClaim>),
-    /// Starts the next run of the thread if nobody holds that.
+    /// Starts the next run of the thread if the thread is free.
     Start(RunClaim),
     /// Cancels runs of a thread that meets the condition.
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
     /// Changes what callers may change of a thread.
     Patch(ThreadPatch),
     /// Stores a part of a run. The end of the run releases the lease.
-    Record(Lease, Box<Settlement>),
+    Commit(Lease, Box<RunCommit>),
     /// Puts a claimed run back into the queue, and releases the lease.
     Requeue(Lease, Uuid),
 }
@@ -60,7 +60,7 @@ impl ThreadSnapshot {
     }
 }
 
-/// What a backend stores of a change.
+/// The rows that a backend stores for a change.
 #[derive(Clone, Debug)]
 pub struct ThreadDecision {
     /// The thread with its runs.
@@ -68,10 +68,10 @@ pub struct ThreadDecision {
     /// A document to store in place of its revision, or the change is refused with [`RunsError::Stale`].
     pub document: Option<Document>,
     /// The records to commit.
-    pub records: Vec<Record>,
-    /// What changes with the records.
-    pub also: Also,
-    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if nobody holds the thread.
+    pub records: Vec<WriteRecord>,
+    /// Changes of the inbox and the timer.
+    pub also: SideEffects,
+    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if the thread is free.
     pub claim: Option<RunClaim>,
     /// The run that was added, those that were cancelled, or the one that has ended.
     pub runs: Vec<Run>,
@@ -115,7 +115,7 @@ impl ThreadChange {
     /// The lease that must hold the thread.
     pub const fn lease(&self) -> Option<&Lease> {
         match &self.action {
-            ThreadAction::Record(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
+            ThreadAction::Commit(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
             _ => None,
         }
     }
@@ -123,7 +123,7 @@ impl ThreadChange {
     /// Returns true if the change releases its lease.
     pub const fn releases(&self) -> bool {
         match &self.action {
-            ThreadAction::Record(_, settlement) => settlement.end.is_some(),
+            ThreadAction::Commit(_, settlement) => settlement.end.is_some(),
             ThreadAction::Requeue(..) => true,
             _ => false,
         }
@@ -146,10 +146,10 @@ impl ThreadChange {
         }
     }
 
-    /// Takes the records out of the change, for a backend that encodes them before it decides. The first stays: the decision depends on
-    /// whether there are any.
-    pub fn take_records(&mut self) -> Option<Vec<Record>> {
-        let ThreadAction::Record(_, settlement) = &mut self.action else { return None };
+    /// Takes the records out of the change, for a backend that encodes them before the decision. The first record stays:
+    /// the decision depends on it.
+    pub fn take_records(&mut self) -> Option<Vec<WriteRecord>> {
+        let ThreadAction::Commit(_, settlement) = &mut self.action else { return None };
         let first = settlement.records.first().cloned().into_iter().collect();
         Some(std::mem::replace(&mut settlement.records, first))
     }
@@ -188,13 +188,13 @@ impl ThreadChange {
                 decision.runs = queue.cancel(&runs, action, now);
             }
             ThreadAction::Patch(patch) => queue.patch(patch, now)?,
-            ThreadAction::Record(_, mut settlement) => {
+            ThreadAction::Commit(_, mut settlement) => {
                 let ends = settlement.end.as_ref().map(|end| end.run);
                 queue.settle(&mut settlement, now)?;
                 decision.runs.extend(ends.and_then(|run| queue.ended(run)).cloned());
                 (decision.records, decision.also) = (settlement.records, settlement.also);
             }
-            ThreadAction::Requeue(_, run) => queue.hand_back(run, now),
+            ThreadAction::Requeue(_, run) => queue.requeue(run, now),
         }
         Ok(Some(decision))
     }
@@ -202,7 +202,7 @@ impl ThreadChange {
 
 impl ThreadDecision {
     fn new(queue: Queue, now: SystemTime) -> Self {
-        let (document, records, also) = (None, Vec::new(), Also::default());
+        let (document, records, also) = (None, Vec::new(), SideEffects::default());
         Self { queue, document, records, also, claim: None, runs: Vec::new(), started: None, now }
     }
 

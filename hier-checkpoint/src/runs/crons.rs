@@ -1,7 +1,7 @@
-//! Crons: runs that are added again and again.
+//! Crons: runs that are added on a schedule.
 //!
-//! Here they are kept and fired: [`Crons::fire`] adds the run that is due. When the next one is due is for whoever knows
-//! calendars to say: [`Cron::next`] is given to it.
+//! [`Crons::fire`] adds the run that is due. The caller computes the next time from the schedule and passes it as
+//! [`Cron::next`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,15 +38,15 @@ pub struct Cron {
     pub schedule: String,
     /// The time zone of the schedule; UTC if none.
     pub timezone: Option<String>,
-    /// What its runs are to do.
+    /// The request of its runs.
     pub request: Request,
-    /// What callers wrote to it.
+    /// The metadata that callers wrote.
     pub metadata: Map<String, Value>,
-    /// Whether runs are added.
+    /// True if runs are added.
     pub enabled: bool,
-    /// None are added after this.
+    /// No run is added after this time.
     pub ends: Option<SystemTime>,
-    /// Whether the thread of a run that has its own is deleted when the run has ended.
+    /// True if the thread of a run is deleted when the run has ended. Only for crons without a thread.
     pub temporary: bool,
     /// When the next run is due.
     pub next: Option<SystemTime>,
@@ -60,7 +60,7 @@ pub struct Cron {
     /// The body from which it was made, as clients read it.
     #[serde(default)]
     pub payload: Option<Value>,
-    /// What its runs do to those before them on their thread.
+    /// The strategy of its runs towards earlier runs of their thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
     /// Metadata of the threads that are created for the cron's runs. If the cron has its own thread and that thread had this metadata
@@ -76,12 +76,12 @@ pub struct Cron {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewCron {
-    /// What it is to be: its id, times and revision are set when it is made.
+    /// The cron to create. The store sets its id, times and revision.
     pub cron: Cron,
 }
 
 impl NewCron {
-    /// A cron of a graph, with a schedule whose next time is this.
+    /// Creates a cron of a graph, with a schedule and its next time.
     pub fn new(
         id: impl Into<String>,
         graph: impl Into<String>,
@@ -117,22 +117,22 @@ impl NewCron {
     }
 }
 
-/// Which crons to find. What is none or empty does not restrict.
+/// A query for crons. A field that is none or empty does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CronQuery {
-    /// Those of this assistant.
+    /// The assistant.
     pub assistant: Option<String>,
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those that are enabled, or not.
+    /// True for enabled crons, false for disabled ones.
     pub enabled: Option<bool>,
-    /// Those whose metadata contains this.
+    /// Metadata that a cron must contain.
     pub metadata: Map<String, Value>,
 }
 
 impl CronQuery {
-    /// Whether the query asks for this cron.
+    /// Returns true if the query matches the cron.
     pub fn wants(&self, cron: &Cron) -> bool {
         self.assistant.is_none_or_is(cron.assistant.as_ref())
             && self.thread.is_none_or_is(cron.thread.as_ref())
@@ -152,7 +152,8 @@ impl Wanted for Option<String> {
 }
 
 impl Cron {
-    /// The id of the run that is due at this time: the same whoever adds it, so that only one can.
+    /// Returns the id of the run that is due at this time. It depends only on the cron and the time, so that only one
+    /// process can add the run.
     pub fn run_id(&self, due: SystemTime) -> Uuid {
         let time = due.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let text = format!("cron {} {} {}", self.id, time.as_secs(), time.subsec_nanos());
@@ -188,7 +189,7 @@ impl Cron {
         self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
     }
 
-    /// Whether a run is due.
+    /// Returns true if a run is due.
     pub fn is_due(&self, now: SystemTime) -> bool {
         self.enabled && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
     }
@@ -230,12 +231,11 @@ impl<'a> Crons<'a> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
 
-    /// Adds the run that is due, and says when the next one is: in one transaction, so that of any number of processes that
-    /// try one adds it, whenever one of them dies. None if there is none: it is not due, somebody else was faster, or its thread
-    /// is busy and its runs are to be rejected then. A cron whose thread was deleted is disabled, also if there is another thread
-    /// with that id by now.
+    /// Adds the run that is due and stores the next time, in one transaction. If several processes try, only one adds it. Returns none if the
+    /// cron is not due, if another process was faster, or if its thread is busy and its strategy is to reject. If its thread was deleted,
+    /// the cron is disabled, even if a new thread has the id.
     ///
-    /// Runs that were missed, since nobody was there, are not made up for: one is added, and `next` is the first time after now.
+    /// Missed runs are not repeated: one run is added, and `next` is the first time after now.
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
@@ -259,7 +259,7 @@ impl<'a> Crons<'a> {
         }
     }
 
-    /// Stores a cron that was read and changed. False if somebody else was faster: read it again.
+    /// Stores a changed cron. Returns false if it was changed meanwhile: read it again.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
@@ -275,8 +275,7 @@ impl<'a> Crons<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Those that a query asks for, the newest first. One that cannot be read does not hide the others: it is told through
-    /// `tracing`, and an error for who [gets](Self::get) it.
+    /// Returns the crons that match a query, newest first. Skips and logs one that cannot be read.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
         let mut found = readable(&self.0.documents(KIND).await?, decode);
         found.retain(|cron| query.wants(cron));

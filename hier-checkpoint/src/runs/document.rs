@@ -5,21 +5,22 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::RunStore;
+use super::driver::guard;
 use super::error::RunsError;
 
-/// A small JSON value under a name. It is replaced as a whole, and only by whoever has seen its latest revision.
+/// A small JSON value with a name. It is replaced as a whole, and only by a caller that has seen its latest revision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
-    /// What it is.
+    /// The kind.
     pub kind: String,
     /// Its id among those of its kind.
     pub id: String,
     /// Number of times that the document was stored, from 1.
     pub revision: u64,
-    /// What it holds.
+    /// The value.
     pub value: Value,
-    /// Time from which [`RunStore::documents_due`](super::RunStore::documents_due) finds the document, or none if never. It is stored,
+    /// Time from which `documents_due` finds the document, or none if never. It is stored,
     /// but not returned when the document is read.
     pub due: Option<SystemTime>,
 }
@@ -37,7 +38,7 @@ impl Document {
         self
     }
 
-    /// The same in this revision.
+    /// Sets the revision.
     #[must_use]
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
@@ -45,7 +46,36 @@ impl Document {
     }
 }
 
-/// What these documents hold, as far as it can be read; what cannot is told.
+/// Documents: the storage of [`Assistants`](super::Assistants), [`Crons`](super::Crons) and [`Webhooks`](super::Webhooks).
+impl dyn RunStore + '_ {
+    /// Returns a document.
+    pub async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        guard("document", || self.document_backend().load_document(kind, id)).await
+    }
+
+    /// Returns all documents of a kind, sorted by id.
+    pub async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        guard("documents", || self.document_backend().find_documents(kind)).await
+    }
+
+    /// Returns a limited number of documents of a kind that are due at this time ([`Document::due`]), the longest overdue first. Uses an
+    /// index.
+    pub async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        guard("documents_due", || self.document_backend().find_due_documents(kind, by)).await
+    }
+
+    /// Stores a document if its stored revision is this one: none for a new document. Returns false if it is another.
+    pub async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
+        guard("put_document", || self.document_backend().store_document(document, replaces)).await
+    }
+
+    /// Deletes a document. Returns false if it does not exist.
+    pub async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
+        guard("remove_document", || self.document_backend().delete_document(kind, id)).await
+    }
+}
+
+/// Returns the values of the readable documents, and logs the others.
 pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Result<T, RunsError>) -> Vec<T> {
     let told = |document| match read(document) {
         Ok(found) => Some(found),

@@ -1,4 +1,4 @@
-//! The log of a thread: what was told of its runs.
+//! The event log of a thread.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::log_event::LogEvent;
 use super::thread::ThreadRow;
 
-/// How many bytes of events a thread keeps, unless the store says otherwise: when there are more, the oldest go.
+/// The default limit of a thread's log, in bytes. Beyond it, the oldest events are deleted.
 pub const LOG_BYTES: u64 = 32 << 20;
 
 /// An event that is to be appended.
@@ -20,7 +20,7 @@ pub struct NewEvent {
     /// The graph that it comes from: `node:task id` for each graph on the way; empty for the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
-    /// What it says.
+    /// The content.
     pub body: LogEvent,
 }
 
@@ -30,7 +30,7 @@ impl NewEvent {
         Self { run: run.into(), namespace: Vec::new(), body }
     }
 
-    /// The same of a subgraph.
+    /// Sets the namespace of the subgraph.
     #[must_use]
     pub fn namespace(mut self, namespace: Vec<String>) -> Self {
         self.namespace = namespace;
@@ -57,7 +57,7 @@ pub struct EventRow {
     pub number: u64,
     /// When it was appended.
     pub at: SystemTime,
-    /// What it tells.
+    /// The event.
     pub event: NewEvent,
 }
 
@@ -68,17 +68,17 @@ impl EventRow {
     }
 }
 
-/// Which events to read.
+/// A query for events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// Of this thread.
+    /// The thread.
     pub thread: String,
-    /// Those with a greater number.
+    /// Only events with a greater number.
     pub after: u64,
-    /// Those of this run.
+    /// Only events of this run.
     pub run: Option<Uuid>,
-    /// At most so many.
+    /// Maximum number of events.
     pub limit: usize,
 }
 
@@ -95,7 +95,7 @@ impl EventQuery {
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of events.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;

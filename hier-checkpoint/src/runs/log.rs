@@ -1,4 +1,4 @@
-//! A run's way to its store: a saver that stores checkpoints together with the events that tell of them.
+//! The event log of one run: a saver that stores checkpoints together with their events.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,54 +9,52 @@ use uuid::Uuid;
 
 use super::error::RunsError;
 use super::event::NewEvent;
-use super::held::{Held, has_answer, is_beginning, is_input, may_be_last};
 use super::log_event::LogEvent;
-use super::run::{RunEnd, Settlement};
+use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_last};
+use super::run::{RunCommit, RunEnd};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
 use crate::checkpoint::{
-    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
+    Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
 };
 use crate::sync::{Mutex, lock};
 
-/// How many bytes of events wait to be stored at most, the newest not counted.
+/// Maximum size of the events that wait to be stored, without the newest.
 const ROOM: u64 = 64 << 20;
 
-/// When events are stored.
+/// The time at which events are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keeps {
-    /// As they come: those of a step perhaps before its checkpoint. For runs that store in the background: what such a run begins with
-    /// is stored with what comes next, or soon ([`RunLog::flush`]).
+pub enum EventBuffering {
+    /// Stores events at once, perhaps before the checkpoint of their step. For runs that store in the background.
     #[default]
     AsTheyCome,
-    /// Those of a step with its checkpoint; what is told in the midst of a step as it comes. For runs that store each step
+    /// Stores the events of a step with its checkpoint, and events within a step at once. For runs that store each step
     /// before the next.
     WithCommits,
 }
 
-/// The saver of one claimed run. What the run's graph commits is stored with the events that were told so far; what may be
-/// its last commit waits for [`settle`](Self::settle), so that how the run ended is stored with it. What is read meanwhile is as if it
-/// were stored.
+/// The saver of one claimed run. It stores the commits of the run's graph together with the events until then. A commit that may be the
+/// last waits for [`finish`](Self::finish), which stores it with the end of the run. Reads see waiting records as if they were stored.
 ///
-/// What a run that stores in the background begins with, its input and the step that follows from that alone, waits too: for the next
-/// commit, [`settle`](Self::settle) or [`flush`](Self::flush). If it is lost with the process, no node's work is: the run's row has the
-/// input, and who claims the run next gives it to the thread.
+/// If the run stores in the background, its beginning waits as well: the input and the first step. It waits for the next commit,
+/// [`finish`](Self::finish) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
+/// input, and the worker that claims the run next passes it to the thread.
 ///
-/// Without a run, it is that of a change of the thread from outside: everything waits for [`settle`](Self::settle), so that what the
-/// index says is stored with it.
+/// Without a run, this is the log of an external change of the thread. Everything waits for [`finish`](Self::finish), so that the index is
+/// stored with it.
 ///
-/// Events wait in a buffer of at most 64 MiB; when it is full, because the database does not answer, the oldest are dropped, and
-/// an event `lagged` with `{"missed": n}` stands for them.
+/// Events wait in a buffer of at most 64 MiB. If it is full, because the database does not answer, the oldest are dropped. The event
+/// `lagged` with `{"missed": n}` replaces them.
 pub struct RunLog {
     store: Arc<dyn RunStore>,
     lease: Lease,
     run: Option<Uuid>,
-    keeps: Keeps,
+    keeps: EventBuffering,
     buffer: Mutex<Buffer>,
-    /// Commits and flushes go one after the other, in the order in which they were asked for.
-    gate: tokio::sync::Mutex<Held>,
-    told: tokio::sync::Notify,
+    /// Orders commits and flushes.
+    gate: tokio::sync::Mutex<PendingCommit>,
+    arrived: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -67,18 +65,18 @@ struct Buffer {
 }
 
 impl RunLog {
-    /// The way to the store for whoever holds this lease, for a run or for a change from outside.
-    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: Keeps) -> Self {
-        let (buffer, gate, told) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
-        Self { store, lease, run, keeps, buffer, gate, told }
+    /// Creates the log for the holder of a lease, for a run or for an external change.
+    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
+        let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
+        Self { store, lease, run, keeps, buffer, gate, arrived }
     }
 
-    /// The lease.
+    /// Returns the lease.
     pub const fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Takes an event. It never waits.
+    /// Adds an event. Never waits.
     pub fn push(&self, event: NewEvent) {
         let mut buffer = lock(&self.buffer);
         buffer.bytes += event.bytes();
@@ -89,57 +87,57 @@ impl RunLog {
             buffer.missed += 1;
         }
         drop(buffer);
-        self.told.notify_one();
+        self.arrived.notify_one();
     }
 
-    /// Resolves once there are events that were not stored yet.
-    pub async fn told(&self) {
-        self.told.notified().await;
+    /// Waits for events that are not stored yet.
+    pub async fn events_arrived(&self) {
+        self.arrived.notified().await;
     }
 
-    /// Stores the events that need not wait for a commit, and what the run begins with. Of events that could not be stored it is told
-    /// later that they are missing; if this is dropped, of those that it was storing nothing is.
+    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that could not be stored are reported later as
+    /// missing. If the future is dropped, the events that it was storing are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
-        let records = held.take_beginning();
-        let events = self.take(self.keeps == Keeps::WithCommits);
+        let mut pending = self.gate.lock().await;
+        let records = pending.take_beginning();
+        let events = self.take(self.keeps == EventBuffering::WithCommits);
         if events.is_empty() && records.is_empty() {
             return Ok(());
         }
         let count = events.len() as u64;
         let again = records.clone();
-        let also = held.beside(self.run, &records, Also::default());
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
         let stored =
-            self.store.record(&self.lease, Settlement { records, also, events, ..Settlement::default() }).await;
+            self.store.commit_run(&self.lease, RunCommit { records, also, events, ..RunCommit::default() }).await;
         if stored.is_err() {
-            // Perhaps they were, and only the answer was lost: told again they might be there twice.
+            // They may have been stored and only the answer was lost. A second attempt could store them twice.
             lock(&self.buffer).missed += count;
-            // These may be stored twice, and what follows builds on them.
-            held.records.splice(..0, again);
+            // Records may be stored twice, and later records build on them.
+            pending.records.splice(..0, again);
         }
         stored.map(|_| ())
     }
 
-    /// Stores everything that waits, what the index says, and how the run ended: then the lease is released with it.
-    pub async fn settle(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
+    /// Stores everything that waits, the new entry of the index, and the end of the run. With an end, the lease is released.
+    pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
+        let mut pending = self.gate.lock().await;
         let events = self.take(false);
-        let records = held.take();
-        let also = held.beside(self.run.filter(|_| end.is_none()), &records, Also::default());
-        let settlement = Settlement { records, also, events, index, end, undo: None };
-        self.store.record(&self.lease, settlement).await.map(|_| ())
+        let records = pending.take();
+        let also = pending.side_effects(self.run.filter(|_| end.is_none()), &records, SideEffects::default());
+        let settlement = RunCommit { records, also, events, index, end, undo: None };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
     /// Undoes everything that the run has stored and taken, in this attempt and before. Pending records are dropped. The run has not
     /// ended: the worker that claims it next may undo it again.
     pub async fn undo(&self) -> Result<(), RunsError> {
-        let mut held = self.gate.lock().await;
-        *held = Held::default();
-        let settlement = Settlement { undo: self.run, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ())
+        let mut pending = self.gate.lock().await;
+        *pending = PendingCommit::default();
+        let settlement = RunCommit { undo: self.run, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// The events that wait; only those before the first that belongs to a commit, if it says so.
+    /// Takes the waiting events. With `only_loose`, takes only those before the first that belongs to a commit.
     fn take(&self, only_loose: bool) -> Vec<NewEvent> {
         let mut buffer = lock(&self.buffer);
         let bound = |event: &NewEvent| !matches!(event.body, LogEvent::Message(_) | LogEvent::Custom { .. });
@@ -157,20 +155,67 @@ impl RunLog {
         events
     }
 
+    /// Stores or holds back a commit without side effects.
+    async fn commit_records(&self, mut records: Vec<WriteRecord>) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
+        let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
+        // An input may refer to what the checkpoint after it brings.
+        if last > 0 && last < records.len() && is_input(&records[last - 1]) {
+            last -= 1;
+        }
+        if records[..last].iter().any(has_answer) {
+            last = records.len();
+        }
+        if self.run.is_none() {
+            last = 0;
+        }
+        if self.keeps == EventBuffering::AsTheyCome
+            && !pending.has_begun
+            && pending.records.is_empty()
+            && is_beginning(&records)
+        {
+            pending.beginning = last;
+            pending.records = records;
+            drop(pending);
+            self.arrived.notify_one();
+            return Ok(());
+        }
+        let waiting = records.split_off(last);
+        if records.is_empty() {
+            pending.records.extend(waiting);
+            return Ok(());
+        }
+        let beginning = pending.records[..pending.beginning].to_vec();
+        let mut now = pending.take();
+        pending.has_begun = true;
+        pending.records = waiting;
+        now.append(&mut records);
+        let also = pending.side_effects(self.run, &now, SideEffects::default());
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        let stored = self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
+        let Err(error) = stored else { return Ok(()) };
+        // Records that follow a refused commit are not stored with the run's end.
+        pending.records.clear();
+        if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
+            // The beginning is stored, so that the thread stands where the run began. A failure here does not change the error.
+            drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
+        }
+        Err(error)
+    }
+
     fn as_saver(&self) -> Arc<dyn Checkpointer> {
         self.store.clone().as_checkpointer()
     }
 
-    /// Stores what was held back, before somebody reads.
-    async fn store_held(&self) -> Result<(), SaverError> {
-        let mut held = self.gate.lock().await;
-        if held.records.is_empty() {
+    async fn store_pending(&self) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
+        if pending.records.is_empty() {
             return Ok(());
         }
-        let records = held.take();
-        let also = held.beside(self.run, &records, Also::default());
-        let settlement = Settlement { records, also, ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
+        let records = pending.take();
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
+        let settlement = RunCommit { records, also, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
     }
 }
 
@@ -189,10 +234,14 @@ impl fmt::Debug for RunLog {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "each call is passed on, kept or refused")]
 #[async_trait]
-impl Checkpointer for RunLog {
-    /// The thread was claimed with the run.
+impl SaverLayer for RunLog {
+    type Inner = dyn RunStore;
+
+    fn inner(&self) -> &dyn RunStore {
+        &*self.store
+    }
+
     async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
         if *thread == *self.lease.thread {
             return Ok(self.lease.clone());
@@ -200,99 +249,50 @@ impl Checkpointer for RunLog {
         Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
-        self.store.renew(lease).await
-    }
-
-    /// It is released with the run's end.
     async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
         Ok(())
     }
 
-    async fn commit(&self, _lease: &Lease, mut records: Vec<Record>) -> Result<(), SaverError> {
-        let mut held = self.gate.lock().await;
-        let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
-        // An input may refer to what the checkpoint after it brings.
-        if last > 0 && last < records.len() && is_input(&records[last - 1]) {
-            last -= 1;
-        }
-        if records[..last].iter().any(has_answer) {
-            last = records.len();
-        }
-        if self.run.is_none() {
-            last = 0;
-        }
-        if self.keeps == Keeps::AsTheyCome && !held.has_begun && held.records.is_empty() && is_beginning(&records) {
-            held.beginning = last;
-            held.records = records;
-            drop(held);
-            self.told.notify_one();
-            return Ok(());
-        }
-        let waiting = records.split_off(last);
-        if records.is_empty() {
-            held.records.extend(waiting);
-            return Ok(());
-        }
-        let beginning = held.records[..held.beginning].to_vec();
-        let mut now = held.take();
-        held.has_begun = true;
-        held.records = waiting;
-        now.append(&mut records);
-        let also = held.beside(self.run, &now, Also::default());
-        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        let stored = self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
-        let Err(error) = stored else { return Ok(()) };
-        // What follows a part that was refused is not stored with the run's end either.
-        held.records.clear();
-        if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
-            // What came before it is: the thread stands where the run began. Whether that can be stored changes nothing of the error.
-            drop(self.store.record(&self.lease, Settlement::records(beginning)).await);
-        }
-        Err(error)
-    }
-
-    /// What is changed beside the records is not held back, and neither are these: they follow what is.
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        if also.is_empty() {
-            return self.commit(lease, records).await;
-        }
-        let mut held = self.gate.lock().await;
-        let mut now = held.take();
-        held.has_begun = true;
-        now.extend(records);
-        let also = held.beside(self.run, &now, also);
-        let settlement = Settlement { records: now, also, events: self.take(false), ..Settlement::default() };
-        self.store.record(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
-    }
-
-    /// The lease is released with the run's end.
-    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-        self.commit_also(lease, records, also).await.map(|()| false)
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.store.post(thread, graph, letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.store.mail(thread).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.store.due(query).await
+    /// A commit with side effects is not held back. It follows the records that are.
+    async fn commit(&self, _lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let Some(also) = commit.also else {
+            return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
+        };
+        let mut pending = self.gate.lock().await;
+        let mut now = pending.take();
+        pending.has_begun = true;
+        now.extend(commit.records);
+        let also = pending.side_effects(self.run, &now, *also);
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await?;
+        Ok(LeaseState::Held)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        let held = self.gate.lock().await;
-        if let Some(found) = overlay::get(&*self.as_saver(), &held.records, thread, namespace, id).await? {
+        let pending = self.gate.lock().await;
+        if let Some(found) = overlay::get(&*self.as_saver(), &pending.records, thread, namespace, id).await? {
             return Ok(found);
         }
-        drop(held);
-        self.store_held().await?;
+        drop(pending);
+        self.store_pending().await?;
         self.store.get(thread, namespace, id).await
     }
 
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let pending = self.gate.lock().await;
+        overlay::list(&*self.as_saver(), &pending.records, &self.lease.thread, query).await
+    }
+
+    /// A run changes its own thread only.
+    fn capabilities(&self) -> Capabilities<'_> {
+        let mut capabilities = self.store.capabilities();
+        capabilities.admin = None;
+        if capabilities.cache.is_some() { capabilities.with_cache(self) } else { capabilities }
+    }
+}
+
+#[async_trait]
+impl CheckpointCache for RunLog {
     async fn get_changed(
         &self,
         thread: &str,
@@ -300,49 +300,15 @@ impl Checkpointer for RunLog {
         id: Option<Uuid>,
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
-        let held = self.gate.lock().await;
-        if held.records.is_empty() {
-            return self.store.get_changed(thread, namespace, id, known).await;
+        let pending = self.gate.lock().await;
+        if let Some(cache) = self.store.capabilities().cache.filter(|_| pending.records.is_empty()) {
+            return cache.get_changed(thread, namespace, id, known).await;
         }
-        drop(held);
-        self.get(thread, namespace, id).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        let held = self.gate.lock().await;
-        overlay::list(&*self.as_saver(), &held.records, &self.lease.thread, query).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        self.store.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.store.delete_thread(thread).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.store_held().await?;
-        self.store.copy_thread(from, to).await
-    }
-
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.store.delete_for_runs(runs).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        self.store.prune(prune).await
-    }
-
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.store.sweep().await
-    }
-
-    fn leases_expire(&self) -> bool {
-        self.store.leases_expire()
+        drop(pending);
+        Checkpointer::get(self, thread, namespace, id).await
     }
 
     fn conversations(&self) -> Option<&Conversations> {
-        self.store.conversations()
+        self.store.capabilities().cache?.conversations()
     }
 }

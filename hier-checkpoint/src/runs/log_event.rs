@@ -1,4 +1,4 @@
-//! What an event of the log says.
+//! The content of a log event.
 //!
 //! [`LogEvent`] is made once, from the engine's event, and is what the log stores and every reader matches on. Its stored form has a tag.
 //! A build that does not know the tag of an event refuses the event with an error, so no event is lost silently.
@@ -14,7 +14,7 @@ use super::run::RunStatus;
 use crate::checkpoint::Source;
 use crate::message::ChatChunk;
 
-/// What an event of a thread's log says.
+/// The content of an event in a thread's log.
 ///
 /// The protocols of the server match on every variant, so that a new variant needs a decision in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

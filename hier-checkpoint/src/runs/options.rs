@@ -1,4 +1,4 @@
-//! How a run is done and followed, as its caller has chosen.
+//! Options of a run that its caller chooses.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub enum StreamMode {
     Debug,
     /// The answers of models, piece by piece: those of subgraphs too.
     Messages,
-    /// Each checkpoint, with what is to run next. Only with a checkpointer.
+    /// Each checkpoint with its next tasks. Only with a checkpointer.
     Checkpoints,
 }
 
@@ -29,14 +29,13 @@ pub enum StreamMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Each before the next step starts, and what a task did before the task counts as done.
+    /// Stores each step before the next one starts, and the writes of a task before the task counts as done.
     Sync,
-    /// In the background, in order: the run does not wait. A crash loses the last moments, never the order. At the end of
+    /// Stores steps in the background, in order. A crash may lose the last steps, never their order. At the end of
     /// the run everything is stored.
     #[default]
     Async,
-    /// Once, when the run ends, in whatever way but a crash or a future that is dropped. There is no history of the steps
-    /// between.
+    /// Stores once, when the run ends, unless it crashes or its future is dropped. The steps have no history.
     Exit,
 }
 
@@ -52,7 +51,7 @@ impl JsonSchema for Durability {
     }
 }
 
-/// What happens to a run when the client that follows it goes away.
+/// The treatment of a run when its client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -76,7 +75,7 @@ impl JsonSchema for OnDisconnect {
     }
 }
 
-/// How clients of a run's server follow it, and what they find again in its `kwargs`. No engine reads it.
+/// Options with which clients of a server follow a run. The server returns them as `kwargs`. The engine ignores them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

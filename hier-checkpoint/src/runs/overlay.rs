@@ -1,18 +1,18 @@
-//! What a thread would be if records that are still to be stored were: for the end of a run and for a change from outside, which
-//! are stored together with what the index says of their result.
+//! Reads a thread as if pending records were already stored: at the end of a run, and for external changes.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::checkpoint::{
-    Chain, Checkpoint, Checkpointer, ListQuery, Listed, PendingWrite, Piece, Record, Saved, SaverError, TaskWrites,
+    ChannelBlob, Checkpoint, Checkpointer, DeltaChain, ListQuery, Listed, PendingWrite, Saved, SaverError, TaskWrites,
+    WriteRecord,
 };
 
 /// The latest checkpoint of a namespace among these records, or the one with this id.
-fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [Piece])> {
+fn find<'a>(held: &'a [WriteRecord], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [ChannelBlob])> {
     held.iter().rev().find_map(|record| match record {
-        Record::Checkpoint { namespace: own, checkpoint, pieces }
+        WriteRecord::Checkpoint { namespace: own, checkpoint, pieces }
             if **own == *namespace && id.is_none_or(|id| id == checkpoint.id) =>
         {
             Some((&**checkpoint, pieces.as_slice()))
@@ -21,10 +21,10 @@ fn find<'a>(held: &'a [Record], namespace: &str, id: Option<Uuid>) -> Option<(&'
     })
 }
 
-/// What is read over these records; `None` if it needs something that only the store can put together.
+/// Reads a checkpoint over pending records. Returns none if only the store can assemble it.
 pub async fn get(
     store: &dyn Checkpointer,
-    held: &[Record],
+    held: &[WriteRecord],
     thread: &str,
     namespace: &str,
     id: Option<Uuid>,
@@ -36,10 +36,9 @@ pub async fn get(
     Ok(found)
 }
 
-/// The same without what these records have of its tasks.
 async fn checkpoint(
     store: &dyn Checkpointer,
-    held: &[Record],
+    held: &[WriteRecord],
     thread: &str,
     namespace: &str,
     id: Option<Uuid>,
@@ -64,8 +63,10 @@ async fn checkpoint(
     for (channel, version) in checkpoint.versions.iter().enumerate().filter(|(_, version)| !version.is_nil()) {
         let brought = pieces.iter().find(|piece| piece.channel == channel && *version == checkpoint.id);
         let chain = match brought {
-            Some(Piece { base: None, bytes, .. }) => Some(Chain { full: Some(bytes.clone()), deltas: Vec::new() }),
-            Some(Piece { base: Some(base), bytes, .. }) => {
+            Some(ChannelBlob { base: None, bytes, .. }) => {
+                Some(DeltaChain { full: Some(bytes.clone()), deltas: Vec::new() })
+            }
+            Some(ChannelBlob { base: Some(base), bytes, .. }) => {
                 chain_of(parent.as_ref(), &checkpoint.channels[channel], *base).map(|mut chain| {
                     chain.deltas.push(bytes.clone());
                     chain
@@ -80,9 +81,9 @@ async fn checkpoint(
 }
 
 /// Adds what tasks did at a checkpoint to what is stored of it, as a saver would.
-fn add_writes(saved: &mut Saved, namespace: &str, held: &[Record]) {
+fn add_writes(saved: &mut Saved, namespace: &str, held: &[WriteRecord]) {
     for record in held {
-        let Record::Writes { namespace: of, writes } = record else { continue };
+        let WriteRecord::Writes { namespace: of, writes } = record else { continue };
         if **of != *namespace || writes.checkpoint != saved.checkpoint.id {
             continue;
         }
@@ -96,7 +97,7 @@ fn add_writes(saved: &mut Saved, namespace: &str, held: &[Record]) {
     saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
 }
 
-/// In the order of slots; one from 0 on is written once.
+/// Inserts a write in the order of slots. A slot from 0 on is written once.
 fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
     match writes.binary_search_by_key(&write.slot, |old| old.slot) {
         Ok(place) if write.slot < 0 => writes[place] = write.clone(),
@@ -105,16 +106,16 @@ fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
     }
 }
 
-/// What is listed over these records, which are of this thread.
+/// Lists checkpoints over pending records of this thread.
 pub async fn list(
     store: &dyn Checkpointer,
-    held: &[Record],
+    held: &[WriteRecord],
     thread: &Arc<str>,
     query: ListQuery,
 ) -> Result<Vec<Listed>, SaverError> {
     let mut listed = store.list(query.clone()).await?;
     for record in held {
-        let Record::Checkpoint { namespace, checkpoint, .. } = record else { continue };
+        let WriteRecord::Checkpoint { namespace, checkpoint, .. } = record else { continue };
         let is_there = query.thread.as_ref().is_none_or(|wanted| **wanted == **thread)
             && query.namespace.as_ref().is_none_or(|wanted| **wanted == **namespace);
         if is_there && query.wants(checkpoint) {
@@ -128,7 +129,7 @@ pub async fn list(
 }
 
 /// The value of a channel in this version, if it is that of the checkpoint.
-fn chain_of(saved: Option<&Saved>, channel: &Arc<str>, version: Uuid) -> Option<Chain> {
+fn chain_of(saved: Option<&Saved>, channel: &Arc<str>, version: Uuid) -> Option<DeltaChain> {
     let saved = saved?;
     let place = saved.checkpoint.channels.iter().position(|own| own == channel)?;
     if saved.checkpoint.versions.get(place) != Some(&version) {

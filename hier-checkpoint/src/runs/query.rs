@@ -1,4 +1,4 @@
-//! What can be asked of the index of threads and of the runs.
+//! Queries for threads and runs.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,29 +9,29 @@ use super::run::{Run, RunStatus};
 use super::thread::{ThreadRow, ThreadStatus};
 use crate::store::same_number;
 
-/// Which threads to find. What is none or empty does not restrict.
+/// A query for threads. A field that is none or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
-    /// Those with one of these ids.
+    /// The ids.
     pub ids: Option<Vec<String>>,
-    /// Those whose metadata contains this ([`contains`]).
+    /// Metadata that a thread must contain ([`contains`]).
     pub metadata: Map<String, Value>,
-    /// Those whose values contain this.
+    /// Values that a thread must contain.
     pub values: Map<String, Value>,
     /// Replaces [`values`](Self::values) for the threads of some graphs, by the graph's name (`graph_id` of the metadata).
     pub values_by_graph: BTreeMap<String, Map<String, Value>>,
-    /// Those with this status.
+    /// The status.
     pub status: Option<ThreadStatus>,
-    /// By what they are sorted.
+    /// The field by which threads are sorted.
     pub sort_by: SortBy,
-    /// In which direction.
+    /// The direction of the order.
     pub order: Order,
-    /// At most so many.
+    /// Maximum number of threads.
     pub limit: usize,
     /// Without the first so many.
     pub offset: usize,
-    /// Whether the values are wanted too.
+    /// True to return the values.
     pub with_values: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for ThreadQuery {
     }
 }
 
-/// By what threads are sorted.
+/// The field by which threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
     /// When they last changed.
@@ -79,13 +79,13 @@ pub enum Order {
 }
 
 impl ThreadQuery {
-    /// Whether the values have to be read.
+    /// Returns true if the values must be read.
     pub fn needs_values(&self) -> bool {
         self.with_values || !self.values.is_empty()
     }
 
-    /// Whether the query asks for this thread. Stores filter with this, so that no key or value of a filter becomes part of
-    /// a statement.
+    /// Returns true if the query matches the thread. Stores filter with this function, so that no key or value of a
+    /// filter becomes part of a statement.
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
             let Some(Value::Object(values)) = &thread.values else { return false };
@@ -99,7 +99,7 @@ impl ThreadQuery {
             && (self.values.is_empty() || in_values())
     }
 
-    /// Which of two threads comes first.
+    /// Compares two threads in the order of the query.
     pub fn compare(&self, a: &ThreadRow, b: &ThreadRow) -> Ordering {
         let by = match self.sort_by {
             SortBy::Updated => a.updated.cmp(&b.updated),
@@ -112,7 +112,7 @@ impl ThreadQuery {
         if self.order == Order::Descending { by.reverse() } else { by }
     }
 
-    /// Of these threads those that are asked for: filtered, sorted, and of them the page.
+    /// Filters and sorts threads, and returns the requested page.
     pub fn page(&self, threads: impl IntoIterator<Item = ThreadRow>) -> Vec<ThreadRow> {
         let mut found: Vec<_> = threads.into_iter().filter(|thread| self.wants(thread)).collect();
         found.sort_by(|a, b| self.compare(a, b));
@@ -142,17 +142,17 @@ pub fn contains(have: &Value, want: &Value) -> bool {
     }
 }
 
-/// Which runs to find. What is none or empty does not restrict.
+/// A query for runs. A field that is none or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunQuery {
-    /// Those of this thread.
+    /// The thread.
     pub thread: Option<String>,
-    /// Those with one of these statuses.
+    /// The statuses.
     pub status: Vec<RunStatus>,
-    /// Those whose metadata contains this.
+    /// Metadata that a run must contain.
     pub metadata: Map<String, Value>,
-    /// At most so many.
+    /// Maximum number of runs.
     pub limit: usize,
     /// Without the first so many.
     pub offset: usize,
@@ -170,14 +170,14 @@ impl RunQuery {
         Self { thread: Some(thread.into()), ..Self::default() }
     }
 
-    /// Those that have not ended, of all threads or of the thread.
+    /// Queries the runs that have not ended, of all threads or of one.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.status = vec![RunStatus::Pending, RunStatus::Running];
         self
     }
 
-    /// Whether the query asks for this run.
+    /// Returns true if the query matches the run.
     pub fn wants(&self, run: &Run) -> bool {
         self.thread.as_ref().is_none_or(|thread| *thread == run.thread)
             && (self.status.is_empty() || self.status.contains(&run.status))

@@ -1,4 +1,4 @@
-//! What happens to the runs of one thread: pure, the same for every database.
+//! The rules of the runs of one thread. Pure, and equal for every database.
 
 use std::time::SystemTime;
 
@@ -8,12 +8,12 @@ use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent};
 use super::log_event::LogEvent;
-use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunEnd, RunStatus, Settlement};
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd, RunStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
 use super::webhooks;
 use crate::checkpoint::check_thread;
 
-/// How long the thread of a temporary run is kept for those who have not read yet how it ended.
+/// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
@@ -24,15 +24,14 @@ const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Queue {
     thread: ThreadRow,
-    /// By their numbers.
+    /// Sorted by number.
     live: Vec<Run>,
-    /// Which of those have changed.
     touched: Vec<Uuid>,
     /// The rest of what has changed.
     change: Change,
 }
 
-/// What a store has to store.
+/// The rows that a change must store.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
@@ -42,16 +41,16 @@ pub struct Change {
     pub removed: Vec<Uuid>,
     /// Events to append, in this order.
     pub events: Vec<NewEvent>,
-    /// Runs of which everything is undone: see [`Settlement::undo`].
+    /// Runs of which everything is undone: see [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
     /// Runs that have ended: what was kept to undo them goes.
     pub settled: Vec<Uuid>,
-    /// New documents: who is to be told of the end of a run. One that is there already stays.
+    /// New documents with deliveries of webhooks. Existing documents stay.
     pub documents: Vec<Document>,
     /// From when on a worker may look at the thread, and the graph that it needs then ([`CANCELLED`] if any will do after a while). None
     /// if it has no run that has not ended.
     pub ready: Option<(SystemTime, String)>,
-    /// Whether the log has more bytes than it may: the store deletes the oldest events and tells [`ThreadRow`].
+    /// True if the log exceeds its limit: the store deletes the oldest events and updates [`ThreadRow`].
     pub is_crowded: bool,
 }
 
@@ -72,7 +71,7 @@ impl Queue {
         &self.live
     }
 
-    /// The thread, and what is to be stored beside it.
+    /// Returns the thread, and the other rows to store.
     pub fn changed(mut self) -> (ThreadRow, Change) {
         self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };
         self.change.ready = self.ready();
@@ -163,8 +162,8 @@ impl Queue {
         cancelled
     }
 
-    /// The run that a worker which has these graphs may claim now: one whose worker has let its lease run out, or the first
-    /// that is due.
+    /// Returns the run that a worker with these graphs may claim now: one with an expired lease, or the first that is
+    /// due.
     pub(super) fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
         let running = self.live.iter().find(|run| run.status == RunStatus::Running);
         let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
@@ -194,7 +193,7 @@ impl Queue {
     }
 
     /// The run waits again, and its last attempt does not count.
-    pub(super) fn hand_back(&mut self, id: Uuid, now: SystemTime) {
+    pub(super) fn requeue(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
             return;
         };
@@ -204,9 +203,8 @@ impl Queue {
         self.touch(id);
     }
 
-    /// What whoever holds the lease has to tell, apart from records.
-    /// Takes all but the records out of it.
-    pub(super) fn settle(&mut self, settlement: &mut Settlement, now: SystemTime) -> Result<(), RunsError> {
+    /// Applies the changes of the lease holder, apart from records. Leaves only the records in it.
+    pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         if let Some(index) = settlement.index.take() {
             self.thread.take(index, now);
@@ -236,7 +234,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what callers change of the thread. Returns [`RunsError::NoThread`] if the patch is for another thread.
+    /// Applies a patch of a caller. Returns [`RunsError::NoThread`] if the patch is for another thread.
     pub(super) fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
         patch.on.check(&self.thread)?;
         self.thread.patch(patch, now);
@@ -295,7 +293,8 @@ impl Queue {
     }
 }
 
-/// Whether a run is to begin later than it was added. One that is not is due at once, whatever clocks say elsewhere.
+/// Returns true if a run begins later than it was added. Others are due at once, independent of the clocks of other
+/// machines.
 fn is_delayed(run: &Run) -> bool {
     run.starts > run.created
 }

@@ -11,24 +11,24 @@ use super::error::Failure;
 use super::event::NewEvent;
 use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
-use crate::checkpoint::{Also, Lease, Record};
+use crate::checkpoint::{Lease, SideEffects, WriteRecord};
 
-/// Where a run is.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It waits: for its time, for the runs of its thread before it, or for a worker.
+    /// The run waits for its time, for earlier runs of its thread, or for a worker.
     #[default]
     Pending,
     /// A worker has claimed it.
     Running,
-    /// It has ended well; also if a node asks something, which the thread's status tells.
+    /// The run has succeeded. If a node asks a question, the thread's status says so.
     Success,
-    /// It has failed.
+    /// The run has failed.
     Error,
-    /// It was cancelled.
+    /// The run was cancelled.
     Interrupted,
-    /// It took longer than it may.
+    /// The run exceeded its time limit.
     Timeout,
 }
 
@@ -45,45 +45,45 @@ impl RunStatus {
         }
     }
 
-    /// Whether the run has not ended.
+    /// Returns true if the run has not ended.
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// What happens to a new run while its thread has one that has not ended.
+/// The treatment of a new run while its thread has one that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
-    /// It is refused.
+    /// Rejects the new run.
     Reject,
-    /// It waits until those before it have ended.
+    /// Queues the new run behind earlier runs.
     #[default]
     Enqueue,
-    /// Those before it are cancelled; what they stored stays.
+    /// Cancels earlier runs. What they stored stays.
     Interrupt,
-    /// Those before it are cancelled and deleted, with what they stored.
+    /// Cancels earlier runs and deletes them with everything that they stored.
     Rollback,
 }
 
 impl MultitaskStrategy {
-    /// Whether the runs before it stay as they are.
+    /// Returns true if earlier runs stay as they are.
     pub const fn spares_others(self) -> bool {
         matches!(self, Self::Reject | Self::Enqueue)
     }
 }
 
-/// How a run is cancelled.
+/// The way in which a run is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// It ends as [`RunStatus::Interrupted`]; what it stored stays.
+    /// Ends the run as [`RunStatus::Interrupted`]. What it stored stays.
     Interrupt,
-    /// It is deleted, with its checkpoints.
+    /// Deletes the run with its checkpoints.
     Rollback,
 }
 
-/// What a run is to do: as the caller asked for it.
+/// The request of a run, as the caller gave it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -100,10 +100,10 @@ pub struct Request {
     /// The run's context, of which the graph's own is made.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub context: Value,
-    /// The stream modes whose events are kept.
+    /// The stream modes whose events are stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stream_modes: Vec<StreamMode>,
-    /// Whether the events of subgraphs are kept too.
+    /// True to store the events of subgraphs.
     pub stream_subgraphs: bool,
     /// Nodes before which the run stops; `*` is every node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,13 +119,13 @@ pub struct Request {
     /// The namespace of that checkpoint, or of the graph whose open call the run continues. Empty for the root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
-    /// How long the run may take, in milliseconds.
+    /// Maximum duration of the run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The address that is told of the run's end: see [`Webhooks`](super::Webhooks).
+    /// The address that receives the end of the run: see [`Webhooks`](super::Webhooks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// How clients follow the run.
+    /// Options with which clients follow the run.
     pub options: RunOptions,
 }
 
@@ -153,19 +153,19 @@ pub struct Run {
     pub graph: String,
     /// The assistant, if it was started with one.
     pub assistant: Option<String>,
-    /// Where it is.
+    /// The status.
     pub status: RunStatus,
-    /// What it is to do.
+    /// The request.
     pub request: Request,
-    /// What callers wrote to it.
+    /// The metadata that callers wrote.
     pub metadata: Map<String, Value>,
-    /// What it does to the runs before it.
+    /// The strategy towards earlier runs of the thread.
     pub multitask_strategy: MultitaskStrategy,
-    /// What happens to it when who waited for it goes away.
+    /// The treatment when its client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// How often it was claimed.
+    /// The number of claims.
     pub attempts: u32,
-    /// Whether its input is stored: another attempt goes on with the thread, and does not give it again.
+    /// True if the input is stored. The next attempt then continues the thread without it.
     #[serde(default)]
     pub entered: bool,
     /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
@@ -173,21 +173,21 @@ pub struct Run {
     pub undoable: bool,
     /// Set once it is to be cancelled.
     pub cancel: Option<Cancel>,
-    /// Whether the thread is deleted when it has ended.
+    /// True if the thread is deleted when the run has ended.
     pub temporary: bool,
     /// When it was added.
     pub created: SystemTime,
     /// When it last changed.
     pub updated: SystemTime,
-    /// It does not begin before this.
+    /// The time before which the run does not begin.
     pub starts: SystemTime,
     /// When it was claimed first.
     pub started: Option<SystemTime>,
     /// When it ended.
     pub ended: Option<SystemTime>,
-    /// Why it failed.
+    /// The failure.
     pub error: Option<Failure>,
-    /// What it returned: the graph's output, and what is asked.
+    /// The output of the graph, and its questions.
     pub output: Option<Value>,
     /// Its place among all runs of the store: a later one's is greater.
     pub number: u64,
@@ -208,7 +208,8 @@ pub struct NewRun {
     pub id: Option<Uuid>,
     /// The thread.
     pub thread: String,
-    /// How the thread is made if it is not there; [`RunsError::NoThread`](super::RunsError::NoThread) then, if none.
+    /// The thread to create if it does not exist. None returns [`RunsError::NoThread`](super::RunsError::NoThread) in
+    /// that case.
     pub new_thread: Option<NewThread>,
     /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
     pub on: Option<ThreadIs>,
@@ -216,17 +217,17 @@ pub struct NewRun {
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,
-    /// What it is to do.
+    /// The request.
     pub request: Request,
-    /// What callers write to it.
+    /// The metadata.
     pub metadata: Map<String, Value>,
-    /// What happens if the thread has a run that has not ended.
+    /// The treatment if the thread has a run that has not ended.
     pub multitask_strategy: MultitaskStrategy,
-    /// What happens to it when who waits for it goes away.
+    /// The treatment when its client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// It begins so much later.
+    /// The delay after which the run begins.
     pub after: Duration,
-    /// Whether the thread is deleted when the run has ended.
+    /// True to delete the thread when the run has ended.
     pub temporary: bool,
     /// A document that is stored in the same transaction, in the place of the one with its revision. The run is added only if
     /// that is the latest; else [`RunsError::Stale`](super::RunsError::Stale). So the run of a cron is added once.
@@ -265,9 +266,9 @@ impl NewRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunClaim {
-    /// Who claims, in words for people.
+    /// The claimant, as readable text.
     pub holder: String,
-    /// How long the lease runs unless it is renewed.
+    /// The time until the lease expires, unless it is renewed.
     pub lasts: Duration,
     /// The graphs that the worker has; any if none. With [`CANCELLED`], also cancelled runs of other graphs.
     pub graphs: Option<Vec<String>>,
@@ -306,7 +307,16 @@ impl Claimed {
     }
 }
 
-/// How a run ended.
+/// A run that was added, and its claim if it was claimed at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddedRun {
+    /// The run as it was added.
+    pub run: Run,
+    /// The claim.
+    pub claimed: Option<Claimed>,
+}
+
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunEnd {
@@ -314,11 +324,11 @@ pub struct RunEnd {
     pub run: Uuid,
     /// Its status.
     pub status: RunStatus,
-    /// Why it failed.
+    /// The failure.
     pub error: Option<Failure>,
-    /// What it returned.
+    /// The output.
     pub output: Option<Value>,
-    /// Whether it is deleted, with its checkpoints.
+    /// True to delete the run with its checkpoints.
     pub rollback: bool,
 }
 
@@ -340,7 +350,7 @@ impl RunEnd {
         self
     }
 
-    /// The same, with what it returned.
+    /// Sets the output.
     #[must_use]
     pub fn output(mut self, output: Value) -> Self {
         self.output = Some(output);
@@ -353,28 +363,28 @@ impl RunEnd {
     }
 }
 
-/// What is stored of a run in one transaction.
+/// Everything that one transaction stores for a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Settlement {
+pub struct RunCommit {
     /// Checkpoints, and what tasks have done.
-    pub records: Vec<Record>,
-    /// What is changed beside the records.
-    pub also: Also,
-    /// What is told of it.
+    pub records: Vec<WriteRecord>,
+    /// Changes of the inbox and the timer.
+    pub also: SideEffects,
+    /// The events.
     pub events: Vec<NewEvent>,
-    /// What the index of threads says from now on.
+    /// The new entry in the index of threads.
     pub index: Option<ThreadIndex>,
     /// A run to undo: its checkpoints are deleted, pending writes at other runs' checkpoints are restored, and the messages that it took
-    /// are back in the mailbox. The run has not ended and keeps its lease.
+    /// are back in the inbox. The run has not ended and keeps its lease.
     pub undo: Option<Uuid>,
     /// The run has ended; the lease is released.
     pub end: Option<RunEnd>,
 }
 
-impl Settlement {
+impl RunCommit {
     /// Only records.
-    pub fn records(records: Vec<Record>) -> Self {
+    pub fn records(records: Vec<WriteRecord>) -> Self {
         Self { records, ..Self::default() }
     }
 
@@ -383,14 +393,14 @@ impl Settlement {
         Self { events, ..Self::default() }
     }
 
-    /// The same, with what the index says.
+    /// Sets the new entry in the index of threads.
     #[must_use]
     pub fn index(mut self, index: ThreadIndex) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// The same as the end of a run.
+    /// Sets the end of the run.
     #[must_use]
     pub fn end(mut self, end: RunEnd) -> Self {
         self.end = Some(end);

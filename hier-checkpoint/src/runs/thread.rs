@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 use super::error::{Failure, RunsError};
 use super::query::contains;
 
-/// Where a thread is.
+/// The status of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
-    /// Nothing is to be done.
+    /// The thread has no work.
     #[default]
     Idle,
-    /// It has a run that has not ended.
+    /// The thread has a run that has not ended.
     Busy,
-    /// It waits: for an answer, or at a breakpoint.
+    /// The thread waits for an answer, or at a breakpoint.
     Interrupted,
     /// Its last run failed.
     Error,
@@ -41,20 +41,20 @@ impl ThreadStatus {
 pub struct ThreadRow {
     /// The id.
     pub id: String,
-    /// What callers wrote to it, and `graph_id` and `assistant_id` of its last run.
+    /// The metadata that callers wrote, with `graph_id` and `assistant_id` of its last run.
     pub metadata: Map<String, Value>,
-    /// Where it is: [`ThreadStatus::Busy`] as long as a run has not ended.
+    /// The status: [`ThreadStatus::Busy`] while a run has not ended.
     pub status: ThreadStatus,
-    /// Where it is apart from runs that have not ended.
+    /// The status without runs that have not ended.
     pub settled: ThreadStatus,
     /// The configuration of its last run.
     pub config: Map<String, Value>,
     /// The values of its channels, as the last run or update left them. None before, and if a query left it out.
     #[serde(skip)]
     pub values: Option<Value>,
-    /// What is asked: for each task, by its id, its questions.
+    /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// Why its last run failed.
+    /// The failure of its last run.
     pub error: Option<Failure>,
     /// When it was made.
     pub created: SystemTime,
@@ -62,17 +62,17 @@ pub struct ThreadRow {
     pub updated: SystemTime,
     /// When its values last changed.
     pub state_updated: SystemTime,
-    /// How long it lives after it last changed; for ever if none.
+    /// The time that the thread lives after its last change. None for ever.
     pub time_to_live: Option<Duration>,
     /// The number of its last event.
     pub last_event: u64,
     /// Events up to this number are gone.
     pub gone_events: u64,
-    /// How many bytes of events there are.
+    /// The size of the stored events, in bytes.
     pub event_bytes: u64,
     /// When its last run ended.
     pub free_since: Option<SystemTime>,
-    /// Whether it was made for one run only: searches do not find it, and it is deleted soon after.
+    /// True if the thread was created for one run. Searches do not find it, and it is deleted soon after the run.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -119,7 +119,7 @@ impl ThreadRow {
         }
     }
 
-    /// Takes a patch.
+    /// Applies a patch.
     pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
         self.metadata.extend(patch.metadata);
         if let Some(lives) = patch.time_to_live {
@@ -128,7 +128,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Takes what a run or an update left.
+    /// Applies the entry that a run or an update left.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -144,7 +144,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Whether its time to live has passed.
+    /// Returns true if the time to live has passed.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
         self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
@@ -183,31 +183,31 @@ impl ThreadIs {
     }
 }
 
-/// What a run or an update of the state leaves in the index.
+/// The entry that a run or an update of the state leaves in the index.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadIndex {
-    /// Where the thread is, if no other run waits for it.
+    /// The status of the thread if no other run waits for it.
     pub status: ThreadStatus,
     /// The values of its channels; those that are there stay if none.
     pub values: Option<Value>,
-    /// What is asked: for each task, by its id, its questions.
+    /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// Why the run failed.
+    /// The failure of the run.
     pub error: Option<Failure>,
-    /// What is added to the thread's metadata.
+    /// Metadata to add to the thread.
     pub metadata: Map<String, Value>,
     /// The configuration of the run; that which is there stays if none.
     pub config: Option<Map<String, Value>>,
 }
 
 impl ThreadIndex {
-    /// A thread with this status, whose values stay.
+    /// Creates an entry with this status that keeps the values.
     pub fn new(status: ThreadStatus) -> Self {
         Self { status, ..Self::default() }
     }
 
-    /// The same with these values.
+    /// Sets the values.
     #[must_use]
     pub fn values(mut self, values: Value) -> Self {
         self.values = Some(values);
@@ -221,11 +221,11 @@ impl ThreadIndex {
 pub struct NewThread {
     /// The id.
     pub id: String,
-    /// What is written to it.
+    /// The metadata.
     pub metadata: Map<String, Value>,
-    /// How long it lives after it last changed; for ever if none.
+    /// The time that the thread lives after its last change. None for ever.
     pub time_to_live: Option<Duration>,
-    /// What happens if it is there.
+    /// The treatment of an existing thread.
     pub if_exists: IfExists,
 }
 
@@ -236,23 +236,23 @@ impl NewThread {
     }
 }
 
-/// What happens if a thread that is to be made is there.
+/// The treatment of an existing thread when a thread is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
-    /// It is an error.
+    /// Returns an error.
     #[default]
     Raise,
-    /// It is returned as it is.
+    /// Returns the existing thread unchanged.
     DoNothing,
 }
 
-/// What callers change of a thread.
+/// A change of a thread by a caller.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadPatch {
-    /// What is added to its metadata; a key that is there is replaced.
+    /// Metadata to add. Existing keys are replaced.
     pub metadata: Map<String, Value>,
-    /// How long it lives from now on after it last changed.
+    /// The new time that the thread lives after its last change.
     pub time_to_live: Option<Duration>,
     /// The thread must meet this condition, or there is [none](RunsError::NoThread).
     pub on: ThreadIs,

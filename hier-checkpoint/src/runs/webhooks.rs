@@ -1,7 +1,7 @@
-//! Webhooks: addresses that are told of the end of a run.
+//! Webhooks: addresses that receive the end of a run.
 //!
-//! Here what is to be told is kept: a delivery is stored in the transaction that ends its run, so that none is forgotten, and
-//! deleted once it was told. Telling it is for whoever speaks HTTP.
+//! A delivery is stored in the transaction that ends its run, so that none is lost, and deleted once it was sent. The
+//! server sends it.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +16,10 @@ use super::run::Run;
 
 /// Deliveries: small, since all of them are looked at again and again.
 const KIND: &str = "webhook";
-/// The runs that they tell of, as they ended: a thread may be deleted before its webhook is told.
+/// The ended runs of the deliveries. A thread may be deleted before its webhook is sent.
 const RUN: &str = "webhook_run";
 
-/// An address that is to be told of the end of a run.
+/// A delivery of the end of a run to an address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
@@ -27,18 +27,18 @@ pub struct Delivery {
     pub id: String,
     /// The address.
     pub address: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// It is not tried before this.
+    /// The time of the next attempt.
     pub next: SystemTime,
     /// When the run ended.
     pub created: SystemTime,
-    /// How often it was stored: whoever has seen the latest may try.
+    /// The revision. Only a caller that has seen the latest may send.
     #[serde(skip)]
     pub revision: u64,
 }
 
-/// What is stored when a run ends that has a webhook.
+/// Returns the documents to store when a run with a webhook ends.
 pub(super) fn told_of(run: &Run, now: SystemTime) -> Vec<Document> {
     let Some(address) = run.request.webhook.clone() else { return Vec::new() };
     let id = run.id.to_string();
@@ -47,13 +47,13 @@ pub(super) fn told_of(run: &Run, now: SystemTime) -> Vec<Document> {
     match stored {
         Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery).due(Some(now))],
         Err(error) => {
-            tracing::warn!(run = id, %error, "the end of a run cannot be told to its webhook");
+            tracing::warn!(run = id, %error, "cannot send the end of a run to its webhook");
             Vec::new()
         }
     }
 }
 
-/// The webhooks of a store that are still to be told.
+/// The pending webhooks of a store.
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a>(&'a dyn RunStore);
 
@@ -63,7 +63,7 @@ impl<'a> Webhooks<'a> {
         Self(store)
     }
 
-    /// All that were not told yet.
+    /// Returns all pending deliveries.
     pub async fn all(self) -> Result<Vec<Delivery>, RunsError> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
@@ -77,9 +77,9 @@ impl<'a> Webhooks<'a> {
         Ok(due)
     }
 
-    /// Claims a delivery for one attempt, and returns it with the run as it ended, or why what is stored of that cannot be read:
-    /// then the attempt has failed. Nobody else tries for so long; then it is tried again, unless it was [told](Self::done). None
-    /// if somebody else was faster.
+    /// Claims a delivery for one attempt and this time. Returns it with the ended run, or with the reason why the run
+    /// cannot be read, which counts as a failed attempt. After the time another process retries it, unless it is
+    /// [done](Self::done). Returns none if another process was faster.
     pub async fn claim(
         self,
         delivery: &Delivery,
@@ -94,14 +94,14 @@ impl<'a> Webhooks<'a> {
         }
         claimed.revision += 1;
         let Some(run) = self.0.document(RUN, &delivery.id).await? else {
-            // Somebody has told it, and was stopped before the second of the two was deleted.
+            // The webhook was sent, and the process stopped before it deleted the second of the two.
             self.done(&claimed).await?;
             return Ok(None);
         };
         Ok(Some((claimed, read(&run))))
     }
 
-    /// It was told, or is given up.
+    /// Deletes a delivery that was sent or given up.
     pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
         self.0.remove_document(RUN, &delivery.id).await?;
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
@@ -109,7 +109,7 @@ impl<'a> Webhooks<'a> {
 
     /// The claimed attempt has failed: it is tried again at this time.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
-        // If somebody else has claimed it meanwhile, theirs counts.
+        // A claim of another process in between has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
     }
 

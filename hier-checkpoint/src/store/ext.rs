@@ -9,12 +9,9 @@ use serde_json::{Map, Value};
 use super::{BoxFuture, Index, Item, Namespaces, Op, OpResult, Search, Store, StoreError};
 use crate::checkpoint::codec;
 
-/// How many items a search returns unless it says otherwise.
 const ITEMS: usize = 10;
-/// How many namespaces are listed unless the query says otherwise.
 const NAMESPACES: usize = 100;
 
-/// The result of one operation.
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
@@ -42,12 +39,13 @@ pub trait StoreExt: Store {
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
 
-    /// Puts a value, in the place of the one that is there. It is a struct or a map: whatever serialises to an object.
+    /// Stores a value, a struct or a map, and replaces an existing one.
     fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
         put(self, labels(namespace), key.into(), object(value), None)
     }
 
-    /// Puts a value that is gone after this time; it begins anew with each read, unless the store is configured otherwise.
+    /// Stores a value that expires after this time. Each read restarts the time, unless the store is configured
+    /// otherwise.
     fn put_for<'a>(
         &'a self,
         namespace: impl Labels,
@@ -58,7 +56,7 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), object(value), Some(time_to_live))
     }
 
-    /// Deletes an item. One that is not there is no error.
+    /// Deletes an item. A missing item is not an error.
     fn delete(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, ()> {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }
@@ -148,26 +146,27 @@ impl Item {
 }
 
 impl Search {
-    /// The items whose namespace starts with these labels: at most 10 of them, unless [`limit`](Self::limit) says otherwise.
+    /// Searches the items whose namespace starts with these labels. Returns at most 10, unless [`limit`](Self::limit) is
+    /// set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
 
-    /// Those near this text, nearest first.
+    /// Sorts the items by similarity to this text, nearest first.
     #[must_use]
     pub fn near(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// Those whose field is this value, or is as these operators say: `json!({ "$gte": 3 })`.
+    /// Restricts a field to a value, or to operators: `json!({ "$gte": 3 })`.
     #[must_use]
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self
     }
 
-    /// At most so many.
+    /// Limits the number of items.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
@@ -183,13 +182,13 @@ impl Search {
 }
 
 impl Namespaces {
-    /// Those that start with these labels, `*` standing for any one: at most 100, unless [`limit`](Self::limit) says
-    /// otherwise.
+    /// Lists namespaces that start with these labels. `*` matches any one label. Returns at most 100, unless
+    /// [`limit`](Self::limit) is set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
     }
 
-    /// Those that end with these labels, `*` standing for any one.
+    /// Restricts the list to namespaces that end with these labels. `*` matches any one label.
     #[must_use]
     pub fn ending(mut self, suffix: impl Labels) -> Self {
         self.suffix = labels(suffix);
@@ -203,7 +202,7 @@ impl Namespaces {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of namespaces.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;

@@ -7,11 +7,9 @@ use serde_json::{Map, Number, Value};
 use super::StoreError;
 use super::rules::{DEEPEST, invalid};
 
-/// The conditions of a search on an item's fields.
 #[derive(Clone, Debug)]
 pub(super) struct Filter(Vec<(String, Test)>);
 
-/// The condition on one value.
 #[derive(Clone, Debug)]
 enum Test {
     /// Equal to it.
@@ -31,7 +29,6 @@ enum Operator {
     Order(fn(Ordering) -> bool, Bound),
 }
 
-/// The operand of an ordering operator.
 #[derive(Clone, Debug)]
 enum Bound {
     Number(Number),
@@ -75,7 +72,7 @@ impl Test {
         }
     }
 
-    /// Whether a field is as asked; a missing one counts as null.
+    /// Returns true if a field matches. A missing field counts as null.
     fn passes(&self, found: Option<&Value>) -> bool {
         match (self, found) {
             (Self::Is(wanted), found) => same(found.unwrap_or(&Value::Null), wanted),
@@ -126,7 +123,7 @@ impl Bound {
         }
     }
 
-    /// How what was found is ordered to the bound; none if they cannot be compared.
+    /// Compares a value with the bound. Returns none if they cannot be compared.
     fn compare(&self, found: &Value) -> Option<Ordering> {
         match (self, found) {
             (Self::Number(bound), found) => Some(order(&number(found)?, bound)),
@@ -149,7 +146,6 @@ fn number(value: &Value) -> Option<Number> {
     }
 }
 
-/// Whole numbers are compared exactly.
 fn order(a: &Number, b: &Number) -> Ordering {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -171,7 +167,7 @@ pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }
 
-/// Whether two values are equal; numbers by what they are worth.
+/// Returns true if two values are equal. Numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => same_number(a, b),

@@ -27,7 +27,6 @@ pub trait Embedder: Send + Sync + 'static {
     }
 }
 
-/// The fields that a store embeds.
 #[derive(Clone)]
 pub(super) struct Indexing {
     pub(super) embedder: Arc<dyn Embedder>,
@@ -36,7 +35,6 @@ pub(super) struct Indexing {
 }
 
 impl Indexing {
-    /// The texts of an item that get vectors.
     pub(super) fn texts(&self, value: &Map<String, Value>, index: &Index) -> Result<Vec<String>, StoreError> {
         let value = Value::Object(value.clone());
         let mut texts = Vec::new();
@@ -48,7 +46,6 @@ impl Indexing {
         Ok(texts)
     }
 
-    /// A usable vector for each text.
     pub(super) async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError> {
         let count = texts.len();
         let vectors = if count == 0 { Vec::new() } else { self.embedder.embed(texts).await? };
@@ -66,7 +63,6 @@ impl Indexing {
     }
 }
 
-/// These paths, read.
 pub(super) fn paths_of(paths: &[String]) -> Result<Vec<Path>, StoreError> {
     if paths.is_empty() {
         return invalid(
@@ -86,8 +82,7 @@ fn check(vector: &[f32]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How near two vectors are, from −1 to 1: the cosine of their angle; none if they are of different lengths. A vector
-/// without direction is near to nothing (0).
+/// Returns the cosine similarity of two vectors, from −1 to 1. None if their lengths differ, 0 for a zero vector.
 pub(super) fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
     if a.len() != b.len() {
         return None;

@@ -23,7 +23,6 @@ struct Inner {
     spaces: Mutex<Spaces>,
 }
 
-/// The namespaces that have items.
 #[derive(Default)]
 struct Spaces {
     by_labels: BTreeMap<Vec<String>, Space>,
@@ -31,7 +30,6 @@ struct Spaces {
     last: u64,
 }
 
-/// A namespace.
 #[derive(Default)]
 struct Space {
     /// Its place among the namespaces.
@@ -41,7 +39,6 @@ struct Space {
     items: BTreeMap<u64, Kept>,
 }
 
-/// An item as it is kept.
 struct Kept {
     key: String,
     value: Map<String, Value>,
@@ -58,7 +55,7 @@ impl MemoryStore {
         Self(Arc::new(Inner { options, spaces: Mutex::default() }))
     }
 
-    /// A store stays usable when somebody panicked while it was locked: nothing here leaves it half changed.
+    /// Ignores poisoning: no panic here leaves the store half changed.
     fn spaces(&self) -> MutexGuard<'_, Spaces> {
         self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,7 +123,6 @@ impl Spaces {
         items.collect()
     }
 
-    /// The namespaces with items whose time has not passed.
     fn alive(&self, now: SystemTime) -> impl Iterator<Item = Vec<String>> {
         let alive = self.by_labels.iter().filter(move |(_, space)| space.items.values().any(|kept| kept.is_alive(now)));
         alive.map(|(labels, _)| labels.clone())

@@ -1,8 +1,7 @@
 //! Memory across threads: items by namespace and key.
 //!
-//! Nodes reach it with `Run::store`. The rules are the reference's (LangGraph 1.2, `BaseStore`), but
-//! that putting an item again keeps the time at which it was made, that comparing a missing field is no error, and that an
-//! item whose time to live has passed is gone at once.
+//! Nodes access it with `Run::store`. The rules are those of LangGraph 1.2 (`BaseStore`), with three differences. Putting an item
+//! again keeps its creation time. Comparing a missing field is not an error. An expired item is invisible at once.
 //!
 //! ```
 //! use hier_checkpoint::store::{MemoryStore, Search, StoreExt};
@@ -18,8 +17,7 @@
 //! # }
 //! ```
 //!
-//! Whoever writes a store implements [`Store`] with the help of [`plan`], and runs the suite of
-//! `hier-testkit` against it.
+//! The author of a store implements [`Store`] with the help of [`plan`], and runs the suite of `hier-testkit`.
 
 mod ext;
 mod filter;
@@ -47,7 +45,7 @@ pub use options::StoreOptions;
 /// An item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// Where it belongs: a path of labels.
+    /// The namespace: a path of labels.
     pub namespace: Vec<String>,
     /// Its key in the namespace.
     pub key: String,
@@ -57,7 +55,7 @@ pub struct Item {
     pub created_at: SystemTime,
     /// When it was last put.
     pub updated_at: SystemTime,
-    /// How near it is to what a search looked for, from −1 to 1; none if the search had no text or the item no vector.
+    /// The similarity to the search text, from −1 to 1. None if the search had no text or the item no vector.
     pub score: Option<f64>,
 }
 
@@ -66,24 +64,24 @@ pub struct Item {
 pub enum Op {
     /// The item with this key.
     Get {
-        /// Where it belongs.
+        /// The namespace.
         namespace: Vec<String>,
         /// Its key.
         key: String,
-        /// Whether reading it starts its time to live anew; as the store is configured if none.
+        /// True to restart the time to live on a read. None for the default of the store.
         refresh: Option<bool>,
     },
-    /// Puts an item, in the place of the one that is there; without a value, deletes it.
+    /// Stores an item and replaces an existing one. Without a value, deletes it.
     Put {
-        /// Where it belongs.
+        /// The namespace.
         namespace: Vec<String>,
         /// Its key.
         key: String,
         /// The value; none deletes.
         value: Option<Map<String, Value>>,
-        /// Which of its fields a search by meaning looks at.
+        /// The fields that semantic search uses.
         index: Index,
-        /// How long it lives; as the store is configured if none.
+        /// The time to live. None for the default of the store.
         time_to_live: Option<Duration>,
     },
     /// Items below a namespace.
@@ -92,13 +90,13 @@ pub enum Op {
     Namespaces(Namespaces),
 }
 
-/// Which fields of an item a search by meaning looks at.
+/// The fields of an item that semantic search uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// Those that the store is configured with ([`StoreOptions::index`]).
+    /// The fields of the store's configuration ([`StoreOptions::index`]).
     #[default]
     Configured,
-    /// None.
+    /// No fields.
     None,
     /// These paths: fields with dots (`author.name`), items of lists (`[0]`, `[-1]`, `[*]`), any field (`*`), several fields
     /// (`{title,body.text}`); `$` is the whole value.
@@ -108,32 +106,32 @@ pub enum Index {
 /// A search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Items whose namespace starts with these labels.
+    /// The labels with which the namespace must start.
     pub prefix: Vec<String>,
     /// Items near this text, nearest first. Needs a store with an index.
     pub query: Option<String>,
-    /// Items with all of these: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`). An object
-    /// asks only for the fields that it has, a list for one of the same length, item by item; a field that is missing is
-    /// equal to null. The ordering operators compare numbers, or texts where they are given one that is no number.
+    /// Conditions that an item must meet: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`,
+    /// `$lte`). An object restricts only the fields that it has. A list matches a list of the same length, item by item.
+    /// A missing field equals null. The ordering operators compare numbers, or strings if the operand is not a number.
     pub filter: Map<String, Value>,
-    /// At most so many.
+    /// Maximum number of items.
     pub limit: usize,
     /// The number of first results to skip.
     pub offset: usize,
-    /// Whether reading them starts their time to live anew; as the store is configured if none.
+    /// True to restart the time to live of the found items. None for the default of the store.
     pub refresh: Option<bool>,
 }
 
-/// Which namespaces to list: those that have items.
+/// A query for namespaces that have items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Those that start with these labels; `*` stands for any one.
+    /// The labels with which the namespace must start. `*` matches any one label.
     pub prefix: Vec<String>,
-    /// Those that end with these labels; `*` stands for any one.
+    /// The labels with which the namespace must end. `*` matches any one label.
     pub suffix: Vec<String>,
     /// Cut to so many labels, each once.
     pub max_depth: Option<usize>,
-    /// At most so many.
+    /// Maximum number of namespaces.
     pub limit: usize,
     /// The number of first results to skip.
     pub offset: usize,
@@ -142,17 +140,17 @@ pub struct Namespaces {
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpResult {
-    /// Of `Get`.
+    /// The result of `Get`.
     Item(Option<Item>),
-    /// Of `Put`.
+    /// The result of `Put`.
     Done,
-    /// Of `Search`.
+    /// The result of `Search`.
     Items(Vec<Item>),
-    /// Of `Namespaces`.
+    /// The result of `Namespaces`.
     Namespaces(Vec<Vec<String>>),
 }
 
-/// Why a store could not do what it was asked for.
+/// An error of a store.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -182,7 +180,7 @@ pub trait Store: Send + Sync + 'static {
     /// last wins.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
-    /// Deletes the items whose time to live has passed, and returns how many those were.
+    /// Deletes the items whose time to live has passed, and returns their number.
     async fn sweep(&self) -> Result<u64, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! How a store is configured.
+//! The configuration of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::StoreError;
 use super::index::{Embedder, Indexing, paths_of};
 
-/// How a store is configured: whether items can be found by meaning, and how long they live.
+/// The configuration of a store: semantic search and the time to live of items.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,10 +30,12 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Makes vectors of these fields of each item, so that items can be found by meaning; see [`Index::Fields`](super::Index::Fields) for the
-    /// paths. `["$"]` is the whole value.
+    /// Creates vectors of these fields of each item for semantic search. [`Index::Fields`](super::Index::Fields) describes the paths. `["$"]`
+    /// is the whole value.
     ///
-    /// [`StoreError::Invalid`] if one is no path.
+    /// # Errors
+    ///
+    /// [`StoreError::Invalid`] if one is not a path.
     pub fn index<'a>(
         mut self,
         embedder: impl Embedder,
@@ -44,14 +46,14 @@ impl StoreOptions {
         Ok(self)
     }
 
-    /// How long an item lives that is put without a time to live of its own; for ever by default.
+    /// Sets the default time to live of an item. Defaults to none: items live for ever.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
-    /// Whether reading an item starts its time to live anew; it does by default.
+    /// Sets whether a read restarts the time to live of an item. Defaults to true.
     #[must_use]
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;

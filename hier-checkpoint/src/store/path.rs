@@ -9,10 +9,10 @@ use super::rules::invalid;
 
 /// A path: `author.name`, `chapters[0].title`, `tags[*]`, `{title,body.text}`, `*`; `$` or nothing is the whole value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path(Vec<Part>);
+pub(super) struct Path(Vec<PathPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PathPart {
     /// The field with this name.
     Field(String),
     /// The item of a list, from its end below 0.
@@ -46,12 +46,12 @@ impl FromStr for Path {
 }
 
 /// The first part of the rest of a path, and what is behind it.
-fn part<'a>(text: &str, rest: &'a str) -> Result<(Part, &'a str), StoreError> {
+fn part<'a>(text: &str, rest: &'a str) -> Result<(PathPart, &'a str), StoreError> {
     if let Some(inner) = rest.strip_prefix('[') {
         let Some((index, after)) = inner.split_once(']') else { return wrong(text, "a `[` has no `]`") };
         return match (index, index.parse()) {
-            ("*", _) => Ok((Part::Items, after)),
-            (_, Ok(index)) => Ok((Part::Item(index), after)),
+            ("*", _) => Ok((PathPart::Items, after)),
+            (_, Ok(index)) => Ok((PathPart::Item(index), after)),
             _ => wrong(text, "in `[…]` stands a whole number or `*`"),
         };
     }
@@ -61,13 +61,13 @@ fn part<'a>(text: &str, rest: &'a str) -> Result<(Part, &'a str), StoreError> {
             return wrong(text, "one `{…}` stands in another");
         }
         let each = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-        return Ok((Part::Several(each.map(str::parse).collect::<Result<_, _>>()?), after));
+        return Ok((PathPart::Several(each.map(str::parse).collect::<Result<_, _>>()?), after));
     }
     let end = rest.find(['.', '[', '{']).unwrap_or(rest.len());
     match rest.split_at(end) {
         ("", _) => wrong(text, "a field has no name"),
-        ("*", after) => Ok((Part::Any, after)),
-        (name, after) => Ok((Part::Field(name.to_owned()), after)),
+        ("*", after) => Ok((PathPart::Any, after)),
+        (name, after) => Ok((PathPart::Field(name.to_owned()), after)),
     }
 }
 
@@ -82,29 +82,31 @@ impl Path {
     }
 }
 
-fn follow(parts: &[Part], value: &Value, texts: &mut Vec<String>) {
+fn follow(parts: &[PathPart], value: &Value, texts: &mut Vec<String>) {
     let Some((part, rest)) = parts.split_first() else {
         texts.extend(text(value));
         return;
     };
     match (part, value) {
-        (Part::Field(name), Value::Object(fields)) => {
+        (PathPart::Field(name), Value::Object(fields)) => {
             if let Some(field) = fields.get(name) {
                 follow(rest, field, texts);
             }
         }
-        (Part::Item(index), Value::Array(items)) => {
+        (PathPart::Item(index), Value::Array(items)) => {
             let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
             let index = if *index < 0 { index.saturating_add(length) } else { *index };
             if let Some(item) = usize::try_from(index).ok().and_then(|index| items.get(index)) {
                 follow(rest, item, texts);
             }
         }
-        (Part::Items | Part::Any, Value::Array(items)) => items.iter().for_each(|item| follow(rest, item, texts)),
-        (Part::Any, Value::Object(fields)) => fields.values().for_each(|field| follow(rest, field, texts)),
-        (Part::Several(paths), value @ Value::Object(_)) => {
+        (PathPart::Items | PathPart::Any, Value::Array(items)) => {
+            items.iter().for_each(|item| follow(rest, item, texts))
+        }
+        (PathPart::Any, Value::Object(fields)) => fields.values().for_each(|field| follow(rest, field, texts)),
+        (PathPart::Several(paths), value @ Value::Object(_)) => {
             for path in paths {
-                let through: Vec<Part> = path.0.iter().chain(rest).cloned().collect();
+                let through: Vec<PathPart> = path.0.iter().chain(rest).cloned().collect();
                 follow(&through, value, texts);
             }
         }

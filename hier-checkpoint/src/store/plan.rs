@@ -13,7 +13,7 @@ use super::index::cosine;
 use super::rules::{check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
-/// A batch that has been checked and whose texts have become vectors.
+/// A batch of checked operations, with vectors in place of texts.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The reads, each with the place of its result.
@@ -28,11 +28,11 @@ pub struct Plan {
 pub enum Read {
     /// One item: [`OpResult::Item`].
     Item {
-        /// Where it belongs.
+        /// The namespace.
         namespace: Vec<String>,
         /// Its key.
         key: String,
-        /// Whether its time to live starts anew.
+        /// True to restart its time to live.
         refresh: bool,
     },
     /// Items below a namespace: [`OpResult::Items`].
@@ -44,7 +44,7 @@ pub enum Read {
 /// Something to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Where it belongs.
+    /// The namespace.
     pub namespace: Vec<String>,
     /// Its key.
     pub key: String,
@@ -59,14 +59,14 @@ pub struct Put {
     pub value: Map<String, Value>,
     /// The vectors of its texts.
     pub vectors: Vec<Vec<f32>>,
-    /// How long it lives; for ever if none.
+    /// The time to live. None for ever.
     pub time_to_live: Option<Duration>,
 }
 
 impl Plan {
     /// The plan for these operations. If one of them cannot be used, none is done.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
-        let mut draft = Draft::default();
+        let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();
         for (number, op) in ops.into_iter().enumerate() {
             match op {
@@ -84,7 +84,7 @@ impl Plan {
         draft.finish(options).await
     }
 
-    /// The error with the item whose text it is about. The writes have this many texts each.
+    /// Returns the error with the item whose text caused it. `counts` has the number of texts of each write.
     fn named(&self, error: StoreError, counts: &[usize]) -> StoreError {
         let StoreError::EmbeddingOf { place, reason } = error else { return error };
         let mut end = 0;
@@ -130,16 +130,16 @@ fn texts(options: &StoreOptions, value: &Map<String, Value>, index: &Index) -> R
     options.indexing.as_ref().map_or_else(|| Ok(Vec::new()), |indexing| indexing.texts(value, index))
 }
 
-/// A plan whose texts have no vectors yet.
+/// A plan without vectors.
 #[derive(Default)]
-struct Draft {
+struct PlanDraft {
     plan: Plan,
     /// For each write the texts that get vectors.
     texts: Vec<Vec<String>>,
     places: HashMap<(Vec<String>, String), usize>,
 }
 
-impl Draft {
+impl PlanDraft {
     /// The last put of a key wins, in the place of the first.
     fn write(&mut self, write: Write, texts: Vec<String>) {
         let id = (write.namespace.clone(), write.key.clone());
@@ -174,7 +174,7 @@ impl Draft {
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
     pub prefix: Vec<String>,
-    /// Whether the time to live of what is found starts anew.
+    /// True to restart the time to live of the found items.
     pub refresh: bool,
     filter: Filter,
     /// The vector of what is looked for.
@@ -198,12 +198,12 @@ impl Finder {
         Ok(Self { prefix, refresh: refresh.unwrap_or(options.refresh_on_read), filter, near, limit, offset })
     }
 
-    /// Whether the vectors of items are looked at.
+    /// Returns true if the search needs the vectors of items.
     pub fn wants_vectors(&self) -> bool {
         self.near.is_some()
     }
 
-    /// How many items are enough, if the first that come will do.
+    /// Returns the number of items after which an unordered search may stop.
     pub fn enough(&self) -> Option<usize> {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
@@ -219,20 +219,19 @@ impl Finder {
 #[derive(Debug)]
 pub struct Picking<'a, T> {
     finder: &'a Finder,
-    /// How many are worth keeping.
     most: usize,
-    /// Those with a vector.
+    /// Items with a vector.
     scored: Vec<(f64, T)>,
-    /// Those without, in order.
+    /// Items without a vector, in order.
     plain: Vec<T>,
 }
 
-/// How an item stands in a search: how near it is, if it has vectors.
+/// The rank of an item in a search: its similarity, if it has vectors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(Option<f64>);
 
 impl<T> Picking<'_, T> {
-    /// How an item stands, with this value and these vectors; none if it is not wanted.
+    /// Returns the rank of an item with this value and these vectors. None if it does not match.
     pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
             return None;
@@ -243,7 +242,7 @@ impl<T> Picking<'_, T> {
         (score.is_some() || self.plain.len() < self.most).then_some(Rank(score))
     }
 
-    /// Takes an item that is wanted.
+    /// Adds an item to the result.
     pub fn pick(&mut self, rank: Rank, item: T) {
         match rank {
             Rank(Some(score)) => self.scored.push((score, item)),
@@ -254,7 +253,7 @@ impl<T> Picking<'_, T> {
         }
     }
 
-    /// Whether no further item can be wanted.
+    /// Returns true if no further item can be in the result.
     pub fn is_full(&self) -> bool {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
@@ -267,7 +266,6 @@ impl<T> Picking<'_, T> {
         scored.chain(plain).skip(self.finder.offset).take(self.finder.limit).collect()
     }
 
-    /// Of those that are equally near the first stay first.
     fn drop_the_farthest(&mut self) {
         self.scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         self.scored.truncate(self.most);

@@ -13,10 +13,8 @@ use crate::checkpoint::{LONGEST_NAME, name_bytes};
 
 /// The framework's own first label.
 const RESERVED: &str = "hier";
-/// How deep values and filters are nested at most.
 pub(super) const DEEPEST: usize = 100;
 
-/// Whether something can be kept in this namespace.
 pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     if namespace.is_empty() {
         return invalid("a namespace has at least one label: say to whom or what the item belongs");
@@ -38,7 +36,6 @@ fn check_length(what: &str, bytes: usize) -> Result<(), StoreError> {
     invalid(format!("{what} has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"))
 }
 
-/// Whether these can be the labels of a namespace.
 pub(super) fn check_labels(labels: &[String]) -> Result<(), StoreError> {
     let bytes = labels.iter().map(|label| name_bytes(label) + 1).sum::<usize>();
     check_length("a namespace with its periods", bytes.saturating_sub(1))?;
@@ -53,7 +50,6 @@ pub(super) fn check_labels(labels: &[String]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a value can be kept.
 pub(super) fn check_value(value: &Map<String, Value>) -> Result<(), StoreError> {
     if value.values().all(|field| is_shallow(field, DEEPEST)) {
         return Ok(());
@@ -61,7 +57,6 @@ pub(super) fn check_value(value: &Map<String, Value>) -> Result<(), StoreError> 
     invalid(format!("the value is nested deeper than {DEEPEST} levels: put it as text"))
 }
 
-/// Whether a value has no more levels than this.
 fn is_shallow(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels > 0 && items.iter().all(|item| is_shallow(item, levels - 1)),

@@ -21,14 +21,14 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     {
         return Err(missing(thread, *id));
     }
-    let taken = saver.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
+    let taken = saver.admin()?.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
     if taken && !replace {
         let name = text::safe(new_thread);
         return Err(ThreadsError::Usage(format!(
             "a thread `{name}` exists already: choose another name, or add `--replace`"
         )));
     }
-    saver.copy_thread(thread, new_thread).await?;
+    saver.admin()?.copy_thread(thread, new_thread).await?;
     if let Some(from) = checkpoint {
         branch_off(&saver, new_thread, *from).await?;
     }

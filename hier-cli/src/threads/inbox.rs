@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hier_core::checkpoint::{self, Claim, Posted, WhenRunning, codec};
+use hier_core::checkpoint::{self, Claim, Delivered, WhenRunning, codec};
 use serde_json::{Value, json};
 
 use super::args::{InboxDiscardArgs, InboxListArgs};
@@ -10,7 +10,7 @@ use super::{ThreadsError, database, text, write_json};
 
 pub(super) async fn list(arguments: &InboxListArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::open(&arguments.database).await?;
-    let letters = saver.mail(&arguments.thread).await?;
+    let letters = saver.inbox()?.messages(&arguments.thread).await?;
     if arguments.database.json {
         return write_json(out, &letters.iter().map(as_json).collect::<Value>());
     }
@@ -18,7 +18,7 @@ pub(super) async fn list(arguments: &InboxListArgs, out: &mut dyn Write) -> Resu
         let thread = text::safe(&arguments.thread);
         return Err(ThreadsError::NotFound(format!("the inbox of `{thread}` is empty")));
     }
-    for Posted { letter, .. } in &letters {
+    for Delivered { message: letter, .. } in &letters {
         let what = letter
             .signal
             .as_ref()
@@ -34,8 +34,8 @@ fn value(bytes: &[u8]) -> Value {
     codec::decode_json(bytes).unwrap_or_default()
 }
 
-fn as_json(posted: &Posted) -> Value {
-    let letter = &posted.letter;
+fn as_json(posted: &Delivered) -> Value {
+    let letter = &posted.message;
     json!({ "id": letter.id, "signal": letter.signal.as_deref(), "value": value(&letter.value) })
 }
 

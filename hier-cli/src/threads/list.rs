@@ -10,7 +10,7 @@ use super::record::{counted, next};
 use super::{ThreadsError, database, text, write_json};
 
 pub(super) async fn list_threads(arguments: &ThreadsArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
-    let threads = database::saver(&arguments.database).await?.threads(arguments.limit).await?;
+    let threads = database::saver(&arguments.database).await?.admin()?.threads(arguments.limit).await?;
     if arguments.database.json {
         write_json(out, &Value::Array(threads.iter().map(as_json).collect()))?;
     } else if !threads.is_empty() {

@@ -54,7 +54,7 @@ type SharedSaver = Arc<dyn Checkpointer>;
 
 /// Checks that the thread exists. The error suggests the most similar id.
 async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsError> {
-    let threads = saver.threads(None).await?;
+    let threads = saver.admin()?.threads(None).await?;
     let mut names = threads.iter().map(|info| &*info.thread);
     if names.any(|name| name == thread) {
         return Ok(());

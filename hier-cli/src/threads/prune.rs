@@ -25,7 +25,7 @@ pub(super) async fn prune(arguments: &PruneArgs, out: &mut dyn Write) -> Result<
         expect_thread(&saver, thread).await?;
     }
     let threads = (!threads.is_empty()).then(|| threads.clone());
-    let deleted = saver.prune(checkpoint::Prune { threads, strategy, older_than: *older_than }).await?;
+    let deleted = saver.admin()?.prune(checkpoint::Prune { threads, strategy, older_than: *older_than }).await?;
     if arguments.database.json {
         return write_json(out, &json!({ "deleted": deleted }));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hier_core::checkpoint::{Agenda, Checkpoint, TaskWrites, codec, slot};
+use hier_core::checkpoint::{Checkpoint, NextTasks, TaskWrites, codec, slot};
 use serde_json::{Map, Value, json};
 
 use super::text;
@@ -24,7 +24,7 @@ pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
 }
 
 /// Returns the nodes that run next, with one entry for each task.
-pub(super) fn next(agenda: &Agenda) -> Vec<&str> {
+pub(super) fn next(agenda: &NextTasks) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
@@ -79,7 +79,7 @@ pub(super) struct TaskView {
 }
 
 impl TaskView {
-    pub(super) fn new(record: &TaskWrites, agenda: &Agenda) -> Self {
+    pub(super) fn new(record: &TaskWrites, agenda: &NextTasks) -> Self {
         let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
         let read = |bytes: &[u8]| codec::decode_json(bytes).unwrap_or_else(|error| json!(format!("({error})")));
         let failed = entry(slot::ERROR).map(|write| read(&write.value));
@@ -135,7 +135,7 @@ impl TaskView {
 }
 
 /// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
-fn node(path: &str, agenda: &Agenda) -> String {
+fn node(path: &str, agenda: &NextTasks) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
         (Some("~__pregel_pull"), Some(node)) => node.to_owned(),

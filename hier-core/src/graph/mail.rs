@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::CompiledGraph;
 use super::due::names;
-use crate::checkpoint::{CodecError, Letter, ListQuery, Posted, WhenRunning, codec};
+use crate::checkpoint::{CodecError, Delivered, InboxMessage, ListQuery, PostOutcome, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, Program};
@@ -108,7 +108,7 @@ where
     /// receives it after the current step, unless that was the last. An idle thread receives it with its next run.
     ///
     /// The call fails for a message that the inbox does not accept, for a thread of another graph, and if the mailbox would exceed
-    /// [`MAILBOX_BYTES`](crate::checkpoint::MAILBOX_BYTES).
+    /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES).
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<Mail>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();
@@ -118,14 +118,14 @@ where
         let value = mail.value.map_err(|error| refused(format!("it cannot be stored: {error}")))?;
         let id = mail.id.unwrap_or_else(Uuid::new_v4);
         let letter = match mail.signal {
-            Some(name) => Letter::signal(id, name, value),
-            None => Letter::message(id, self.inner.fit(value).map_err(refused)?),
+            Some(name) => InboxMessage::signal(id, name, value),
+            None => InboxMessage::message(id, self.inner.fit(value).map_err(refused)?),
         };
         post(&self.inner, saver, thread, letter).await
     }
 
     /// What was sent to a thread and was not taken yet, in the order in which it was sent.
-    pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Posted>, RunError> {
+    pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Delivered>, RunError> {
         let (saver, thread) = (self.saver("read")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
         let name = thread.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
@@ -156,7 +156,7 @@ where
     /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task waits for a text
     /// assert!(shop.invoke(Order::update()).thread("order-7").await.is_err());
     ///
-    /// let wrong = shop.waiting("order-7").await?[0].letter.id;
+    /// let wrong = shop.waiting("order-7").await?[0].message.id;
     /// assert!(shop.discard("order-7", wrong).await?);
     /// shop.send("order-7", Signal::new("paid", &"r-17")).await?;
     /// assert_eq!(shop.invoke(()).thread("order-7").await?.state().receipt, "r-17");
@@ -177,7 +177,7 @@ pub(super) async fn post<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,
     thread: &str,
-    letter: Letter,
+    letter: InboxMessage,
 ) -> Result<bool, RunError> {
     let graph = program.plan.graph();
     let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
@@ -189,5 +189,5 @@ pub(super) async fn post<S: Values, C>(
             format!("`{thread}` is a thread of graph `{stored}`: send it through that graph, or to another thread");
         return Err(RunError::Send { graph: graph.to_owned(), reason });
     }
-    saver.post(thread, graph, letter).await.map_err(failed)
+    saver.post(thread, graph, letter).await.map(PostOutcome::is_new).map_err(failed)
 }

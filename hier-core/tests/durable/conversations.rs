@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::checkpoint::{Checkpointer, Claim, Conversations, MemorySaver, Prune, Record, Strategy, WhenRunning};
+use hier_core::checkpoint::{
+    CheckpointCache, Checkpointer, Claim, Conversations, MemorySaver, Prune, Strategy, ThreadAdmin, WhenRunning,
+    WriteRecord,
+};
 use hier_core::graph::CompiledGraph;
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
@@ -116,9 +119,9 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
     let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("what stored it").checkpoint;
     spoilt.id = version;
     let lease = saver.acquire(thread, Claim::default()).await.unwrap();
-    let piece = hier_core::checkpoint::Piece { channel, base: None, bytes: b"nothing of ours".to_vec() };
-    let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
-    saver.commit(&lease, vec![record]).await.unwrap();
+    let piece = hier_core::checkpoint::ChannelBlob { channel, base: None, bytes: b"nothing of ours".to_vec() };
+    let record = WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(spoilt), pieces: vec![piece] };
+    saver.commit(&lease, vec![record].into()).await.unwrap();
     saver.release(&lease).await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::checkpoint::{Checkpointer, Claim, DueQuery, MemorySaver, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Commit, DueQuery, Inbox, MemorySaver, SaverError, WhenRunning};
 use hier_core::graph::{Mail, Signal};
 use hier_core::prelude::*;
 use hier_core::{Durability, QuestionKind, Result, StateUpdate};
@@ -200,7 +200,7 @@ async fn a_signal_is_taken_once_whether_it_comes_before_or_after() {
                 let driven = sweeper.drive_due(SystemTime::now()).await.unwrap();
                 assert_eq!(asked(driven.into_iter().next().expect("it is due").outcome.unwrap())[0].value, "ship?");
             }
-            assert_eq!(saver.mail("t").await.unwrap().len(), 1, "the other signal waits");
+            assert_eq!(saver.messages("t").await.unwrap().len(), 1, "the other signal waits");
             assert_eq!(due(&saver, Shop::NAME, SystemTime::now() + WEEK).await.len(), usize::from(before));
             let end = graph.invoke(Command::resume("yes")).config(config).context(tally.clone()).await.unwrap();
             assert_eq!(end.state().log, ["r-1 yes"], "{durability:?}");
@@ -241,9 +241,9 @@ async fn a_signal_of_another_type_is_not_taken() {
     let said = "the signal `paid` that node `paid` waits for is not a `alloc::string::String`: invalid type: integer `17`, expected a string";
     assert!(error.to_string().contains(said), "{error}");
     let waiting = graph.waiting("t").await.unwrap();
-    assert_eq!((waiting.len(), waiting[0].letter.parse::<u32>().unwrap()), (1, 17));
+    assert_eq!((waiting.len(), waiting[0].message.parse::<u32>().unwrap()), (1, 17));
     // The error says how it is removed; what is not there, or in a thread that is held, is not.
-    let id = waiting[0].letter.id;
+    let id = waiting[0].message.id;
     assert!(
         error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier inbox discard t {id}`")),
         "{error}"
@@ -335,9 +335,9 @@ impl Checkpointer for Plain {
     async fn commit(
         &self,
         lease: &hier_core::checkpoint::Lease,
-        records: Vec<hier_core::checkpoint::Record>,
-    ) -> Result<(), SaverError> {
-        self.0.commit(lease, records).await
+        commit: Commit,
+    ) -> Result<hier_core::checkpoint::LeaseState, SaverError> {
+        self.0.commit(lease, commit.into_records()?.into()).await
     }
     async fn get(
         &self,
@@ -353,23 +353,8 @@ impl Checkpointer for Plain {
     ) -> Result<Vec<hier_core::checkpoint::Listed>, SaverError> {
         self.0.list(query).await
     }
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<hier_core::checkpoint::ThreadInfo>, SaverError> {
-        self.0.threads(limit).await
-    }
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         self.0.delete_thread(thread).await
-    }
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        self.0.copy_thread(from, to).await
-    }
-    async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.0.delete_for_runs(runs).await
-    }
-    async fn prune(&self, prune: hier_core::checkpoint::Prune) -> Result<u64, SaverError> {
-        self.0.prune(prune).await
-    }
-    async fn sweep(&self) -> Result<u64, SaverError> {
-        self.0.sweep().await
     }
 }
 
@@ -381,5 +366,5 @@ async fn a_saver_without_timers_refuses_what_needs_them() {
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
     let error = graph.send("t", Signal::new("go", &1)).await.expect_err("nobody keeps it");
-    assert!(error.to_string().contains("this checkpointer has no mailboxes"), "{error}");
+    assert!(error.to_string().contains("this checkpointer has no timers and inboxes"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, SaverError, Source, WhenRunning};
 use hier_core::graph::{CompiledGraph, DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates};
 use hier_core::prelude::*;
-use hier_core::runs::{Keeps, MemoryRuns, NewThread, RunLog, RunStore};
+use hier_core::runs::{EventBuffering, MemoryRuns, NewThread, RunLog, RunStore};
 use hier_core::state::Values;
 use serde_json::{Value, json};
 
@@ -278,7 +278,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is() {
 async fn a_change_inside_is_stored_with_what_the_index_says() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
         let store = Arc::new(MemoryRuns::new());
-        store.create_thread(NewThread::new("t")).await.unwrap();
+        store.driver().create_thread(NewThread::new("t")).await.unwrap();
         let mut run = DynRun::new(DynInput::New(json!({})), Config::new().thread("t"));
         run.saver = Some(store.clone());
         questions(graph.run(run).await.expect("it runs"));
@@ -287,7 +287,7 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
         let place = before.tasks[0].state.clone().unwrap();
         let claim = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
         let lease = store.acquire("t", claim).await.unwrap();
-        let log = Arc::new(RunLog::new(store.clone(), lease, None, Keeps::WithCommits));
+        let log = Arc::new(RunLog::new(store.clone(), lease, None, EventBuffering::WithCommits));
         let twice = vec![vec![text("a card")], vec![text("a poem")]];
         graph.update_state(log.clone(), place.clone(), twice).await.unwrap();
         let told = async |saver: Arc<dyn Checkpointer>| {
@@ -299,7 +299,7 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
         assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3));
         assert_eq!(told(log.clone()).await, (0, json!("a poem"), 5));
         assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3), "it is only read");
-        log.settle(None, None).await.unwrap();
+        log.finish(None, None).await.unwrap();
         assert_eq!(told(store.clone()).await, (0, json!("a poem"), 5));
     }
 }
@@ -308,13 +308,13 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
 #[tokio::test]
 async fn a_change_between_calls_is_stored_with_what_the_index_says() {
     let desk = Desk { graph: Box::new(Keeping::compile().erase(|_| Ok(()))), saver: Arc::new(MemoryRuns::new()) };
-    desk.saver.create_thread(NewThread::new("t")).await.unwrap();
+    desk.saver.driver().create_thread(NewThread::new("t")).await.unwrap();
     desk.start().await;
     desk.answer("yes").await;
     let root = Config::new().thread("t");
     let before = desk.state(root.clone()).await;
     let lease = desk.saver.acquire("t", Claim::default()).await.unwrap();
-    let log = Arc::new(RunLog::new(desk.saver.clone(), lease, None, Keeps::WithCommits));
+    let log = Arc::new(RunLog::new(desk.saver.clone(), lease, None, EventBuffering::WithCommits));
     let place = root.clone().namespace("Drafting");
     desk.graph.update_state(log.clone(), place.clone(), vec![vec![text("second ")]]).await.unwrap();
     let meanwhile = desk.graph.state(log.clone(), root.clone()).await.unwrap();
@@ -325,7 +325,7 @@ async fn a_change_between_calls_is_stored_with_what_the_index_says() {
     assert_eq!(listed.len(), stored.len(), "what is changed is there once");
     assert_ne!(listed[0].checkpoint.agenda.kept, stored[0].checkpoint.agenda.kept);
     assert_eq!(desk.state(place).await.values["text"], "a letter");
-    log.settle(None, None).await.unwrap();
+    log.finish(None, None).await.unwrap();
     desk.saver.release(log.lease()).await.unwrap();
     assert_eq!(desk.start().await, "second a letter");
 }

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
+};
 use hier_testkit::{Layered, SaverLayer};
 
 /// Keeps what `MemorySaver` keeps, until so many commits have been stored.
@@ -12,7 +14,7 @@ pub(crate) struct Faulty {
     pub(crate) memory: MemorySaver,
     left: AtomicUsize,
     /// What was stored, in order.
-    pub(crate) records: Mutex<Vec<Record>>,
+    pub(crate) records: Mutex<Vec<WriteRecord>>,
 }
 
 impl Faulty {
@@ -21,7 +23,7 @@ impl Faulty {
     }
 
     /// Whether one commit more is stored.
-    fn is_alive(&self, records: &[Record]) -> Result<(), SaverError> {
+    fn is_alive(&self, records: &[WriteRecord]) -> Result<(), SaverError> {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| SaverError::database("storing", std::io::Error::other("the process has died")))?;
         self.records.lock().expect("no test panics here").extend(records.iter().cloned());
@@ -31,22 +33,19 @@ impl Faulty {
 
 #[async_trait]
 impl SaverLayer for Faulty {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
     // So that what is stored in the background is stored in the background here too.
-    fn leases_expire(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(true)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.is_alive(&records)?;
-        self.memory.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.is_alive(&records)?;
-        self.memory.commit_also(lease, records, also).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.is_alive(&commit.records)?;
+        self.memory.commit(lease, commit).await
     }
 }

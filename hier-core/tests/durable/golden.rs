@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, MemorySaver, PendingWrite, Piece, Record, TaskWrites};
+use hier_core::checkpoint::{
+    ChannelBlob, Checkpoint, Checkpointer, Claim, MemorySaver, PendingWrite, TaskWrites, WriteRecord,
+};
 use hier_core::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -26,14 +28,14 @@ fn unhex(text: &Value) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("a byte")).collect()
 }
 
-fn to_json(record: &Record) -> Value {
+fn to_json(record: &WriteRecord) -> Value {
     match record {
-        Record::Checkpoint { namespace, checkpoint, pieces } => {
-            let piece = |piece: &Piece| json!([piece.channel, piece.base, hex(&piece.bytes)]);
+        WriteRecord::Checkpoint { namespace, checkpoint, pieces } => {
+            let piece = |piece: &ChannelBlob| json!([piece.channel, piece.base, hex(&piece.bytes)]);
             let pieces: Vec<Value> = pieces.iter().map(piece).collect();
             json!({ "namespace": namespace, "checkpoint": checkpoint, "pieces": pieces })
         }
-        Record::Writes { namespace, writes } => {
+        WriteRecord::Writes { namespace, writes } => {
             let write = |write: &PendingWrite| json!([write.slot, write.channel, hex(&write.value)]);
             let list: Vec<Value> = writes.writes.iter().map(write).collect();
             let TaskWrites { checkpoint, task, path, .. } = writes;
@@ -42,7 +44,7 @@ fn to_json(record: &Record) -> Value {
     }
 }
 
-fn from_json(record: &Value) -> Record {
+fn from_json(record: &Value) -> WriteRecord {
     let text = |value: &Value| -> Arc<str> { value.as_str().expect("a text").into() };
     let id = |value: &Value| -> Uuid { value.as_str().expect("an id").parse().expect("an id") };
     let namespace = text(&record["namespace"]);
@@ -55,15 +57,15 @@ fn from_json(record: &Value) -> Record {
         };
         let writes = list("writes").iter().map(write).collect();
         let (checkpoint, task, path) = (id(&record["at"]), id(&record["task"]), text(&record["path"]));
-        return Record::Writes { namespace, writes: TaskWrites { checkpoint, task, path, writes } };
+        return WriteRecord::Writes { namespace, writes: TaskWrites { checkpoint, task, path, writes } };
     }
     let checkpoint = Box::new(Checkpoint::deserialize(&record["checkpoint"]).expect("a checkpoint"));
-    let piece = |piece: &Value| Piece {
+    let piece = |piece: &Value| ChannelBlob {
         channel: usize::deserialize(&piece[0]).expect("a channel"),
         base: Option::deserialize(&piece[1]).expect("a version"),
         bytes: unhex(&piece[2]),
     };
-    Record::Checkpoint { namespace, checkpoint, pieces: list("pieces").iter().map(piece).collect() }
+    WriteRecord::Checkpoint { namespace, checkpoint, pieces: list("pieces").iter().map(piece).collect() }
 }
 
 /// A saver that has the thread `t` of this file.
@@ -72,7 +74,10 @@ pub(crate) async fn stored(name: &str) -> MemorySaver {
     let records: Vec<Value> = serde_json::from_str(&text).expect("the file is JSON");
     let saver = MemorySaver::new();
     let lease = saver.acquire("t", Claim::default()).await.expect("memory does not fail");
-    saver.commit(&lease, records.iter().map(from_json).collect()).await.expect("the records are whole");
+    saver
+        .commit(&lease, records.iter().map(from_json).collect::<Vec<_>>().into())
+        .await
+        .expect("the records are whole");
     saver.release(&lease).await.expect("memory does not fail");
     saver
 }

@@ -2,7 +2,9 @@
 
 use futures_util::future::BoxFuture;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
+};
 use hier_testkit::{Layered, SaverLayer};
 
 /// A call of a run.
@@ -37,12 +39,14 @@ impl Hooked {
 
 #[async_trait]
 impl SaverLayer for Hooked {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
-    fn leases_expire(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(true)
     }
 
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
@@ -62,12 +66,12 @@ impl SaverLayer for Hooked {
         self.memory.release(lease).await
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        let bytes = records.iter().map(|record| match record {
-            Record::Checkpoint { pieces, .. } => pieces.iter().map(|piece| piece.bytes.len()).sum(),
-            Record::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum::<usize>(),
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let bytes = commit.records.iter().map(|record| match record {
+            WriteRecord::Checkpoint { pieces, .. } => pieces.iter().map(|piece| piece.bytes.len()).sum(),
+            WriteRecord::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum::<usize>(),
         });
         (self.hook)(Call::Commit(bytes.sum())).await?;
-        self.memory.commit(lease, records).await
+        self.memory.commit(lease, commit).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::Durability;
-use hier_core::checkpoint::{Checkpointer, MAILBOX_BYTES, MemorySaver, SaverError};
+use hier_core::checkpoint::{Checkpointer, INBOX_BYTES, Inbox, MemorySaver, SaverError, ThreadAdmin};
 use hier_core::graph::{CompiledGraph, Mail, Signal};
 use hier_core::prelude::*;
 use serde_json::json;
@@ -60,7 +60,7 @@ async fn messages_reach_a_running_thread_between_two_steps() {
         let end = graph.invoke(Desk::update()).config(config.clone()).context(outside).await.unwrap();
         assert_eq!(end.state().notes, ["before", "in step 1", "in step 2"], "{durability:?}");
         assert_eq!(end.state().seen, [1, 2, 3]);
-        assert_eq!(saver.mail("t").await.unwrap(), Vec::new());
+        assert_eq!(saver.messages("t").await.unwrap(), Vec::new());
         assert_eq!(graph.state(config).await.unwrap().values.notes.len(), 3);
     }
 }
@@ -70,7 +70,7 @@ async fn what_comes_in_the_last_step_waits_for_the_next_run() {
     let saver = MemorySaver::new();
     let (graph, outside) = notes(&saver, &[3]);
     let end = graph.invoke(Desk::update()).thread("t").context(outside.clone()).await.unwrap();
-    assert_eq!((end.state().notes.len(), saver.mail("t").await.unwrap().len()), (0, 1));
+    assert_eq!((end.state().notes.len(), saver.messages("t").await.unwrap().len()), (0, 1));
     let end = graph.invoke(Desk::update()).thread("t").context(outside).await.unwrap();
     assert_eq!(end.state().notes, ["in step 3"]);
 }
@@ -95,7 +95,7 @@ async fn a_message_is_applied_once_over_failures_and_new_runs() {
     let end = graph.invoke(()).config(config.clone()).context(tries).await.unwrap();
     let log = end.state().get("log").unwrap().clone();
     assert_eq!(log, json!(["hello", "a", "b"]), "what came meanwhile waits: the step that was open was the last");
-    assert_eq!(saver.mail("t").await.unwrap().len(), 1);
+    assert_eq!(saver.messages("t").await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -134,11 +134,11 @@ async fn what_the_inbox_does_not_take_is_refused() {
     ] {
         assert!(error.contains(said), "{error}");
     }
-    let error = graph.send("t", "x".repeat(MAILBOX_BYTES)).await.expect_err("too long");
-    assert!(matches!(&error, RunError::Saver { error: SaverError::MailboxFull { .. }, .. }), "{error}");
+    let error = graph.send("t", "x".repeat(INBOX_BYTES)).await.expect_err("too long");
+    assert!(matches!(&error, RunError::Saver { error: SaverError::InboxFull { .. }, .. }), "{error}");
     let error = graph.send(Config::default(), "x").await.expect_err("to nobody");
     assert!(matches!(error, RunError::NoThread { .. }), "{error}");
-    assert_eq!(saver.mail("t").await.unwrap(), Vec::new());
+    assert_eq!(saver.messages("t").await.unwrap(), Vec::new());
 
     let error = Closed::compile().checkpointer(saver.clone()).send("t", "x").await.expect_err("no inbox").to_string();
     assert!(error.contains("declare one with `inbox: channel`"), "{error}");

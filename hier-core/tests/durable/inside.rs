@@ -85,7 +85,9 @@ struct Racing(MemorySaver, Mutex<Option<BoxFuture<'static, ()>>>);
 
 #[async_trait]
 impl SaverLayer for Racing {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.0
     }
 

@@ -1,7 +1,7 @@
 //! What graphs keep from call to call follows the history of their thread, also where that branches, is pruned or changed from
 //! outside; and what a graph inside has asked before it was changed is asked no more.
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Record, Strategy};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Strategy, ThreadAdmin, WriteRecord};
 use hier_core::graph::Checkpoints;
 use hier_core::prelude::*;
 use hier_core::state::Builtin;
@@ -216,8 +216,8 @@ async fn a_thread_that_does_not_say_what_is_kept() {
     for listed in bench.saver.list(ListQuery::thread("t")).await.unwrap() {
         let mut checkpoint = Box::new(listed.checkpoint);
         assert!(checkpoint.agenda.kept.take().is_some());
-        let record = Record::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
-        bench.saver.commit(&lease, vec![record]).await.unwrap();
+        let record = WriteRecord::Checkpoint { namespace: "".into(), checkpoint, pieces: Vec::new() };
+        bench.saver.commit(&lease, vec![record].into()).await.unwrap();
     }
     bench.saver.release(&lease).await.unwrap();
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hier_core::Durability;
-use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::checkpoint::{Checkpointer, Inbox, MemorySaver};
 use hier_core::graph::Mail;
 use hier_core::prelude::*;
 use uuid::Uuid;
@@ -115,7 +115,7 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         let is_named =
             error.contains(&format!("message `{id}`")) && error.contains(&format!("hier inbox discard t {id}"));
         assert!(is_named && error.contains("overflow"), "{durability:?}: {error}");
-        assert_eq!((tally.of("adds"), saver.mail("t").await.unwrap().len()), (1, 3), "{durability:?}");
+        assert_eq!((tally.of("adds"), saver.messages("t").await.unwrap().len()), (1, 3), "{durability:?}");
         assert_eq!(graph.state(config.clone()).await.unwrap().next, ["ships"], "{durability:?}");
         // A new input is a step too.
         let error = graph
@@ -131,6 +131,6 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         // Both that are left are taken at once.
         let end = graph.invoke(()).config(config).context(tally.clone()).await.unwrap();
         assert_eq!(end.state().log, ["added 1", "again", "added 2", "shipped 1"], "{durability:?}");
-        assert_eq!((end.state().total, saver.mail("t").await.unwrap().len()), (i64::MAX, 0), "{durability:?}");
+        assert_eq!((end.state().total, saver.messages("t").await.unwrap().len()), (i64::MAX, 0), "{durability:?}");
     }
 }

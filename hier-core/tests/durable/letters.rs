@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::checkpoint::{Checkpointer, Inbox, MemorySaver};
 use hier_core::graph::{CompiledGraph, Signal};
 use hier_core::prelude::*;
 use hier_core::{Durability, Result};
@@ -75,7 +75,7 @@ graph! { CutDeep<Order, Tally> = Graph {
 } }
 
 async fn waiting(saver: &MemorySaver) -> usize {
-    saver.mail("t").await.expect("memory does not fail").len()
+    saver.messages("t").await.expect("memory does not fail").len()
 }
 
 /// The process dies at each of the run's commits; the thread then goes on as if it had not been.

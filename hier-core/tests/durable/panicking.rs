@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, MemorySaver, Posted, Record,
-    Saved, SaverError,
+    Capabilities, Checkpointer, Claim, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    ListQuery, Listed, MemorySaver, PostOutcome, Saved, SaverError,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -46,32 +46,18 @@ impl Panicking {
 
 #[hier_core::async_trait]
 impl SaverLayer for Panicking {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         self.in_method("acquire");
         self.memory.acquire(thread, claim).await
     }
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.in_method("commit");
-        self.memory.commit(lease, records).await
-    }
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.in_method("commit_also");
-        self.memory.commit_also(lease, records, also).await
-    }
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.in_method("post");
-        self.memory.post(thread, graph, letter).await
-    }
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.in_method("mail");
-        self.memory.mail(thread).await
-    }
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.in_method("due");
-        self.memory.due(query).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.in_method(if commit.also.is_some() { "commit_also" } else { "commit" });
+        self.memory.commit(lease, commit).await
     }
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         self.in_method("get");
@@ -80,6 +66,28 @@ impl SaverLayer for Panicking {
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         self.in_method("list");
         self.memory.list(query).await
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Panicking {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.in_method("post");
+        self.memory.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        self.in_method("mail");
+        self.memory.messages(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.in_method("due");
+        self.memory.due(query).await
     }
 }
 
@@ -92,7 +100,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
         drop(graph.invoke(Command::resume("yes")).config(config()).await.expect("it waits for a signal"));
     }
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
-    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
     *saver.method.lock().expect("nobody panics here") = Some(method);
     match what {
         "begin" => graph.invoke(Case::update()).thread("new").await.map(|_| ()),
@@ -140,7 +148,7 @@ async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
     let graph = Desk::compile().checkpointer(saver.clone());
     drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
-    let letter = graph.waiting("t").await.expect("the mail")[0].letter.id;
+    let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
     *saver.method.lock().expect("nobody panics here") = Some("commit_also");
     let error = graph.discard("t", letter).await.expect_err("the saver panics");
     assert!(error.to_string().contains("boom in commit_also"), "{error}");

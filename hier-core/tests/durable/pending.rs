@@ -1,7 +1,7 @@
 //! What is pending is data like any other: what tasks have written, inputs, commands' updates and what subgraphs hand back
 //! are brought up to date with the values, or refused.
 
-use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, Record};
+use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, WriteRecord};
 use hier_core::prelude::*;
 use hier_core::{Result, StateUpdate};
 use serde_json::{Map, Value};
@@ -246,8 +246,8 @@ async fn a_slot_behind_all_others_is_refused() {
             (writes.task, writes.path) = (uuid::Uuid::nil(), "~".into());
         }
         let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
-        let record = Record::Writes { namespace: "".into(), writes };
-        saver.commit(&lease, vec![record]).await.expect("a commit");
+        let record = WriteRecord::Writes { namespace: "".into(), writes };
+        saver.commit(&lease, vec![record].into()).await.expect("a commit");
         saver.release(&lease).await.expect("a release");
         let command = Command::resume("answer").with_update(Case::update().text("x"));
         let error = graph.invoke(command).thread("t").await.expect_err("it is damaged");

@@ -1,7 +1,7 @@
 //! Where a thread stands: what commands send, who ran last, what runs again, and numbers at their end.
 
 use hier_core::StateUpdate;
-use hier_core::checkpoint::{Checkpointer, Record};
+use hier_core::checkpoint::{Checkpointer, WriteRecord};
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -173,8 +173,9 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
         (checkpoint.step, checkpoint.parent) = (step, Some(saved.checkpoint.id));
         checkpoint.id = uuid::Uuid::from_u128(saved.checkpoint.id.as_u128() + (1 << 80));
         let lease = bench.saver.acquire("t", hier_core::checkpoint::Claim::default()).await.unwrap();
-        let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint), pieces: Vec::new() };
-        bench.saver.commit(&lease, vec![record]).await.unwrap();
+        let record =
+            WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint), pieces: Vec::new() };
+        bench.saver.commit(&lease, vec![record].into()).await.unwrap();
         bench.saver.release(&lease).await.unwrap();
         let state = bench.state().await;
         assert_eq!((state.step, &*state.next), (step, &["b".to_owned()][..]));

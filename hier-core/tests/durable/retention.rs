@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hier_core::StateUpdate;
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy};
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy, ThreadAdmin};
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::state::DynState;

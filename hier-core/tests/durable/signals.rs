@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Posted, Record, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    MemorySaver, PostOutcome, SaverError,
+};
 use hier_core::graph::{Retry, Signal};
 use hier_core::prelude::*;
 use hier_core::{Durability, QuestionKind, Result};
@@ -18,21 +21,41 @@ struct Slow(MemorySaver, AtomicUsize);
 
 #[async_trait]
 impl SaverLayer for Slow {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.0
     }
 
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        if commit.also.is_none() {
+            return self.0.commit(lease, commit).await;
+        }
         tokio::time::sleep(self.delay()).await;
-        self.0.mail(thread).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        tokio::time::sleep(self.delay()).await;
-        self.0.commit_also(lease, records, also).await?;
+        let state = self.0.commit(lease, commit).await?;
         // The answer of the database comes later.
         tokio::time::sleep(self.delay()).await;
-        Ok(())
+        Ok(state)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Slow {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.0.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        tokio::time::sleep(self.delay()).await;
+        self.0.messages(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.0.due(query).await
     }
 }
 
@@ -80,7 +103,7 @@ async fn one_signal_is_taken_by_one_task_whenever_its_attempt_is_cut_off() {
             let config = config().durability(durability);
             let waits = graph.invoke(Case::update()).config(config.clone()).context(Tally::default()).await.unwrap();
             assert_eq!(asked(waits).len(), 1, "{durability:?} {slow}: one task waits for another signal");
-            assert_eq!(memory.mail("t").await.unwrap().len(), 0, "{durability:?} {slow}");
+            assert_eq!(memory.messages("t").await.unwrap().len(), 0, "{durability:?} {slow}");
             graph.send("t", Signal::new("go", &"two")).await.unwrap();
             let end = graph.invoke(()).config(config).context(Tally::default()).await.unwrap();
             let mut log = end.state().log.clone();
@@ -116,7 +139,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
         assert_eq!(log, ["beside", "takes nothing"], "{durability:?}");
         // One that comes later is not taken.
         graph.send("t", Signal::new("go", &"late")).await.unwrap();
-        assert_eq!((tally.of("beside"), saver.mail("t").await.unwrap().len()), (1, 1));
+        assert_eq!((tally.of("beside"), saver.messages("t").await.unwrap().len()), (1, 1));
     }
 }
 

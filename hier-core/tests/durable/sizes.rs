@@ -1,7 +1,7 @@
 //! What is stored of a thread grows with what it was given, and not with how often.
 
 use hier_core::Durability;
-use hier_core::checkpoint::{Checkpointer, MemorySaver, Record};
+use hier_core::checkpoint::{Checkpointer, MemorySaver, WriteRecord};
 use hier_core::prelude::*;
 use hier_core::state::{Builtin, DynState, Schema};
 use hier_testkit::Layered;
@@ -14,7 +14,7 @@ use super::kit::*;
 fn stored(saver: &Faulty, wanted: &str) -> usize {
     let records = saver.records.lock().expect("no test panics here");
     let bytes = records.iter().filter_map(|record| match record {
-        Record::Checkpoint { namespace, pieces, .. } if namespace.split(':').next() == Some(wanted) => {
+        WriteRecord::Checkpoint { namespace, pieces, .. } if namespace.split(':').next() == Some(wanted) => {
             Some(pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>())
         }
         _ => None,

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueChange, DueQuery, Lease, MemorySaver, Record, Saved, SaverError,
+    Capabilities, Checkpointer, Claim, Commit, DueChange, DueQuery, Inbox, Lease, LeaseState, MemorySaver, Saved,
+    SaverError, SideEffects, ThreadAdmin, WriteRecord,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;
@@ -77,22 +78,19 @@ impl Dying {
 
 #[async_trait]
 impl SaverLayer for Dying {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
-    fn leases_expire(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(true)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         self.live().await?;
-        self.memory.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.live().await?;
-        self.memory.commit_also(lease, records, also).await
+        self.memory.commit(lease, commit).await
     }
 }
 
@@ -381,7 +379,9 @@ struct Counted(MemorySaver, AtomicUsize);
 
 #[async_trait]
 impl SaverLayer for Counted {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.0
     }
 
@@ -398,7 +398,7 @@ async fn a_thread_that_is_being_driven_is_not_read() {
     let graph = Nap::compile().checkpointer(saver.clone());
     let lease = memory.acquire("t", Claim::default()).await.unwrap();
     let due = DueChange::Driven { until: SystemTime::now() - SECOND, graph: Nap::NAME.into() };
-    memory.commit_also(&lease, Vec::new(), Also::due(due)).await.unwrap();
+    memory.commit(&lease, Commit::new(Vec::new()).also(SideEffects::due(due))).await.unwrap();
     let sweeper = graph.sweeper(|_| Tally::default());
     assert!(sweeper.drive_due(SystemTime::now()).await.unwrap().is_empty());
     assert_eq!(saver.0.1.load(Ordering::Relaxed), 0);

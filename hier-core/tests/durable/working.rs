@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hier_core::CancellationToken;
-use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::checkpoint::{Checkpointer, ListQuery, ThreadAdmin};
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStatus, RunStore};
@@ -59,7 +59,7 @@ impl Desk {
 
     async fn ended(&self, run: Uuid) -> RunRow {
         loop {
-            let row = self.store.run(run).await.expect("the store").expect("the run");
+            let row = self.store.driver().run(run).await.expect("the store").expect("the run");
             if !row.status.is_live() {
                 return row;
             }
@@ -73,7 +73,7 @@ async fn answer_to_a_graph_inside_is_not_given_again_after_a_kill() {
     let desk = Desk::new();
     let first = desk.works();
     let new = NewRun::new("t", "desk", Request::input(json!({ "x": 1 }))).create_thread();
-    let asked = desk.store.create_run(new).await.expect("a run").id;
+    let asked = desk.store.driver().create_run(new).await.expect("a run").id;
     desk.ended(asked).await;
     let listed = desk.store.list(ListQuery { namespace: None, ..ListQuery::thread("t") }).await.expect("a list");
     let call = listed.into_iter().find(|listed| listed.namespace.starts_with("sub:")).expect("a call");
@@ -82,7 +82,7 @@ async fn answer_to_a_graph_inside_is_not_given_again_after_a_kill() {
     let mut request = Request::command(json!({ "resume": "yes" }));
     request.checkpoint = Some(call.checkpoint.id);
     request.checkpoint_ns = call.namespace.to_string();
-    let answer = desk.store.create_run(NewRun::new("t", "desk", request)).await.expect("a run").id;
+    let answer = desk.store.driver().create_run(NewRun::new("t", "desk", request)).await.expect("a run").id;
     while desk.tally.of("answered") == 0 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -103,7 +103,7 @@ async fn metadata_of_callers_does_not_replace_the_engines() {
     new.assistant = Some("clerk".to_owned());
     let said = json!({ "run_id": "x", "graph_id": "x", "assistant_id": "x", "own": "y" });
     new.metadata = said.as_object().cloned().expect("an object");
-    let run = desk.store.create_run(new).await.expect("a run").id;
+    let run = desk.store.driver().create_run(new).await.expect("a run").id;
     desk.ended(run).await;
     let listed = desk.store.list(ListQuery { namespace: None, ..ListQuery::thread("t") }).await.expect("a list");
     assert!(!listed.is_empty());

@@ -38,7 +38,7 @@ fn endless() -> Request {
 }
 
 async fn row(store: &MemoryRuns, run: Uuid) -> Run {
-    store.run(run).await.expect("the store").expect("the run")
+    store.driver().run(run).await.expect("the store").expect("the run")
 }
 
 /// Waits until a run has this status.
@@ -73,16 +73,16 @@ async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
         // Of every second nothing is stored before its end.
         request.durability = if number % 2 == 0 { Durability::Exit } else { Durability::Async };
         let new = NewRun::new(format!("t{number}"), "endless", request).create_thread();
-        runs.push(store.create_run(new).await.expect("a run").id);
+        runs.push(store.driver().create_run(new).await.expect("a run").id);
     }
     for run in &runs {
         until(&store, *run, RunStatus::Running).await;
     }
     let new = NewRun::new("other", "short", Request::input(json!({ "n": 0 }))).create_thread();
-    let other = store.create_run(new).await.expect("a run").id;
+    let other = store.driver().create_run(new).await.expect("a run").id;
     until(&store, other, RunStatus::Success).await;
     for (number, run) in runs.iter().enumerate().take(5) {
-        store.cancel_runs(&format!("t{number}"), &[*run], Cancel::Interrupt).await.expect("it is cancelled");
+        store.driver().cancel_runs(&format!("t{number}"), &[*run], Cancel::Interrupt).await.expect("it is cancelled");
         until(&store, *run, RunStatus::Interrupted).await;
     }
     stop.cancel();
@@ -105,7 +105,7 @@ async fn worker_bounds_what_a_run_may_take() {
         let worker = Worker::new(store.clone()).graph("endless", Endless::compile().erase(|_| Ok(())));
         let working = tokio::spawn(bound(worker).run_until(stop.clone()));
         let new = NewRun::new("t", "endless", endless()).create_thread();
-        let run = store.create_run(new).await.expect("a run").id;
+        let run = store.driver().create_run(new).await.expect("a run").id;
         let ended = until(&store, run, status).await;
         let is_limit = ended.error.as_ref().is_some_and(|error| error.error == "GraphRecursionError");
         assert_eq!(is_limit, status == RunStatus::Error, "{:?}", ended.error);

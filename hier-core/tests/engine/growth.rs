@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::Durability;
-use hier_core::checkpoint::{Also, Checkpointer, Lease, MemorySaver, Record, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, SideEffects, WriteRecord,
+};
 use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::{Builtin, DynState, Schema};
@@ -23,14 +25,14 @@ struct Counting {
 }
 
 impl Counting {
-    fn count(&self, records: &[Record]) {
+    fn count(&self, records: &[WriteRecord]) {
         for record in records {
             let (rows, bytes) = match record {
-                Record::Checkpoint { checkpoint, pieces, .. } => {
+                WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
                     let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
                     (1 + pieces.len(), sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>())
                 }
-                Record::Writes { writes, .. } => {
+                WriteRecord::Writes { writes, .. } => {
                     (writes.writes.len(), writes.writes.iter().map(|write| write.value.len()).sum())
                 }
             };
@@ -42,22 +44,19 @@ impl Counting {
 
 #[hier_core::async_trait]
 impl SaverLayer for Counting {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.memory
     }
 
-    fn leases_expire(&self) -> bool {
-        self.in_background
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_leases_expiring(self.in_background)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.count(&records);
-        self.memory.commit(lease, records).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.count(&records);
-        self.memory.commit_also(lease, records, also).await
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.count(&commit.records);
+        self.memory.commit(lease, commit).await
     }
 }
 

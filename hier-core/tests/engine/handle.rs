@@ -9,8 +9,8 @@ use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, EventQuery, Keeps, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow, RunClaim, RunEnd,
-    RunLog, RunStatus, RunStore, RunsError, Settlement,
+    Changed, Claimed, EventBuffering, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow,
+    RunClaim, RunCommit, RunEnd, RunLog, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange,
 };
 use hier_core::{CancellationToken, Durability};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -61,7 +61,9 @@ struct Counting {
 
 #[async_trait]
 impl SaverLayer for Counting {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 }
@@ -72,34 +74,42 @@ impl RunsLayer for Counting {
         &self.runs
     }
 
-    async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<(RunRow, Option<Claimed>), RunsError> {
-        let made = self.runs.create_claimed(run, claim).await;
-        if self.holds.load(Ordering::SeqCst) {
-            self.held.notify_one();
-            self.goes_on.notified().await;
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        match &change.action {
+            ThreadAction::Add(_, Some(_)) => {
+                let made = self.runs.run_backend().change(change).await;
+                if self.holds.load(Ordering::SeqCst) {
+                    self.held.notify_one();
+                    self.goes_on.notified().await;
+                }
+                made
+            }
+            ThreadAction::Commit(..) => {
+                self.records.fetch_add(1, Ordering::SeqCst);
+                if self.fails.load(Ordering::SeqCst) > 0 {
+                    self.fails.fetch_sub(1, Ordering::SeqCst);
+                    return Err(SaverError::Panicked { message: "as asked".to_owned() }.into());
+                }
+                let recorded = self.runs.run_backend().change(change).await;
+                if self.holds_answers.load(Ordering::SeqCst) {
+                    self.goes_on.notified().await;
+                }
+                recorded
+            }
+            _ => self.runs.run_backend().change(change).await,
         }
-        made
     }
 
-    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+    async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if self.holds_claims.swap(false, Ordering::SeqCst) {
             self.held.notify_one();
             self.goes_on.notified().await;
         }
-        if self.claims.load(Ordering::SeqCst) { self.runs.claim_run(claim).await } else { Ok(None) }
-    }
-
-    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
-        self.records.fetch_add(1, Ordering::SeqCst);
-        if self.fails.load(Ordering::SeqCst) > 0 {
-            self.fails.fetch_sub(1, Ordering::SeqCst);
-            return Err(SaverError::Panicked { message: "as asked".to_owned() }.into());
+        if self.claims.load(Ordering::SeqCst) {
+            self.runs.run_backend().claim(claim, most).await
+        } else {
+            Ok(Vec::new())
         }
-        let recorded = self.runs.record(lease, settlement).await;
-        if self.holds_answers.load(Ordering::SeqCst) {
-            self.goes_on.notified().await;
-        }
-        recorded
     }
 }
 
@@ -139,7 +149,7 @@ impl Desk {
     async fn has_status(&self, run: Uuid, status: RunStatus) -> RunRow {
         let looking = async {
             loop {
-                let row = self.store.runs.run(run).await.expect("the store").expect("the run");
+                let row = self.store.runs.driver().run(run).await.expect("the store").expect("the run");
                 if row.status == status {
                     return row;
                 }
@@ -158,9 +168,9 @@ async fn a_run_that_has_a_place_is_begun_as_it_is_added() {
     let ended = desk.has_status(added.id, RunStatus::Success).await;
     assert_eq!((ended.attempts, &ended.output.expect("an output")["values"]["n"]), (1, &json!(2)));
     assert_eq!(desk.store.records.load(Ordering::SeqCst), 1, "its input was stored with its end");
-    let modes: Vec<_> = desk.store.events(EventQuery::after("t", 0)).await.expect("events").events;
+    let modes: Vec<_> = desk.store.driver().events(EventQuery::after("t", 0)).await.expect("events").events;
     assert_eq!(modes.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), ["start", "end"]);
-    let thread = desk.store.thread("t").await.expect("the store").expect("the thread");
+    let thread = desk.store.driver().thread("t").await.expect("the store").expect("the thread");
     assert_eq!(thread.values, Some(json!({ "n": 2 })));
     desk.stop.cancel();
     desk.working.await.expect("it stops");
@@ -186,7 +196,7 @@ async fn a_run_behind_others_or_without_a_place_waits_for_its_turn() {
     desk.store.claims.store(true, Ordering::SeqCst);
     let mut ended = Vec::new();
     for run in [first, second, other, without_a_place] {
-        while desk.store.runs.run(run).await.expect("the store").expect("the run").status.is_live() {
+        while desk.store.runs.driver().run(run).await.expect("the store").expect("the run").status.is_live() {
             desk.gate.0.notify_waiters();
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -231,7 +241,7 @@ async fn a_new_run_does_not_overtake_those_that_wait() {
     let added = loop {
         let added = desk.add(new(&Uuid::new_v4().to_string(), "one")).await.id;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        if desk.store.runs.run(added).await.expect("the store").expect("the run").attempts > 0 {
+        if desk.store.runs.driver().run(added).await.expect("the store").expect("the run").attempts > 0 {
             break added;
         }
     };
@@ -301,11 +311,11 @@ async fn a_worker_that_stops_hands_back_what_was_begun_as_it_was_added() {
 
 /// A run that was claimed as its worker would have, with its log.
 async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Claimed, Arc<RunLog>) {
-    let run = store.runs.create_run(new(thread, graph)).await.expect("a run");
+    let run = store.runs.driver().create_run(new(thread, graph)).await.expect("a run");
     let claim = RunClaim::new("one", Duration::from_secs(30), [graph]);
-    let claimed = store.runs.claim_run(claim).await.expect("the store").expect("the run");
+    let claimed = store.runs.driver().claim_run(claim).await.expect("the store").expect("the run");
     assert_eq!(claimed.run.id, run.id);
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(run.id), Keeps::AsTheyCome);
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(run.id), EventBuffering::AsTheyCome);
     (claimed, Arc::new(log))
 }
 
@@ -325,20 +335,26 @@ async fn an_input_that_was_not_stored_is_given_again() {
     drop(log);
     assert_eq!(store.records.load(Ordering::SeqCst), 0);
     assert_eq!(store.get("t", "", None).await.expect("the store"), None);
-    assert!(!store.run(claimed.run.id).await.expect("the store").expect("the run").entered, "it is not stored");
-    store.runs.hand_back(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
+    assert!(
+        !store.driver().run(claimed.run.id).await.expect("the store").expect("the run").entered,
+        "it is not stored"
+    );
+    store.runs.driver().requeue(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
     store.claims.store(true, Ordering::SeqCst);
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.poll_interval(Duration::from_millis(5)).run_until(stop.clone()));
-    let mut changes = store.bell().thread("t");
-    while store.run(claimed.run.id).await.expect("the store").expect("the run").status.is_live() {
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+    let mut changes = store.driver().notifier().thread("t");
+    while store.driver().run(claimed.run.id).await.expect("the store").expect("the run").status.is_live() {
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
     let listed = store.list(hier_core::checkpoint::ListQuery::thread("t")).await.expect("the store");
     let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
     assert_eq!(steps, [1, 0, -1], "each once");
-    assert_eq!(store.thread("t").await.expect("the store").expect("the thread").values, Some(json!({ "n": 2 })));
+    assert_eq!(
+        store.driver().thread("t").await.expect("the store").expect("the thread").values,
+        Some(json!({ "n": 2 }))
+    );
     stop.cancel();
     working.await.expect("it stops");
 }
@@ -359,7 +375,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         tokio::select! {
             biased;
             _ = &mut running => panic!("its node waits"),
-            () = log.told() => {}
+            () = log.events_arrived() => {}
         }
         let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
         assert_eq!(held.len(), 2, "who reads through the log sees it");
@@ -369,11 +385,11 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
         assert_eq!(log.flush().await.is_err(), fails > 0);
         let stored = store.get(&thread, "", None).await.expect("the store").map(|saved| saved.checkpoint.step);
         assert_eq!(stored, (fails == 0).then_some(0));
-        let entered = store.run(claimed.run.id).await.expect("the store").expect("the run").entered;
+        let entered = store.driver().run(claimed.run.id).await.expect("the store").expect("the run").entered;
         assert_eq!(entered, fails == 0);
         gate.0.notify_one();
         assert!(running.await.expect("it runs").is_finished());
-        log.settle(None, Some(RunEnd::new(claimed.run.id, RunStatus::Success))).await.expect("its end");
+        log.finish(None, Some(RunEnd::new(claimed.run.id, RunStatus::Success))).await.expect("its end");
         let listed = store.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the store");
         let steps: Vec<i64> = listed.iter().map(|it| it.checkpoint.step).collect();
         assert_eq!(steps, [1, 0, -1], "each once");
@@ -385,7 +401,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
 async fn a_run_that_awaits_its_commits_holds_no_input_back() {
     let store = Arc::<Layered<Counting>>::default();
     let (claimed, _) = begun(&store, "t", "one").await;
-    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), Keeps::WithCommits);
+    let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::WithCommits);
     let log = Arc::new(log);
     let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread("t").durability(Durability::Sync));
     run.saver = Some(log.clone());

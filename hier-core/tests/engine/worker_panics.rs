@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, DueQuery, DueThread, Lease, Letter, SaverError, codec};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome, SaverError,
+    codec,
+};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
-    Settlement, ThreadRow,
+    Changed, Claimed, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunQuery, RunStatus, RunStore, RunsError,
+    ThreadAction, ThreadChange, ThreadRow,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -47,7 +50,9 @@ impl Panicking {
 
 #[async_trait]
 impl SaverLayer for Panicking {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 
@@ -55,6 +60,21 @@ impl SaverLayer for Panicking {
         self.renewed.send_modify(|times| *times += 1);
         self.in_method("renew");
         self.runs.renew(lease).await
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.runs.capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Panicking {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.runs.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        self.runs.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
@@ -69,36 +89,33 @@ impl RunsLayer for Panicking {
         &self.runs
     }
 
-    async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+    async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
         self.in_method("thread");
-        self.runs.thread(id).await
+        self.runs.thread_backend().load_thread(id).await
     }
 
-    async fn create_run(&self, run: NewRun) -> Result<RunRow, RunsError> {
-        self.in_method("create_run");
-        self.runs.create_run(run).await
-    }
-
-    async fn run(&self, id: Uuid) -> Result<Option<RunRow>, RunsError> {
+    async fn load_run(&self, id: Uuid) -> Result<Option<RunRow>, RunsError> {
         self.in_method("run");
-        self.runs.run(id).await
+        self.runs.run_backend().load_run(id).await
     }
 
-    async fn runs(&self, query: RunQuery) -> Result<Vec<RunRow>, RunsError> {
+    async fn find_runs(&self, query: RunQuery) -> Result<Vec<RunRow>, RunsError> {
         self.in_method("runs");
-        self.runs.runs(query).await
+        self.runs.run_backend().find_runs(query).await
     }
 
-    async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
+    async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         self.in_method("claim_run");
-        self.runs.claim_run(claim).await
+        self.runs.run_backend().claim(claim, most).await
     }
 
-    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
-        if settlement.end.is_some() {
-            self.in_method("record");
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        match &change.action {
+            ThreadAction::Add(..) => self.in_method("create_run"),
+            ThreadAction::Commit(_, settlement) if settlement.end.is_some() => self.in_method("record"),
+            _ => {}
         }
-        self.runs.record(lease, settlement).await
+        self.runs.run_backend().change(change).await
     }
 }
 
@@ -132,15 +149,15 @@ impl Told {
 }
 
 /// Waits until a run of the thread has ended well, which is another than this.
-async fn ends_well(store: &MemoryRuns, thread: &str, but: Option<Uuid>) -> RunRow {
-    let mut changes = store.bell().thread(thread);
+async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> RunRow {
+    let mut changes = store.notifier().thread(thread);
     let ended = async {
         loop {
             let runs = store.runs(RunQuery::thread(thread)).await.expect("the store");
             if let Some(run) = runs.into_iter().find(|run| Some(run.id) != but && run.status == RunStatus::Success) {
                 return run;
             }
-            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), ended).await.expect("a run of the thread ends well")
@@ -158,11 +175,11 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
             worker.poll_interval(Duration::from_millis(10)).lease_duration(Duration::from_secs(1)).max_attempts(100);
         let working = tokio::spawn(worker.run_until(stop.clone()));
         let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
-        let first = store.runs.create_run(new).await.expect("a run").id;
+        let first = store.runs.driver().create_run(new).await.expect("a run").id;
         ends_well(&store.runs, "t", None).await;
 
         store.arm(method, 2);
-        let letter = Letter::signal(Uuid::from_u128(1), "go", codec::encode(&7_u64).expect("a number"));
+        let letter = InboxMessage::signal(Uuid::from_u128(1), "go", codec::encode(&7_u64).expect("a number"));
         store.post("t", Listening::NAME, letter).await.expect("a letter");
         ends_well(&store.runs, "t", Some(first)).await;
         assert!(store.is_through(), "{method}");
@@ -170,9 +187,12 @@ async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
         working.await.expect("it stops");
         let lines = told.lines("the store of runs panicked");
         assert_eq!(lines.len(), 2, "{method}: {lines:?}");
-        // A worker claims several at once, which this store does one by one.
-        let call = if method == "claim_run" { "claim_runs" } else { method };
-        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "mend the store"] {
+        let call = match method {
+            "claim_run" => "claim_runs",
+            "record" => "commit_run",
+            method => method,
+        };
+        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "fix the store"] {
             assert!(lines[0].contains(part), "{method}: {}", lines[0]);
         }
     }
@@ -203,7 +223,7 @@ async fn a_run_goes_on_after_a_panic_beside_it() {
         let graph = Long::compile().erase(move |_| Ok(renewals.clone()));
         let working = tokio::spawn(Worker::new(store.clone()).graph("long", graph).run_until(stop.clone()));
         let new = NewRun::new("t", "long", Request::input(json!({ "n": 0 }))).create_thread();
-        store.runs.create_run(new).await.expect("a run");
+        store.runs.driver().create_run(new).await.expect("a run");
         assert_eq!(ends_well(&store.runs, "t", None).await.attempts, 1, "{method}");
         assert!(store.is_through(), "{method}");
         stop.cancel();

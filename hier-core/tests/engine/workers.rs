@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, Letter, SaverError, codec};
+use hier_core::checkpoint::{Checkpointer, Inbox, InboxMessage, Lease, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Cancel, EventQuery, Keeps, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog, RunQuery, RunStatus,
-    RunStore, RunsError, Settlement, ThreadStatus,
+    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunCommit,
+    RunLog, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
 };
 use hier_core::{CancellationToken, Durability, Result};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -50,15 +50,15 @@ async fn a_run_that_never_waits_keeps_its_lease() {
             worker.holder(name).lease_duration(Duration::from_secs(3)).poll_interval(Duration::from_millis(100));
         working.push(tokio::spawn(worker.run_until(stop.clone())));
     }
-    let mut changes = store.bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     let new = NewRun::new("t", "busy", Request::input(json!({ "n": 0 }))).create_thread();
-    let run = store.create_run(new).await.expect("a run").id;
+    let run = store.driver().create_run(new).await.expect("a run").id;
     let ended = loop {
-        let row = store.run(run).await.expect("the store").expect("the run");
+        let row = store.driver().run(run).await.expect("the store").expect("the run");
         if !row.status.is_live() {
             break row;
         }
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     };
     assert_eq!((ended.status, ended.attempts), (RunStatus::Success, 1), "{:?}", ended.error);
     stop.cancel();
@@ -82,24 +82,25 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
     let new = NewRun::new("t", "listening", Request::input(json!({ "n": 0 }))).create_thread();
-    let first = store.create_run(new).await.expect("a run").id;
-    let signal = |number: u128| Letter::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
+    let first = store.driver().create_run(new).await.expect("a run").id;
+    let signal =
+        |number: u128| InboxMessage::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
     for number in 0..1_100 {
         store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
     }
-    let mut changes = store.bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     let working = tokio::spawn(worker.poll_interval(Duration::from_millis(10)).run_until(stop.clone()));
-    while store.run(first).await.expect("the store").expect("the run").status.is_live() {
-        let _ = tokio::time::timeout(Duration::from_secs(1), changes.rung()).await;
+    while store.driver().run(first).await.expect("the store").expect("the run").status.is_live() {
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
     store.post("t", Listening::NAME, signal(1)).await.expect("a letter");
     let woken = async {
         loop {
-            let ended = store.runs(RunQuery::thread("t")).await.expect("the store");
+            let ended = store.driver().runs(RunQuery::thread("t")).await.expect("the store");
             if ended.iter().any(|run| run.id != first && run.status == RunStatus::Success) {
                 break;
             }
-            let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), woken)
@@ -111,13 +112,13 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
 
 /// The run, once it has ended.
 async fn ended(store: &MemoryRuns, run: Uuid) -> RunRow {
-    let mut changes = store.bell().thread("t");
+    let mut changes = store.driver().notifier().thread("t");
     loop {
-        let row = store.run(run).await.expect("the store").expect("the run");
+        let row = store.driver().run(run).await.expect("the store").expect("the run");
         if !row.status.is_live() {
             return row;
         }
-        let _ = tokio::time::timeout(Duration::from_millis(50), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_millis(50), changes.changed()).await;
     }
 }
 
@@ -143,22 +144,27 @@ graph! { Both<Pair> = Graph { nodes: [left, right], edges: [START >> left >> END
 async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let store = Arc::new(MemoryRuns::new());
     let both = Both::compile().erase(|_| Ok(()));
-    let run = store.create_run(NewRun::new("t", "both", Request::default()).create_thread()).await.expect("a run").id;
+    let run = store
+        .driver()
+        .create_run(NewRun::new("t", "both", Request::default()).create_thread())
+        .await
+        .expect("a run")
+        .id;
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
-    let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
+    let claimed = store.driver().claim_run(claim).await.expect("the store").expect("the run");
     let mut dying = DynRun::new(DynInput::New(json!({})), Config::new().thread("t").durability(Durability::Sync));
     // What may be the last checkpoint waits in the log, which is never settled.
-    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
+    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
     let open = both.state(store.clone(), Config::new().thread("t")).await.expect("the state");
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
 
-    store.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
+    store.driver().cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("both", both).poll_interval(Duration::from_millis(10));
     let working = tokio::spawn(worker.run_until(stop.clone()));
     assert_eq!(ended(&store, run).await.status, RunStatus::Interrupted);
-    let thread = store.thread("t").await.expect("the store").expect("the thread");
+    let thread = store.driver().thread("t").await.expect("the store").expect("the thread");
     assert_eq!(
         (thread.status, thread.values),
         (ThreadStatus::Interrupted, Some(json!({ "left": true, "right": true })))
@@ -183,7 +189,9 @@ impl Slow {
 }
 
 impl SaverLayer for Slow {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 }
@@ -194,9 +202,10 @@ impl RunsLayer for Slow {
         &self.runs
     }
 
-    async fn record(&self, lease: &Lease, settlement: Settlement) -> Result<u64, RunsError> {
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
         // What the run begins with is stored with them.
-        let is_flush = !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty();
+        let is_flush = matches!(&change.action, ThreadAction::Commit(_, settlement)
+            if !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty());
         if is_flush {
             self.storing.send_replace(true);
             if self.fails {
@@ -206,7 +215,7 @@ impl RunsLayer for Slow {
             // As a server that is far away.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        self.runs.record(lease, settlement).await
+        self.runs.run_backend().change(change).await
     }
 }
 
@@ -231,15 +240,15 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let mut request = Request::input(json!({ "n": 0 }));
     request.stream_modes = vec![StreamMode::Custom];
     let new = NewRun::new("t", "telling", request).create_thread();
-    let run = store.runs.create_run(new).await.expect("a run").id;
+    let run = store.runs.driver().create_run(new).await.expect("a run").id;
     store.stores().await;
     if !store.fails {
-        store.runs.cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
+        store.runs.driver().cancel_runs("t", &[run], Cancel::Interrupt).await.expect("the store");
     }
     ended(&store.runs, run).await;
     stop.cancel();
     working.await.expect("it stops");
-    let page = store.runs.events(EventQuery::after("t", 0)).await.expect("the events");
+    let page = store.runs.driver().events(EventQuery::after("t", 0)).await.expect("the events");
     page.events.into_iter().map(|row| row.event.mode().to_owned()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::checkpoint::{Checkpointer, MemorySaver, ThreadAdmin};
 use hier_core::graph::{DynGraph, DynInput, DynRun, Mail, Signal};
 use hier_core::prelude::*;
 use hier_core::store::{MemoryStore, StoreExt};

@@ -17,12 +17,12 @@ use super::session::{Parameter, Session, Transaction, retrying};
 use super::text::{escape, unescape};
 #[cfg(feature = "encryption")]
 use super::undo::Kept;
-#[cfg(feature = "encryption")]
-use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::retention::{PieceKey, Unread, unneeded};
 use hier_checkpoint::backend::rows::open_body;
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
-use hier_checkpoint::backend::vault::Vault;
+#[cfg(feature = "encryption")]
+use hier_checkpoint::backend::storage_key::StorageKey;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Checkpoints with their namespaces; those of each newest first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
@@ -32,7 +32,7 @@ pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 pub(super) struct Change<'a> {
     pub(super) session: &'a Session,
     pub(super) client: &'a Client,
-    pub(super) vault: &'a Vault,
+    pub(super) vault: &'a ValueCodec,
 }
 
 impl Postgres {
@@ -264,7 +264,7 @@ impl Change<'_> {
         for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
             let id: Uuid = row.try_get(0)?;
             let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
-            let place = Place::Letter { thread, id, signal: signal.as_deref() };
+            let place = StorageKey::InboxMessage { thread, id, signal: signal.as_deref() };
             let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
             let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
             self.run("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_checkpoint::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use hier_checkpoint::checkpoint::{
+    Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, SaverError, SideEffects,
+};
 use hier_checkpoint::runs::ThreadIs;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -15,8 +17,8 @@ use super::fault::Fault;
 use super::records::{BatchOutcome, BatchOwner, store_batch};
 use super::session::{Parameter, Session, Transaction, retrying};
 use super::text::{escape, unescape};
-use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::rows::Batch;
+use hier_checkpoint::backend::storage_key::StorageKey;
 
 /// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
 fn due_at(at: SystemTime) -> i64 {
@@ -46,12 +48,14 @@ impl Postgres {
         thread: &str,
         is: Option<&ThreadIs>,
         graph: &str,
-        letter: &Letter,
+        letter: &InboxMessage,
     ) -> Result<bool, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        let value = vault
-            .seal(Place::Letter { thread, id: letter.id, signal: letter.signal.as_deref() }, letter.value.clone())?;
+        let value = vault.seal(
+            StorageKey::InboxMessage { thread, id: letter.id, signal: letter.signal.as_deref() },
+            letter.value.clone(),
+        )?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let mailbox = Mailbox { session, client: transaction.client(), thread };
@@ -67,7 +71,7 @@ impl Postgres {
         })
     }
 
-    pub(super) async fn letters(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
+    pub(super) async fn letters(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
         retrying!(session, client => {
@@ -75,12 +79,12 @@ impl Postgres {
             rows.iter().map(|row| {
                 let (number, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
                 let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
-                let value = vault.open(Place::Letter { thread, id, signal: signal.as_deref() }, row.try_get(3)?)?;
+                let value = vault.open(StorageKey::InboxMessage { thread, id, signal: signal.as_deref() }, row.try_get(3)?)?;
                 let letter = match signal {
-                    Some(name) => Letter::signal(id, name, value),
-                    None => Letter::message(id, value),
+                    Some(name) => InboxMessage::signal(id, name, value),
+                    None => InboxMessage::message(id, value),
                 };
-                Ok(Posted::new(u64::try_from(number).unwrap_or_default(), letter))
+                Ok(Delivered::new(u64::try_from(number).unwrap_or_default(), letter))
             }).collect::<Result<Vec<_>, Fault>>()
         })
     }
@@ -117,7 +121,7 @@ impl Postgres {
         thread: &Arc<str>,
         token: u64,
         batch: &Batch,
-        also: &Also,
+        also: &SideEffects,
     ) -> Result<BatchOutcome, SaverError> {
         let (session, commit) = (&self.0.session, Uuid::new_v4());
         retrying!(session, client => {
@@ -143,7 +147,7 @@ impl Mailbox<'_> {
         Ok(())
     }
 
-    async fn post(self, graph: &str, letter: &Letter, value: &[u8]) -> Result<bool, Fault> {
+    async fn post(self, graph: &str, letter: &InboxMessage, value: &[u8]) -> Result<bool, Fault> {
         self.hold().await?;
         let name = escape(self.thread);
         let known = "select 1 from {s}.mail where thread = $1 and id = $2";
@@ -154,8 +158,8 @@ impl Mailbox<'_> {
         let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
         let kept: i64 = super::session::first(&self.run(kept, &[(&name, Type::TEXT)]).await?)?;
         let size = letter.size();
-        if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
-            return Err(SaverError::MailboxFull { thread: self.thread.to_owned() }.into());
+        if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > INBOX_BYTES {
+            return Err(SaverError::InboxFull { thread: self.thread.to_owned() }.into());
         }
         let (size, signal) = (i64::try_from(size).unwrap_or(i64::MAX), letter.signal.as_deref().map(escape));
         let sql = "insert into {s}.mail (thread, id, signal, value, size) values ($1, $2, $3, $4, $5)";
@@ -183,7 +187,7 @@ impl Mailbox<'_> {
         self.run(sql, &[(&name, Type::TEXT)]).await
     }
 
-    async fn store(self, token: u64, batch: &Batch, also: &Also, commit: Uuid) -> Result<BatchOutcome, Fault> {
+    async fn store(self, token: u64, batch: &Batch, also: &SideEffects, commit: Uuid) -> Result<BatchOutcome, Fault> {
         let stored = store_batch(self.session, self.client, &BatchOwner::Held(self.thread, token), batch).await?;
         if matches!(stored, BatchOutcome::Stored) {
             self.change(also, commit).await?;
@@ -192,7 +196,7 @@ impl Mailbox<'_> {
     }
 
     /// Changes what a commit says beside its records. `commit` is the same each time it is tried.
-    pub(super) async fn change(self, also: &Also, commit: Uuid) -> Result<(), Fault> {
+    pub(super) async fn change(self, also: &SideEffects, commit: Uuid) -> Result<(), Fault> {
         if also.is_empty() {
             return Ok(());
         }
@@ -212,7 +216,7 @@ impl Mailbox<'_> {
             let with: [Parameter<'_>; 4] =
                 [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
             if self.run(sql, &with).await?.is_empty() {
-                return Err(SaverError::no_letter(self.thread, *id).into());
+                return Err(SaverError::no_message(self.thread, *id).into());
             }
         }
         Ok(())

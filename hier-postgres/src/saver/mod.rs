@@ -29,10 +29,11 @@ use std::time::SystemTime;
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
-    Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Prune, Record, Saved, SaverError, ThreadInfo, check, check_thread,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Delivered, DueQuery,
+    DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved, SaverError,
+    ThreadAdmin, ThreadInfo, check, check_thread,
 };
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -41,7 +42,7 @@ use hier_checkpoint::backend::latest::Latest;
 #[cfg(feature = "encryption")]
 use hier_checkpoint::backend::retention::{Unread, UnreadRows};
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 pub use options::PostgresOptions;
 use queue::{Group, Queue, Worker};
 use records::{BatchOutcome, BatchOwner, store_batch};
@@ -77,7 +78,7 @@ pub struct Postgres(Arc<Inner>);
 
 struct Inner {
     session: Session,
-    vault: Vault,
+    vault: ValueCodec,
     queue: Arc<Queue>,
     turns: Arc<Turns>,
     /// Changes of the runs of a thread.
@@ -98,7 +99,7 @@ struct Inner {
     /// Wakes those of this process that wait for a thread.
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
-    bell: Arc<Bell>,
+    bell: Arc<ChangeNotifier>,
     /// Hears what other processes change, once somebody waits for it.
     ear: OnceLock<runs::listen::Ear>,
     /// Rows of runs that are passed over.
@@ -253,58 +254,26 @@ impl Checkpointer for Postgres {
         self.release_lease(lease).await
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also(lease, records, Also::default()).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        records.iter().try_for_each(check)?;
-        let also = Some(also).filter(|also| !also.is_empty());
-        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, records, also);
+    /// The lease is never released with a commit.
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        commit.records.iter().try_for_each(check)?;
+        let also = commit.also.map(|also| *also);
+        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, commit.records, also);
         if let Some(worker) = worker {
             // On the runtime of the caller: the one that the saver was made in may have ended.
             tokio::spawn(self.clone().work(worker));
         }
-        stored.await.map_err(|_| self.stopped())?
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        check_thread(thread)?;
-        self.post_letter(thread, None, graph, &letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.letters(thread).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.due_threads(&query).await
+        stored.await.map_err(|_| self.stopped())?.map(|()| LeaseState::Held)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         self.get_changed(thread, namespace, id, &[]).await
     }
 
-    async fn get_changed(
-        &self,
-        thread: &str,
-        namespace: &str,
-        id: Option<Uuid>,
-        known: &[(Arc<str>, Uuid)],
-    ) -> Result<Option<Saved>, SaverError> {
-        self.saved((thread, namespace, id), known).await
-    }
-
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let session = &self.0.session;
         self.ready().await?;
         retrying!(session, client => read::list(session, client, &self.0.vault, &query).await)
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        let session = &self.0.session;
-        self.ready().await?;
-        retrying!(session, client => read::threads(session, &client, &self.0.vault, limit).await)
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
@@ -320,6 +289,35 @@ impl Checkpointer for Postgres {
         deleted?;
         self.0.released.notify_waiters();
         Ok(())
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default().with_inbox(self).with_admin(self).with_cache(self)
+    }
+}
+
+#[async_trait]
+impl Inbox for Postgres {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        check_thread(thread)?;
+        self.post_letter(thread, None, graph, &letter).await.map(PostOutcome::from)
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        self.letters(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.due_threads(&query).await
+    }
+}
+
+#[async_trait]
+impl ThreadAdmin for Postgres {
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        let session = &self.0.session;
+        self.ready().await?;
+        retrying!(session, client => read::threads(session, &client, &self.0.vault, limit).await)
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
@@ -371,6 +369,19 @@ impl Checkpointer for Postgres {
             self.0.conversations.forget_all();
         }
         Ok(swept)
+    }
+}
+
+#[async_trait]
+impl CheckpointCache for Postgres {
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        self.saved((thread, namespace, id), known).await
     }
 
     fn conversations(&self) -> Option<&Conversations> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hier_checkpoint::checkpoint::{Conversations, SaverError};
 
 use super::Postgres;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// How long a statement may take at least and at most, unless it is said.
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub struct PostgresOptions {
     pub(super) retry_for: Duration,
     pub(super) statement_timeout: Option<Duration>,
     pub(super) conversations: usize,
-    pub(crate) vault: Vault,
+    pub(crate) vault: ValueCodec,
 }
 
 impl Default for PostgresOptions {
@@ -31,7 +31,7 @@ impl Default for PostgresOptions {
             retry_for: Duration::from_secs(30),
             statement_timeout: None,
             conversations: Conversations::BYTES,
-            vault: Vault::default(),
+            vault: ValueCodec::default(),
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hier_checkpoint::checkpoint::{Also, Record, SaverError};
+use hier_checkpoint::checkpoint::{SaverError, SideEffects, WriteRecord};
 use tokio::sync::oneshot;
 
 use hier_checkpoint::backend::latest::Latest;
 use hier_checkpoint::backend::rows::{Batch, size};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// How many rows share a statement at most.
 const MOST: usize = 2_000;
@@ -22,8 +22,8 @@ type Answer = Result<(), SaverError>;
 /// A commit that waits.
 struct Job {
     token: u64,
-    records: Vec<Record>,
-    also: Option<Also>,
+    records: Vec<WriteRecord>,
+    also: Option<SideEffects>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct Worker {
 /// Commits of one thread under one token, as one.
 pub(super) struct Group {
     pub(super) token: u64,
-    records: Vec<Record>,
+    records: Vec<WriteRecord>,
     /// What the one commit changes beside its records: it goes alone.
-    pub(super) also: Option<Also>,
+    pub(super) also: Option<SideEffects>,
     answers: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -56,8 +56,8 @@ impl Queue {
         self: &Arc<Self>,
         thread: &Arc<str>,
         token: u64,
-        records: Vec<Record>,
-        also: Option<Also>,
+        records: Vec<WriteRecord>,
+        also: Option<SideEffects>,
     ) -> (Option<Worker>, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut threads = self.lock();
@@ -118,7 +118,7 @@ impl Group {
     /// The rows, sealed. [`SaverError::Invalid`] if they are more than the server takes in a statement.
     pub(super) fn take_batch(
         &mut self,
-        vault: &Vault,
+        vault: &ValueCodec,
         latest: &Latest,
         thread: &Arc<str>,
     ) -> Result<Batch, SaverError> {
@@ -145,15 +145,15 @@ impl Group {
 mod tests {
     use std::sync::Arc;
 
-    use hier_checkpoint::checkpoint::{PendingWrite, Record, TaskWrites};
+    use hier_checkpoint::checkpoint::{PendingWrite, TaskWrites, WriteRecord};
     use uuid::Uuid;
 
     use super::{MOST_BYTES, Queue};
 
-    fn record(bytes: usize) -> Vec<Record> {
+    fn record(bytes: usize) -> Vec<WriteRecord> {
         let write = PendingWrite { slot: 0, channel: "c".into(), value: vec![0; bytes] };
         let (checkpoint, task) = (Uuid::nil(), Uuid::nil());
-        vec![Record::Writes {
+        vec![WriteRecord::Writes {
             namespace: "".into(),
             writes: TaskWrites { checkpoint, task, path: "".into(), writes: vec![write] },
         }]

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::session::{Session, Transaction};
 use super::text::{escape, holder, unescape};
 use hier_checkpoint::backend::rows::{WriteRow, open_body};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// A write, from this column on.
 pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, Fault> {
@@ -31,7 +31,7 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
 pub(super) async fn list(
     session: &Session,
     client: Client,
-    vault: &Vault,
+    vault: &ValueCodec,
     query: &ListQuery,
 ) -> Result<Vec<Listed>, Fault> {
     let (thread, namespace) = (query.thread.as_deref().map(escape), query.namespace.as_deref().map(escape));
@@ -71,7 +71,7 @@ pub(super) async fn list(
 const PAGE: usize = 100;
 
 /// Those of the rows that are wanted.
-fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
+fn pick(vault: &ValueCodec, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
     for row in rows {
         if found.len() >= query.limit.unwrap_or(usize::MAX) {
             break;
@@ -88,7 +88,7 @@ fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>)
 pub(super) async fn threads(
     session: &Session,
     client: &Client,
-    vault: &Vault,
+    vault: &ValueCodec,
     limit: Option<usize>,
 ) -> Result<Vec<ThreadInfo>, Fault> {
     let limit = limit.and_then(|limit| i64::try_from(limit).ok());

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::{Chain, Checkpoint, Saved, SaverError};
+use hier_checkpoint::checkpoint::{Checkpoint, DeltaChain, Saved, SaverError};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ struct Found {
     checkpoint: Checkpoint,
     writes: Vec<WriteRow>,
     key: i64,
-    values: Vec<(usize, Chain)>,
+    values: Vec<(usize, DeltaChain)>,
     /// The channels of which the value was not read with it.
     rest: Vec<usize>,
 }
@@ -181,7 +181,7 @@ impl Space<'_> {
                     let (namespace, channel_name) = (Arc::from(self.namespace), name.clone());
                     let piece = PieceRow { namespace, channel: channel_name, version: *version, base: None, value };
                     let full = Some(piece.open(vault, self.thread)?.value);
-                    values.push((channel, Chain { full, ..Chain::default() }));
+                    values.push((channel, DeltaChain { full, ..DeltaChain::default() }));
                 }
                 _ => rest.push(channel),
             }
@@ -200,7 +200,7 @@ impl Space<'_> {
     }
 
     /// The values that were not read with it.
-    async fn chains(self, client: &Client, found: &Found) -> Result<Vec<(usize, Chain)>, Fault> {
+    async fn chains(self, client: &Client, found: &Found) -> Result<Vec<(usize, DeltaChain)>, Fault> {
         let session = &self.postgres.0.session;
         let (channels, versions) = (&found.checkpoint.channels, &found.checkpoint.versions);
         let names: Vec<_> = found.rest.iter().map(|channel| escape(&channels[*channel])).collect();
@@ -213,7 +213,7 @@ impl Space<'_> {
             (&versions as _, Type::UUID_ARRAY),
         ];
         let rows = session.query_often(client, &session.statements.values, &with).await?;
-        let mut values: Vec<_> = found.rest.iter().map(|channel| (*channel, Chain::default())).collect();
+        let mut values: Vec<_> = found.rest.iter().map(|channel| (*channel, DeltaChain::default())).collect();
         for row in rows {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             let Some((channel, chain)) = values.get_mut(place) else { continue };

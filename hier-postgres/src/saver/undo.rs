@@ -10,7 +10,7 @@ use super::session::{Parameter, Session};
 use super::text::escape;
 use hier_checkpoint::backend::rows::Batch;
 #[cfg(feature = "encryption")]
-use {super::read::write, super::text::unescape, hier_checkpoint::backend::vault::Vault};
+use {super::read::write, super::text::unescape, hier_checkpoint::backend::value_codec::ValueCodec};
 
 /// Access to the kept writes and letters.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ impl Kept<'_> {
 
     /// Encrypts the kept records of a thread with the current key.
     #[cfg(feature = "encryption")]
-    pub(super) async fn reencrypt(self, vault: &Vault, thread: &str, key: i64) -> Result<(), Fault> {
+    pub(super) async fn reencrypt(self, vault: &ValueCodec, thread: &str, key: i64) -> Result<(), Fault> {
         let sql = "select namespace, checkpoint, task, slot, path, channel, value, run from {s}.overwritten
             where thread = $1 and value is not null";
         for row in self.run(sql, &[(&key, Type::INT8)]).await? {

@@ -20,7 +20,7 @@ use crate::saver::fault::Fault;
 use crate::saver::session::{Parameter, Session, Transaction, first, retrying};
 use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{Columns, Row, join, picked, split};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// How many items a search reads at once.
 const PAGE: usize = 500;
@@ -48,7 +48,7 @@ pub struct PostgresStore(Arc<Inner>);
 
 struct Inner {
     session: Session,
-    vault: Vault,
+    vault: ValueCodec,
     options: StoreOptions,
     /// Whether the tables are known to be of this version.
     ready: AtomicBool,
@@ -169,7 +169,7 @@ impl Store for PostgresStore {
 struct Reader<'a> {
     session: &'a Session,
     client: &'a Client,
-    vault: &'a Vault,
+    vault: &'a ValueCodec,
 }
 
 /// The columns of an item. Whether vectors are wanted is the parameter of the statement.

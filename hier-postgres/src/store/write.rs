@@ -11,7 +11,7 @@ use crate::saver::fault::Fault;
 use crate::saver::session::{Parameter, Session, first};
 use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{join, lives, seal};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The tables of each version; `{s}` is the schema.
 const VERSIONS: &[&str] = &[r#"
@@ -95,7 +95,7 @@ pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) 
 pub(super) async fn write_all(
     session: &Session,
     client: &Client,
-    vault: &Vault,
+    vault: &ValueCodec,
     writes: &[Write],
 ) -> Result<(), Fault> {
     let run = Runner { session, client };
@@ -135,7 +135,7 @@ struct Items {
 }
 
 impl Items {
-    fn add(&mut self, vault: &Vault, space: i64, name: &str, key: &str, put: &Put) -> Result<(), SaverError> {
+    fn add(&mut self, vault: &ValueCodec, space: i64, name: &str, key: &str, put: &Put) -> Result<(), SaverError> {
         let (value, vectors) = seal(vault, name, key, put)?;
         self.spaces.push(space);
         self.keys.push(escape(key).into_owned());

@@ -27,10 +27,10 @@ graph! { Review<Case> = Graph { nodes: [work], edges: [START >> work >> END] } }
 async fn rollback_of_a_run_on_a_cluster_is_refused_and_the_run_is_interrupted() {
     let store = Arc::new(MemoryRuns::new());
     let new = NewRun::new("t", "review", Request::input(json!({ "n": 1 }))).create_thread();
-    let run = store.create_run(new).await.expect("a run").id;
+    let run = store.driver().create_run(new).await.expect("a run").id;
     let claim = RunClaim::new("a worker that is lost", Duration::from_millis(100), ["review"]);
-    store.claim_run(claim).await.expect("the store").expect("the run");
-    let cancelled = store.cancel_runs("t", &[run], Cancel::Rollback).await.expect("the store");
+    store.driver().claim_run(claim).await.expect("the store").expect("the run");
+    let cancelled = store.driver().cancel_runs("t", &[run], Cancel::Rollback).await.expect("the store");
     assert_eq!(cancelled.len(), 1);
 
     // Nothing listens there.
@@ -42,7 +42,7 @@ async fn rollback_of_a_run_on_a_cluster_is_refused_and_the_run_is_interrupted() 
     let working = tokio::spawn(worker.run_until(stop.clone()));
     let ended = async {
         loop {
-            let row = store.run(run).await.expect("the store").expect("the run is not deleted");
+            let row = store.driver().run(run).await.expect("the store").expect("the run is not deleted");
             if !row.status.is_live() {
                 break row;
             }
@@ -55,7 +55,7 @@ async fn rollback_of_a_run_on_a_cluster_is_refused_and_the_run_is_interrupted() 
     assert_eq!(failure.error, "RollbackUnsupported");
     assert!(failure.message.contains("was cancelled and not rolled back"), "{}", failure.message);
     assert!(failure.message.contains("cancel such runs with `interrupt`"), "{}", failure.message);
-    let thread = store.thread("t").await.expect("the store").expect("the thread");
+    let thread = store.driver().thread("t").await.expect("the store").expect("the thread");
     assert_eq!(thread.error.map(|error| error.error).as_deref(), Some("RollbackUnsupported"));
     stop.cancel();
     working.await.expect("it stops");

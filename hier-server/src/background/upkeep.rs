@@ -11,7 +11,9 @@ const EVERY: Duration = Duration::from_secs(30);
 
 pub(super) async fn run_until(app: Arc<App>, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
-        if let Err(error) = app.runs.sweep().await {
+        if let Ok(admin) = app.runs.admin()
+            && let Err(error) = admin.sweep().await
+        {
             tracing::warn!(%error, "failed to delete expired threads");
         }
         if let Err(error) = app.store.sweep().await {

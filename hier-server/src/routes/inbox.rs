@@ -75,14 +75,15 @@ pub(crate) async fn signal(
 /// Lists the inbox of a thread, oldest first.
 pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Vec<InboxEntry>>> {
     let row = caller.thread(&thread, Action::Read).await?;
-    let waiting = caller.app.runs.mail(&row.id).await.map_err(|error| fault::saver(&error))?;
+    let inbox = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
+    let waiting = inbox.messages(&row.id).await.map_err(|error| fault::saver(&error))?;
     // If the thread was deleted meanwhile, the entries may belong to a later thread.
     let now = caller.app.runs.thread(&row.id).await.map_err(refused)?;
     if !now.is_some_and(|now| ThreadIs::this(&row).is(&now)) {
         return Err(ApiError::no_thread(&row.id));
     }
     let shown = waiting.iter().map(|posted| {
-        let letter = &posted.letter;
+        let letter = &posted.message;
         // Null if this program cannot read the value.
         let value = codec::decode_json(&letter.value).unwrap_or_default();
         InboxEntry { id: letter.id, signal: letter.signal.as_deref().map(str::to_owned), value }
@@ -151,9 +152,10 @@ async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: Th
     if now.is_some_and(|now| now.status.is_live()) {
         return Ok(run);
     }
-    let waiting = caller.app.runs.mail(&run.thread).await.map_err(|error| fault::saver(&error))?;
+    let messages = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
+    let waiting = messages.messages(&run.thread).await.map_err(|error| fault::saver(&error))?;
     let input = Value::Object(Map::from_iter([(inbox.to_owned(), json!([]))]));
-    if waiting.iter().all(|posted| posted.letter.signal.is_some())
+    if waiting.iter().all(|posted| posted.message.signal.is_some())
         || graph.check(&DynInput::New(input.clone())).is_err()
     {
         return Ok(run);

@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
 use hier_core::graph::{DynCommand, DynUpdates};
-use hier_core::runs::{Keeps, LogEvent, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
+use hier_core::runs::{EventBuffering, LogEvent, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
 use hier_core::{Config, RunError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -306,7 +306,7 @@ async fn change(
     let now = runs.thread(&thread.id).await.map_err(refused);
     let changed = match now {
         Ok(Some(now)) if now.created == thread.created => {
-            let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+            let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, EventBuffering::WithCommits));
             update_and_index(served, &now, config, supersteps, &log).await
         }
         Ok(_) => Err(ApiError::no_thread(&thread.id)),
@@ -334,7 +334,7 @@ async fn update_and_index(
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
     let state = json!(state::state(&served.message_paths, thread, &snapshot, &row.metadata));
     log.push(NewEvent::new(None, LogEvent::StateUpdate { state, thread_id: thread.to_owned() }));
-    log.settle(Some(index), None).await.map_err(refused)?;
+    log.finish(Some(index), None).await.map_err(refused)?;
     Ok(at.checkpoint_id())
 }
 

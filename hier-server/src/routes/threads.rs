@@ -293,7 +293,8 @@ pub(crate) async fn prune(caller: Caller, JsonBody(body): JsonBody<ThreadPruneBo
             }
             PruneStrategy::KeepLatest => {
                 let prune = Prune { threads: Some(vec![row.id]), strategy: Strategy::KeepLatest, older_than: None };
-                caller.app.runs.prune(prune).await.map_err(|error| saver(&error))?;
+                let admin = caller.app.runs.admin().map_err(|error| saver(&error))?;
+                admin.prune(prune).await.map_err(|error| saver(&error))?;
                 pruned_count += 1;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning};
-use hier_core::runs::{Keeps, NewThread, RunLog, ThreadIndex, ThreadStatus};
+use hier_core::runs::{EventBuffering, NewThread, RunLog, ThreadIndex, ThreadStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -49,7 +49,10 @@ pub(super) async fn fork(
         }
         // Without a row, the copy would have no owner.
         None if !filter.is_empty() => return Err(ApiError::forbidden()),
-        None => runs.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?,
+        None => {
+            let admin = runs.admin().map_err(|error| saver(&error))?;
+            admin.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?;
+        }
     }
     if let Some(from) = body.checkpoint {
         branch_off(&caller, &found, &copy, from).await?;
@@ -68,7 +71,7 @@ async fn branch_off(caller: &Caller, original: &StudioThread, copy: &str, from: 
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     let lease = runs.acquire(copy, claim).await.map_err(|error| saver(&error))?;
     let branched = if original.row.is_some() {
-        let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, Keeps::WithCommits));
+        let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, EventBuffering::WithCommits));
         branch_off_and_index(log, copy, from).await
     } else {
         let plain: Arc<dyn Checkpointer> = runs.clone().as_checkpointer();
@@ -84,7 +87,7 @@ async fn branch_off_and_index(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiRe
     let branched = hier_core::branch_off(&through, log.lease(), from).await.map_err(|error| saver(&error))?;
     let saved = through.get(copy, "", branched).await.map_err(|error| saver(&error))?;
     let Some(saved) = saved.filter(|_| branched.is_some()) else { return Ok(false) };
-    log.settle(Some(index(&saved)), None).await.map_err(refused)?;
+    log.finish(Some(index(&saved)), None).await.map_err(refused)?;
     Ok(true)
 }
 
@@ -118,6 +121,7 @@ pub(super) async fn prune(
         return Ok(Json(json!({ "deleted": true })));
     }
     let prune = Prune { threads: Some(vec![found.id]), strategy: Strategy::Keep(body.keep), older_than: None };
-    let pruned = runs.prune(prune).await.map_err(|error| saver(&error))?;
+    let admin = runs.admin().map_err(|error| saver(&error))?;
+    let pruned = admin.prune(prune).await.map_err(|error| saver(&error))?;
     Ok(Json(json!({ "pruned": pruned })))
 }

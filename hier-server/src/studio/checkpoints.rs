@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use hier_core::checkpoint::{Agenda, Checkpoint, ListQuery, Saved, TaskWrites, chain_json, codec, slot};
+use hier_core::checkpoint::{Checkpoint, ListQuery, NextTasks, Saved, TaskWrites, chain_json, codec, slot};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -128,7 +128,7 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
 }
 
 /// Formats a task of the open step: its writes, questions and error.
-fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value {
+fn task(of: &TaskWrites, agenda: &NextTasks, outward: &dyn Fn(&mut Value)) -> Value {
     let read = |wanted: i32| {
         let entry = of.writes.iter().find(|write| write.slot == wanted)?;
         codec::decode_json(&entry.value).ok()
@@ -162,14 +162,14 @@ fn task(of: &TaskWrites, agenda: &Agenda, outward: &dyn Fn(&mut Value)) -> Value
 }
 
 /// Returns the nodes that run next, with one entry for each task.
-fn next(agenda: &Agenda) -> Vec<&str> {
+fn next(agenda: &NextTasks) -> Vec<&str> {
     let start = agenda.start.then_some("__start__");
     let sends = agenda.sends.iter().map(|send| &*send.node);
     start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
 }
 
 /// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn node(path: &str, agenda: &Agenda) -> String {
+fn node(path: &str, agenda: &NextTasks) -> String {
     let mut parts = path.splitn(3, ", ");
     match (parts.next(), parts.next()) {
         (Some("~__pregel_pull"), Some(node)) => node.to_owned(),

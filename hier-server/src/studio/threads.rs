@@ -79,7 +79,8 @@ async fn rows(caller: &Caller, filter: Map<String, Value>) -> ApiResult<Vec<Valu
     let rows = caller.app.runs.search_threads(query).await.map_err(refused)?;
     let mut threads: Vec<Value> = rows.iter().map(brief).collect();
     if is_for_all && caller.app.graphs.is_empty() {
-        let infos = caller.app.runs.threads(Some(MAX_SEARCHED)).await.map_err(|error| saver(&error))?;
+        let admin = caller.app.runs.admin().map_err(|error| saver(&error))?;
+        let infos = admin.threads(Some(MAX_SEARCHED)).await.map_err(|error| saver(&error))?;
         let known: std::collections::HashSet<&str> = rows.iter().map(|row| &*row.id).collect();
         threads.extend(infos.iter().filter(|info| !known.contains(&*info.thread)).map(brief_info));
         threads.sort_by(|a, b| b["updated_at"].as_str().cmp(&a["updated_at"].as_str()));

@@ -201,14 +201,15 @@ mod tests {
         for thread in ["broken", "whole"] {
             let mut request = Request::default();
             request.webhook = Some(address.clone());
-            let run = store.create_run(NewRun::new(thread, "desk", request).create_thread()).await.expect("a run");
-            store.cancel_runs(thread, &[run.id], Cancel::Interrupt).await.expect("its end");
+            let run =
+                store.driver().create_run(NewRun::new(thread, "desk", request).create_thread()).await.expect("a run");
+            store.driver().cancel_runs(thread, &[run.id], Cancel::Interrupt).await.expect("its end");
         }
         let webhooks = runs::Webhooks::of(&*store);
         let due = webhooks.due(SystemTime::now()).await.expect("due webhooks");
         let [broken, whole] = &due[..] else { panic!("{due:?}") };
         let other = Document::new("webhook_run", &*broken.id, 7.into());
-        assert!(store.put_document(other, Some(1)).await.expect("a change"));
+        assert!(store.driver().put_document(other, Some(1)).await.expect("a change"));
         let sender = WebhookSender::new(store.clone(), Webhooks::new().allow_private(), None).expect("a sender");
         let attempts = TaskTracker::new();
         sender.send_due(&Arc::new(Semaphore::new(CONCURRENCY)), &attempts).await.expect("a pass");

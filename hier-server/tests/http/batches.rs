@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, SaverError};
-use hier_core::runs::{MemoryRuns, NewRun, Run, RunQuery, RunStore, RunsError, ThreadQuery};
+use hier_core::runs::{
+    Changed, MemoryRuns, NewRun, Run, RunQuery, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
+};
 use hier_core::store::MemoryStore;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use serde_json::json;
@@ -48,7 +50,9 @@ fn broken() -> RunsError {
 
 #[async_trait]
 impl SaverLayer for Failing {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 }
@@ -59,19 +63,20 @@ impl RunsLayer for Failing {
         &self.runs
     }
 
-    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
-        if self.created.fetch_add(1, Ordering::SeqCst) != self.good {
-            return self.runs.create_run(run).await;
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        let is_new = matches!(change.action, ThreadAction::Add(..));
+        if !is_new || self.created.fetch_add(1, Ordering::SeqCst) != self.good {
+            return self.runs.run_backend().change(change).await;
         }
         if matches!(self.fault, Fault::AnswerLost | Fault::GoneWithAnswer) {
-            self.runs.create_run(run).await?;
+            self.runs.run_backend().change(change).await?;
         }
         Err(broken())
     }
 
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let is_gone = matches!(self.fault, Fault::Gone | Fault::GoneWithAnswer);
-        if is_gone { Err(broken()) } else { self.runs.remove_thread(id).await }
+        if is_gone { Err(broken()) } else { self.runs.thread_backend().delete_thread_if(id, is).await }
     }
 }
 
@@ -151,7 +156,9 @@ impl Drop for Unfinished<'_> {
 
 #[async_trait]
 impl SaverLayer for Gated {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 }
@@ -162,11 +169,14 @@ impl RunsLayer for Gated {
         &self.runs
     }
 
-    async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        if !matches!(change.action, ThreadAction::Add(..)) {
+            return self.runs.run_backend().change(change).await;
+        }
         let mut unfinished = Unfinished(Some(&self.told));
         let _ = self.told.send(Creation::Asked);
         self.gate.acquire().await.expect("the gate stays").forget();
-        let made = self.runs.create_run(run).await;
+        let made = self.runs.run_backend().change(change).await;
         unfinished.0 = None;
         let _ = self.told.send(Creation::Done);
         made

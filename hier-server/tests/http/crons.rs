@@ -303,7 +303,9 @@ struct Counting {
 
 #[async_trait]
 impl SaverLayer for Counting {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &self.runs
     }
 }
@@ -314,9 +316,9 @@ impl RunsLayer for Counting {
         &self.runs
     }
 
-    async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+    async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
         self.lists.fetch_add(usize::from(kind == "cron"), Ordering::SeqCst);
-        self.runs.documents(kind).await
+        self.runs.document_backend().find_documents(kind).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_core::Durability;
 use hier_core::graph::{DynGraph, DynInput, DynRun};
-use hier_core::runs::{Cancel, Keeps, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
+use hier_core::runs::{Cancel, EventBuffering, MemoryRuns, NewRun, Request, RunClaim, RunLog, RunStore};
 use hier_core::store::MemoryStore;
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ async fn thread_with_tasks_to_apply_is_not_idle() {
     let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
     let mut dying =
         DynRun::new(DynInput::New(json!({ "n": 1.0 })), Config::new().thread(&*thread).durability(Durability::Sync));
-    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), Keeps::WithCommits)));
+    dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     let beside = Beside::compile().erase(|_| Ok(()));
     assert!(beside.run(dying).await.expect("it runs").is_finished());
     store.cancel_runs(&thread, &[run], Cancel::Interrupt).await.expect("the store");

@@ -5,9 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, Letter, SaverError};
+use hier_core::checkpoint::{
+    Capabilities, Checkpointer, Claim, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome,
+    SaverError,
+};
 use hier_core::graph::Graph as _;
-use hier_core::runs::{Cancel, NewRun, NewThread, Request, Run, RunStore, RunsError, ThreadIs, ThreadPatch, ThreadRow};
+use hier_core::runs::{
+    Cancel, Changed, NewRun, NewThread, Request, Run, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs,
+    ThreadPatch, ThreadRow,
+};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -50,12 +56,18 @@ async fn make(runs: &dyn RunStore, thread: &str, owner: &str) {
     let mut run = NewRun::new(thread, "shop", Request::input(json!({})));
     run.id = Some(ALICES);
     runs.create_run(run).await.expect("a run");
-    runs.post(thread, "shop", Letter::message(ALICES, vec![0xc0])).await.expect("a message");
+    runs.inbox()
+        .expect("an inbox")
+        .post(thread, "shop", InboxMessage::message(ALICES, vec![0xc0]))
+        .await
+        .expect("a message");
 }
 
 #[async_trait]
 impl SaverLayer for Replacing {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &*self.runs
     }
 
@@ -64,9 +76,24 @@ impl SaverLayer for Replacing {
         self.runs.acquire(thread, claim).await
     }
 
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.inner().capabilities().with_inbox(self)
+    }
+}
+
+#[hier_core::async_trait]
+impl Inbox for Replacing {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
         self.replace(thread).await;
-        self.runs.post(thread, graph, letter).await
+        self.runs.inbox()?.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        self.runs.inbox()?.messages(thread).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.runs.inbox()?.due(query).await
     }
 }
 
@@ -76,40 +103,27 @@ impl RunsLayer for Replacing {
         &*self.runs
     }
 
-    async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        if matches!(change.action, ThreadAction::Patch(_) | ThreadAction::Cancel(..)) {
+            self.replace(&change.thread).await;
+        }
+        self.runs.run_backend().change(change).await
+    }
+
+    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         self.replace(id).await;
-        self.runs.update_thread(id, patch).await
+        self.runs.thread_backend().delete_thread_if(id, is).await
     }
 
-    async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
-        self.replace(id).await;
-        self.runs.remove_thread(id).await
-    }
-
-    async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
-        self.replace(id).await;
-        self.runs.remove_thread_if(id, is).await
-    }
-
-    async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
-        self.replace(thread).await;
-        self.runs.cancel_runs(thread, runs, action).await
-    }
-
-    async fn cancel_runs_if(
+    async fn post_to(
         &self,
         thread: &str,
         is: ThreadIs,
-        runs: &[Uuid],
-        action: Cancel,
-    ) -> Result<Vec<Run>, RunsError> {
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         self.replace(thread).await;
-        self.runs.cancel_runs_if(thread, is, runs, action).await
-    }
-
-    async fn post_if(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
-        self.replace(thread).await;
-        self.runs.post_if(thread, is, graph, letter).await
+        self.runs.thread_backend().post_to(thread, is, graph, letter).await
     }
 }
 
@@ -140,7 +154,7 @@ async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
         let run = runs.run(ALICES).await.expect("the store").expect("the run of the later thread");
         assert!(run.status.is_live() && run.cancel.is_none(), "{method} {path}: {run:?}");
         let mail = runs.mail(&thread).await.expect("the store");
-        assert_eq!(mail.iter().map(|posted| posted.letter.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
+        assert_eq!(mail.iter().map(|posted| posted.message.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
         runs.remove_thread(&thread).await.expect("it is deleted");
     }
     desk.stop().await;

@@ -13,13 +13,13 @@ use super::read::{NamespaceReader, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
 use hier_checkpoint::backend::retention::{PieceKey, unneeded};
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Checkpoints with their namespaces, the newest of each first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
 /// Returns all checkpoints of a thread.
-pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> Result<History, Fault> {
+pub(super) fn history(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<History, Fault> {
     let mut all = Vec::new();
     for space in NamespaceReader::all(connection, vault, thread)? {
         let checkpoints = space.checkpoints()?;
@@ -31,7 +31,7 @@ pub(super) fn history(connection: &Connection, vault: &Vault, thread: &str) -> R
 /// Deletes the planned parts of a thread. Returns the number of deleted checkpoints.
 pub(super) fn delete_some(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     thread: &str,
     plan: impl FnOnce(&History) -> Deletion,
 ) -> Result<u64, Fault> {
@@ -149,7 +149,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
 
 /// Copies a thread's history to another thread and replaces that one's history. Values are bound to their thread, so
 /// they are sealed again.
-pub(super) fn copy_thread(connection: &Connection, vault: &Vault, from: &str, to: &str) -> Result<(), Fault> {
+pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &str, to: &str) -> Result<(), Fault> {
     delete_thread(connection, to)?;
     let spaces = NamespaceReader::all(connection, vault, from)?;
     if spaces.is_empty() {
@@ -182,7 +182,7 @@ fn sealed(space: &NamespaceReader<'_>, to: &str) -> Result<Batch, Fault> {
 
 /// Encrypts a thread with the current key.
 #[cfg(feature = "encryption")]
-pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
+pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<(), Fault> {
     for space in NamespaceReader::all(connection, vault, thread)? {
         let batch = sealed(&space, thread)?;
         // Existing rows would remain unchanged.
@@ -203,7 +203,7 @@ pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
 }
 
 /// Checks the integrity of the file and opens every value.
-pub(super) fn check(connection: &Connection, vault: &Vault) -> Result<Option<String>, Fault> {
+pub(super) fn check(connection: &Connection, vault: &ValueCodec) -> Result<Option<String>, Fault> {
     let report: String = connection.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
     if report != "ok" {
         return Ok(Some(report));

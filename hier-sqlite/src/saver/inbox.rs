@@ -2,15 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_checkpoint::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use hier_checkpoint::checkpoint::{
+    Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, SaverError, SideEffects,
+};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
 use super::lease::{millis, now, time};
 use super::read::uuid_at;
-use hier_checkpoint::backend::place::Place;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::storage_key::StorageKey;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Milliseconds since 1970, rounded up, so that no thread wakes too early.
 fn due_at(at: SystemTime) -> i64 {
@@ -20,12 +22,12 @@ fn due_at(at: SystemTime) -> i64 {
 /// Adds a message to an inbox. Returns false if its id is known.
 pub(super) fn post(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     thread: &str,
     graph: &str,
-    letter: &Letter,
+    letter: &InboxMessage,
 ) -> Result<bool, Fault> {
-    let Letter { id, signal, value, .. } = letter;
+    let InboxMessage { id, signal, value, .. } = letter;
     let sql = "select 1 from mail where thread = ? and id = ?";
     if connection.prepare_cached(sql)?.exists(params![thread, id.as_bytes()])? {
         return Ok(false);
@@ -34,10 +36,10 @@ pub(super) fn post(
     let sql = "select coalesce(sum(size), 0) from mail where thread = ?";
     let kept: i64 = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0))?;
     let size = letter.size();
-    if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > MAILBOX_BYTES {
-        return Err(SaverError::MailboxFull { thread: thread.to_owned() }.into());
+    if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > INBOX_BYTES {
+        return Err(SaverError::InboxFull { thread: thread.to_owned() }.into());
     }
-    let value = vault.seal(Place::Letter { thread, id: *id, signal: signal.as_deref() }, value.clone())?;
+    let value = vault.seal(StorageKey::InboxMessage { thread, id: *id, signal: signal.as_deref() }, value.clone())?;
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     connection
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
@@ -52,30 +54,30 @@ pub(super) fn post(
 }
 
 /// Returns the pending messages, in order.
-pub(super) fn pending(connection: &Connection, vault: &Vault, thread: &str) -> Result<Vec<Posted>, Fault> {
+pub(super) fn pending(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<Vec<Delivered>, Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and taken = 0 order by number";
     letters(connection, vault, thread, sql)
 }
 
-fn letters(connection: &Connection, vault: &Vault, thread: &str, sql: &str) -> Result<Vec<Posted>, Fault> {
+fn letters(connection: &Connection, vault: &ValueCodec, thread: &str, sql: &str) -> Result<Vec<Delivered>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([thread])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (number, id) = (row.get::<_, i64>(0)?, uuid_at(row, 1)?);
         let signal = row.get::<_, Option<String>>(2)?;
-        let value = vault.open(Place::Letter { thread, id, signal: signal.as_deref() }, row.get(3)?)?;
+        let value = vault.open(StorageKey::InboxMessage { thread, id, signal: signal.as_deref() }, row.get(3)?)?;
         let letter = match signal {
-            Some(name) => Letter::signal(id, name, value),
-            None => Letter::message(id, value),
+            Some(name) => InboxMessage::signal(id, name, value),
+            None => InboxMessage::message(id, value),
         };
-        found.push(Posted::new(u64::try_from(number).unwrap_or_default(), letter));
+        found.push(Delivered::new(u64::try_from(number).unwrap_or_default(), letter));
     }
     Ok(found)
 }
 
 /// Applies the side effects of a commit.
-pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Result<(), Fault> {
+pub(super) fn commit(connection: &Connection, thread: &str, also: &SideEffects) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
         // The row remains, because it shows that the message was sent. Its value is needed only if a run that may be
@@ -83,7 +85,7 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &Also) -> Resu
         let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
             size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
         if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {
-            return Err(SaverError::no_letter(thread, *id).into());
+            return Err(SaverError::no_message(thread, *id).into());
         }
     }
     match &also.due {
@@ -166,11 +168,11 @@ pub(super) fn delete(connection: &Connection, thread: &str) -> Result<(), Fault>
 
 /// Encrypts the inbox of a thread with the current key.
 #[cfg(feature = "encryption")]
-pub(super) fn reencrypt(connection: &Connection, vault: &Vault, thread: &str) -> Result<(), Fault> {
+pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<(), Fault> {
     let sql = "select number, id, signal, value from mail where thread = ? and (taken = 0 or run is not null)";
     for posted in letters(connection, vault, thread, sql)? {
-        let Letter { id, signal, value, .. } = posted.letter;
-        let value = vault.seal(Place::Letter { thread, id, signal: signal.as_deref() }, value)?;
+        let InboxMessage { id, signal, value, .. } = posted.message;
+        let value = vault.seal(StorageKey::InboxMessage { thread, id, signal: signal.as_deref() }, value)?;
         let sql = "update mail set value = ? where thread = ? and id = ?";
         connection.prepare_cached(sql)?.execute(params![value, thread, id.as_bytes()])?;
     }

@@ -25,10 +25,11 @@ use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
-    Also, Checkpointer, Claim, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, check, check_thread,
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Lease, LeaseState, ListQuery,
+    Listed, Prune, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
+    check_thread,
 };
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -41,8 +42,8 @@ use hier_checkpoint::backend::retention::Unread;
 use hier_checkpoint::backend::retention::UnreadRows;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
-use log::WriteAheadLog;
+use hier_checkpoint::backend::value_codec::ValueCodec;
+use log::Log;
 pub use options::{SqliteOptions, Survives};
 use readers::Readers;
 #[cfg(feature = "encryption")]
@@ -81,9 +82,9 @@ struct SqliteInner {
     writer: SqliteWriter,
     /// Wakes tasks of this process that wait for a thread.
     released: Notify,
-    /// Wakes tasks of this process that wait for runs and events.
-    bell: Bell,
-    /// Unreadable rows of runs, which are skipped.
+    /// Wakes those of this process that wait for runs and events.
+    bell: ChangeNotifier,
+    /// Rows of runs that are passed over.
     unreadable: Arc<Unreadable>,
     /// The times of the last searches for runs of lost workers.
     recovery: runs::Recovery,
@@ -125,7 +126,7 @@ impl Sqlite {
         vault.set_database(writer.submit(JobClass::Short, schema::identity).await?);
         let readers = path.map(|path| Readers::new(path, busy_timeout));
         let (released, bell, unreadable, recovery) =
-            (Notify::new(), Bell::default(), Arc::default(), runs::Recovery::default());
+            (Notify::new(), ChangeNotifier::default(), Arc::default(), runs::Recovery::default());
         let latest = Latest::default();
         let inner =
             SqliteInner { place, vault, readers, writer, released, bell, unreadable, recovery, latest, conversations };
@@ -243,8 +244,8 @@ impl Sqlite {
     async fn commit_and(
         &self,
         lease: &Lease,
-        records: Vec<Record>,
-        also: Also,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
         then: impl FnOnce(&Connection, &Lease) -> Result<(), Fault> + Send + 'static,
     ) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
@@ -263,7 +264,7 @@ impl Sqlite {
     fn notify_released(&self) {
         self.0.released.notify_waiters();
         self.0.recovery.is_soon();
-        self.0.bell.ring_runs();
+        self.0.bell.notify_runs();
     }
 }
 
@@ -298,69 +299,24 @@ impl Checkpointer for Sqlite {
         released
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also(lease, records, Also::default()).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.commit_and(lease, records, also, |_, _| Ok(())).await
-    }
-
-    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-        let released = self.commit_and(lease, records, also, lease::release).await;
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let also = commit.also.map(|also| *also).unwrap_or_default();
+        if !commit.release {
+            self.commit_and(lease, commit.records, also, |_, _| Ok(())).await?;
+            return Ok(LeaseState::Held);
+        }
+        let released = self.commit_and(lease, commit.records, also, lease::release).await;
         self.notify_released();
-        released.map(|()| true)
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.post_letter(thread, None, graph, letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
-        self.read(move |connection| inbox::pending(connection, &vault, &thread)).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.read(move |connection| inbox::due(connection, &query)).await
+        released.map(|()| LeaseState::Released)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
         self.get_changed(thread, namespace, id, &[]).await
     }
 
-    async fn get_changed(
-        &self,
-        thread: &str,
-        namespace: &str,
-        id: Option<Uuid>,
-        known: &[(Arc<str>, Uuid)],
-    ) -> Result<Option<Saved>, SaverError> {
-        let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
-        let known = known.to_vec();
-        let find = move |connection: &Connection, bytes| {
-            let space = read::NamespaceReader::find(connection, &vault, &name, &place)?;
-            space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
-        };
-        let first = find.clone();
-        let short = move |connection: &Connection| {
-            let _state = connection.unchecked_transaction()?;
-            first(connection, SHORT_BYTES)
-        };
-        match self.read_short(short) {
-            Some(found) => found,
-            None => self.read(move |connection| find(connection, usize::MAX)).await,
-        }
-    }
-
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let vault = self.0.vault.clone();
         self.read(move |connection| read::list(connection, &vault, &query)).await
-    }
-
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        let vault = self.0.vault.clone();
-        self.read(move |connection| read::threads(connection, &vault, limit)).await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
@@ -370,6 +326,18 @@ impl Checkpointer for Sqlite {
         self.0.conversations.forget(thread);
         self.0.released.notify_waiters();
         deleted
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default().with_inbox(self).with_admin(self).with_cache(self)
+    }
+}
+
+#[async_trait]
+impl ThreadAdmin for Sqlite {
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        let vault = self.0.vault.clone();
+        self.read(move |connection| read::threads(connection, &vault, limit)).await
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
@@ -412,6 +380,33 @@ impl Checkpointer for Sqlite {
             self.0.conversations.forget_all();
         }
         Ok(swept)
+    }
+}
+
+#[async_trait]
+impl CheckpointCache for Sqlite {
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
+        let known = known.to_vec();
+        let find = move |connection: &Connection, bytes| {
+            let space = read::Space::find(connection, &vault, &name, &place)?;
+            space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
+        };
+        let first = find.clone();
+        let short = move |connection: &Connection| {
+            let _state = connection.unchecked_transaction()?;
+            first(connection, SHORT_BYTES)
+        };
+        match self.read_short(short) {
+            Some(found) => found,
+            None => self.read(move |connection| find(connection, usize::MAX)).await,
+        }
     }
 
     fn conversations(&self) -> Option<&Conversations> {

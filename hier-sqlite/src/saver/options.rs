@@ -6,7 +6,7 @@ use std::time::Duration;
 use hier_checkpoint::checkpoint::{Conversations, SaverError};
 
 use super::Sqlite;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The failures that a commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct SqliteOptions {
     pub(super) survives: Survives,
     pub(super) busy_timeout: Duration,
     pub(super) conversations: usize,
-    pub(crate) vault: Vault,
+    pub(crate) vault: ValueCodec,
 }
 
 impl Default for SqliteOptions {
@@ -50,7 +50,7 @@ impl Default for SqliteOptions {
             survives: Survives::default(),
             busy_timeout: Duration::from_secs(10),
             conversations: Conversations::BYTES,
-            vault: Vault::default(),
+            vault: ValueCodec::default(),
         }
     }
 }

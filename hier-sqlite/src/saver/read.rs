@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::{Chain, Checkpoint, ListQuery, Listed, Saved, SaverError, ThreadInfo};
+use hier_checkpoint::checkpoint::{Checkpoint, DeltaChain, ListQuery, Listed, Saved, SaverError, ThreadInfo};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::fault::Fault;
 use super::lease::{now, time};
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The cost of a row in addition to its value, in bytes.
 const ROW: i64 = 256;
@@ -48,7 +48,7 @@ impl ReadBudget {
 /// A namespace of a thread.
 pub(super) struct NamespaceReader<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) vault: &'a Vault,
+    pub(super) vault: &'a ValueCodec,
     pub(super) thread: &'a str,
     pub(super) namespace: Arc<str>,
     pub(super) key: i64,
@@ -58,7 +58,7 @@ pub(super) struct NamespaceReader<'a> {
 impl<'a> NamespaceReader<'a> {
     pub(super) fn find(
         connection: &'a Connection,
-        vault: &'a Vault,
+        vault: &'a ValueCodec,
         thread: &'a str,
         namespace: &str,
     ) -> Result<Option<Self>, Fault> {
@@ -68,7 +68,7 @@ impl<'a> NamespaceReader<'a> {
         Ok(key.map(|key| Self::new(connection, vault, thread, namespace.into(), key)))
     }
 
-    fn new(connection: &'a Connection, vault: &'a Vault, thread: &'a str, namespace: Arc<str>, key: i64) -> Self {
+    fn new(connection: &'a Connection, vault: &'a ValueCodec, thread: &'a str, namespace: Arc<str>, key: i64) -> Self {
         Self { connection, vault, thread, namespace, key, budget: ReadBudget(Cell::new(ReadBudget::NONE)) }
     }
 
@@ -79,7 +79,7 @@ impl<'a> NamespaceReader<'a> {
     }
 
     /// Returns all namespaces of a thread.
-    pub(super) fn all(connection: &'a Connection, vault: &'a Vault, thread: &'a str) -> Result<Vec<Self>, Fault> {
+    pub(super) fn all(connection: &'a Connection, vault: &'a ValueCodec, thread: &'a str) -> Result<Vec<Self>, Fault> {
         let sql = "select spaces.name, spaces.key from threads join spaces on spaces.thread = threads.key
             where threads.name = ? order by spaces.name";
         let mut statement = connection.prepare_cached(sql)?;
@@ -128,8 +128,8 @@ impl<'a> NamespaceReader<'a> {
     }
 
     /// Returns this version of a channel's value.
-    fn chain(&self, channel: &Arc<str>, version: Uuid) -> Result<Chain, Fault> {
-        let mut chain = Chain::default();
+    fn chain(&self, channel: &Arc<str>, version: Uuid) -> Result<DeltaChain, Fault> {
+        let mut chain = DeltaChain::default();
         let mut next = Some(version);
         while let Some(version) = next {
             let Some(piece) = self.piece(channel, version)? else { break };
@@ -207,7 +207,7 @@ pub(super) fn optional_uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result
 }
 
 /// Lists checkpoints, newest first. Selects only ids, so that it reads no more bodies than requested.
-pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
+pub(super) fn list(connection: &Connection, vault: &ValueCodec, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
     let mut sql = "select threads.name, spaces.name, spaces.key, checkpoints.id from threads
         join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key where true"
         .to_owned();
@@ -240,7 +240,11 @@ pub(super) fn list(connection: &Connection, vault: &Vault, query: &ListQuery) ->
     Ok(found)
 }
 
-pub(super) fn threads(connection: &Connection, vault: &Vault, limit: Option<usize>) -> Result<Vec<ThreadInfo>, Fault> {
+pub(super) fn threads(
+    connection: &Connection,
+    vault: &ValueCodec,
+    limit: Option<usize>,
+) -> Result<Vec<ThreadInfo>, Fault> {
     let sql = "select threads.name, threads.holder, threads.leased_until, threads.expires, count(*) from threads
         join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key
         group by threads.key order by max(checkpoints.id) desc, threads.name limit ?";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::Also;
+use hier_checkpoint::checkpoint::SideEffects;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
@@ -16,7 +16,7 @@ pub(super) fn commit(
     thread: &str,
     token: u64,
     batch: &Batch,
-    also: &Also,
+    also: &SideEffects,
 ) -> Result<(), Fault> {
     let (namespace, parent) = batch.first();
     let asked = (namespace.map(|name| &**name), parent);

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::fault::Fault;
 use hier_checkpoint::backend::rows::WriteRow;
 #[cfg(feature = "encryption")]
-use {super::read::NamespaceReader, super::read::uuid_at, hier_checkpoint::backend::vault::Vault};
+use {super::read::NamespaceReader, super::read::uuid_at, hier_checkpoint::backend::value_codec::ValueCodec};
 
 /// Keeps the write that a run is about to change.
 pub(super) fn keep(connection: &Connection, run: Uuid, space: i64, row: &WriteRow) -> Result<(), Fault> {
@@ -48,7 +48,7 @@ pub(super) fn settle(connection: &Connection, run: Uuid) -> Result<(), Fault> {
 
 /// Encrypts the kept records of a namespace with the current key.
 #[cfg(feature = "encryption")]
-pub(super) fn reencrypt(connection: &Connection, vault: &Vault, space: &NamespaceReader<'_>) -> Result<(), Fault> {
+pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, space: &NamespaceReader<'_>) -> Result<(), Fault> {
     let sql = "select run, checkpoint, task, slot, path, channel, value from overwritten
         where space = ? and value is not null";
     let mut statement = connection.prepare_cached(sql)?;

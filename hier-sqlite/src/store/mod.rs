@@ -16,7 +16,7 @@ use self::rows::{TouchedItems, identity, migrate, read_all, refresh, sweep, writ
 use crate::SqliteOptions;
 use crate::saver::fault::Fault;
 use crate::saver::schema::open_ours;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The maximum number of idle connections.
 const IDLE: usize = 4;
@@ -150,7 +150,7 @@ impl SqliteStore {
         Ok(results)
     }
 
-    fn vault(&self) -> &Vault {
+    fn vault(&self) -> &ValueCodec {
         &self.0.sqlite.vault
     }
 

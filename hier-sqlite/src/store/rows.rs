@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use crate::saver::fault::Fault;
 use crate::saver::schema::APPLICATION;
 use hier_checkpoint::backend::items::{Columns, join, lives, micros, picked, seal, split};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The tables of each version.
 const VERSIONS: &[&str] = &["
@@ -88,7 +88,7 @@ fn now() -> i64 {
 /// Executes the reads of a plan.
 pub(super) fn read_all(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     plan: &Plan,
     touched: &mut TouchedItems,
 ) -> Result<Vec<OpResult>, Fault> {
@@ -109,7 +109,7 @@ pub(super) fn read_all(
 
 fn get(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     space: &str,
     key: &str,
 ) -> Result<Option<hier_checkpoint::backend::items::Row>, Fault> {
@@ -138,7 +138,7 @@ fn columns(row: &rusqlite::Row<'_>, space: &str) -> Result<Columns, rusqlite::Er
 /// Reads the items below a prefix, in order, until the finder has enough.
 fn find(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     finder: &Finder,
     touched: &mut TouchedItems,
 ) -> Result<Vec<Item>, Fault> {
@@ -191,7 +191,7 @@ pub(super) fn refresh(connection: &Connection, places: &[i64]) -> Result<(), Fau
 }
 
 /// Executes the writes of a plan.
-pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]) -> Result<(), Fault> {
+pub(super) fn write_all(connection: &Connection, vault: &ValueCodec, writes: &[Write]) -> Result<(), Fault> {
     let now = now();
     for Write { namespace, key, put: what } in writes {
         let space = join(namespace);
@@ -204,7 +204,7 @@ pub(super) fn write_all(connection: &Connection, vault: &Vault, writes: &[Write]
 }
 
 /// An existing item keeps its place and its time of creation. An expired item does not exist.
-fn put(connection: &Connection, vault: &Vault, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
+fn put(connection: &Connection, vault: &ValueCodec, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
     let (value, vectors) = seal(vault, space, key, put)?;
     let sql = "insert into store_spaces (name) values (?) on conflict do update set name = name returning key";
     let space: i64 = connection.prepare_cached(sql)?.query_row([space], |row| row.get(0))?;

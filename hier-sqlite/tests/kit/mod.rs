@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hier_core::checkpoint::{Checkpoint, PendingWrite, Piece, Record, Schema, Source, TaskWrites};
+use hier_core::checkpoint::{ChannelBlob, Checkpoint, PendingWrite, Schema, Source, TaskWrites, WriteRecord};
 use serde_json::{Map, json};
 use uuid::{Timestamp, Uuid};
 
@@ -19,17 +19,17 @@ pub(crate) fn next(
     parent: Option<&Checkpoint>,
     changes: &[(usize, bool, Vec<u8>)],
     channels: usize,
-) -> (Checkpoint, Record) {
+) -> (Checkpoint, WriteRecord) {
     let id = new_id();
     let mut versions = parent.map_or_else(|| vec![Uuid::nil(); channels], |parent| parent.versions.to_vec());
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<ChannelBlob> = Vec::new();
     for (channel, adds, bytes) in changes {
         if pieces.iter().any(|piece| piece.channel == *channel) {
             continue;
         }
         let before = std::mem::replace(&mut versions[*channel], id);
         let base = Some(before).filter(|before| *adds && !before.is_nil());
-        pieces.push(Piece { channel: *channel, base, bytes: bytes.clone() });
+        pieces.push(ChannelBlob { channel: *channel, base, bytes: bytes.clone() });
     }
     let names = (0..channels).map(|number| Arc::from(format!("channel {number}"))).collect();
     let step = parent.map_or(-1, |parent| parent.step + 1);
@@ -38,13 +38,13 @@ pub(crate) fn next(
     checkpoint.versions = versions.into();
     checkpoint.schema = Arc::new(Schema::new("Test", 1, 7));
     checkpoint.metadata = Arc::new(Map::from_iter([("secret".to_owned(), json!("in the metadata"))]));
-    let record = Record::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint.clone()), pieces };
+    let record = WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint.clone()), pieces };
     (checkpoint, record)
 }
 
 /// What a task wrote in one slot.
-pub(crate) fn write(checkpoint: Uuid, slot: i32, value: &[u8]) -> Record {
+pub(crate) fn write(checkpoint: Uuid, slot: i32, value: &[u8]) -> WriteRecord {
     let write = PendingWrite { slot, channel: "channel 0".into(), value: value.to_vec() };
     let writes = TaskWrites { checkpoint, task: Uuid::from_u128(7), path: "a".into(), writes: vec![write] };
-    Record::Writes { namespace: "".into(), writes }
+    WriteRecord::Writes { namespace: "".into(), writes }
 }

@@ -22,8 +22,8 @@ async fn a_copy_has_the_whole_history(saver: Subject) -> CaseResult {
         vec![root.next(&[Set("log", b"0")]), root.next(&[Add("log", b"1")]), child.next(&[Set("y", b"2")])];
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(-3, "__interrupt__", b"?"), (0, "x", b"v")]));
     records.push(writes("a:1", child.tip()?.id, new_id(), "b", &[(0, "y", b"w")]));
-    saver.commit(&lease, records).await?;
-    saver.copy_thread("t", "copy").await?;
+    saver.commit(&lease, records.into()).await?;
+    saver.admin()?.copy_thread("t", "copy").await?;
     let all = |thread: &str| ListQuery { namespace: None, ..ListQuery::thread(thread) };
     let brief = |listed: Vec<hier_core::checkpoint::Listed>| -> Vec<_> {
         listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect()
@@ -41,12 +41,12 @@ async fn a_copy_has_the_whole_history(saver: Subject) -> CaseResult {
 async fn copy_and_source_continue_independently(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])]).await?;
-    saver.copy_thread("t", "copy").await?;
+    saver.commit(&lease, vec![branch.next(&[Set("log", b"0")])].into()).await?;
+    saver.admin()?.copy_thread("t", "copy").await?;
     let copy = claim(&saver, "copy").await?;
     let mut elsewhere = branch.clone();
-    saver.commit(&copy, vec![elsewhere.next(&[Add("log", b"copy")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[Add("log", b"source")])]).await?;
+    saver.commit(&copy, vec![elsewhere.next(&[Add("log", b"copy")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[Add("log", b"source")])].into()).await?;
     has_values("the source", &get(&saver, "t", "", None).await?, &[("log", &[b"0", b"source"])])?;
     has_values("the copy", &get(&saver, "copy", "", None).await?, &[("log", &[b"0", b"copy"])])?;
     saver.delete_thread("copy").await?;
@@ -56,10 +56,12 @@ async fn copy_and_source_continue_independently(saver: Subject) -> CaseResult {
 async fn the_target_loses_its_own_history(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"source")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"source")])].into()).await?;
     let target = claim(&saver, "target").await?;
-    saver.commit(&target, vec![Branch::within("child").next(&[]), Branch::root().next(&[Set("x", b"target")])]).await?;
-    saver.copy_thread("t", "target").await?;
+    saver
+        .commit(&target, vec![Branch::within("child").next(&[]), Branch::root().next(&[Set("x", b"target")])].into())
+        .await?;
+    saver.admin()?.copy_thread("t", "target").await?;
     same("the root's checkpoints", &ids(&saver, "target", "").await?, &vec![branch.tip()?.id])?;
     same("the child's checkpoints", &ids(&saver, "target", "child").await?, &Vec::new())?;
     has_values("the value", &get(&saver, "target", "", None).await?, &[("x", &[b"source"])])
@@ -67,10 +69,10 @@ async fn the_target_loses_its_own_history(saver: Subject) -> CaseResult {
 
 async fn a_run_of_the_target_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"source")])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"source")])].into()).await?;
     let target = claim(&saver, "target").await?;
-    saver.copy_thread("t", "target").await?;
-    superseded("a commit of the target's run", &saver.commit(&target, vec![Branch::root().next(&[])]).await)?;
+    saver.admin()?.copy_thread("t", "target").await?;
+    superseded("a commit of the target's run", &saver.commit(&target, vec![Branch::root().next(&[])].into()).await)?;
     let next = claim(&saver, "target").await?;
     holds("the token is greater", next.token > target.token)
 }
@@ -78,28 +80,28 @@ async fn a_run_of_the_target_is_superseded(saver: Subject) -> CaseResult {
 async fn a_run_of_the_source_continues(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
-    saver.copy_thread("t", "copy").await?;
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+    saver.admin()?.copy_thread("t", "copy").await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     same("the source's", &ids(&saver, "t", "").await?.len(), &2)?;
     same("the copy's", &ids(&saver, "copy", "").await?.len(), &1)
 }
 
 async fn an_unknown_source_leaves_no_history(saver: Subject) -> CaseResult {
     let target = claim(&saver, "target").await?;
-    saver.commit(&target, vec![Branch::root().next(&[])]).await?;
-    saver.copy_thread("unknown", "target").await?;
+    saver.commit(&target, vec![Branch::root().next(&[])].into()).await?;
+    saver.admin()?.copy_thread("unknown", "target").await?;
     same("the target", &saver.get("target", "", None).await?, &None)?;
-    saver.copy_thread("unknown", "other").await?;
-    same("the threads", &saver.threads(None).await?, &Vec::new())
+    saver.admin()?.copy_thread("unknown", "other").await?;
+    same("the threads", &saver.admin()?.threads(None).await?, &Vec::new())
 }
 
 async fn copying_onto_itself_changes_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
-    saver.copy_thread("t", "t").await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
+    saver.admin()?.copy_thread("t", "t").await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])?;
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     Ok(())
 }

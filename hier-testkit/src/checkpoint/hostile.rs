@@ -42,23 +42,26 @@ async fn names_of_threads(saver: Subject) -> CaseResult {
     let names = || NAMES.into_iter().chain([long.as_str()]);
     for name in names() {
         let lease = claim(&saver, name).await?;
-        saver.commit(&lease, vec![Branch::root().next(&[Set("x", name.as_bytes())])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", name.as_bytes())])].into()).await?;
     }
     for name in names() {
         has_values("the value", &get(&saver, name, "", None).await?, &[("x", &[name.as_bytes()])])?;
         same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
     }
-    let mut listed: Vec<_> = saver.threads(None).await?.into_iter().map(|it| it.thread.to_string()).collect();
+    let mut listed: Vec<_> = saver.admin()?.threads(None).await?.into_iter().map(|it| it.thread.to_string()).collect();
     listed.sort();
     let mut wanted: Vec<_> = names().map(str::to_owned).collect();
     wanted.sort();
     same("the threads", &listed, &wanted)?;
-    saver.copy_thread(NAMES[0], NAMES[3]).await?;
+    saver.admin()?.copy_thread(NAMES[0], NAMES[3]).await?;
     has_values("the copy", &get(&saver, NAMES[3], "", None).await?, &[("x", &[NAMES[0].as_bytes()])])?;
     let threads = Some(vec!["%".to_owned(), "' or '1'='1".to_owned()]);
-    saver.prune(Prune { threads, strategy: hier_core::checkpoint::Strategy::Delete, ..Prune::default() }).await?;
+    saver
+        .admin()?
+        .prune(Prune { threads, strategy: hier_core::checkpoint::Strategy::Delete, ..Prune::default() })
+        .await?;
     saver.delete_thread("_").await?;
-    same("how many are left", &saver.threads(None).await?.len(), &(wanted.len() - 3))
+    same("how many are left", &saver.admin()?.threads(None).await?.len(), &(wanted.len() - 3))
 }
 
 async fn names_of_namespaces(saver: Subject) -> CaseResult {
@@ -66,8 +69,8 @@ async fn names_of_namespaces(saver: Subject) -> CaseResult {
     for name in NAMES {
         let mut branch = Branch::within(name);
         let records = vec![branch.next(&[Set("log", name.as_bytes())]), branch.next(&[Add("log", b"+")])];
-        saver.commit(&lease, records).await?;
-        saver.commit(&lease, vec![writes(name, branch.tip()?.id, new_id(), name, &[(0, name, b"v")])]).await?;
+        saver.commit(&lease, records.into()).await?;
+        saver.commit(&lease, vec![writes(name, branch.tip()?.id, new_id(), name, &[(0, name, b"v")])].into()).await?;
     }
     for name in NAMES {
         let found = get(&saver, "t", name, None).await?;
@@ -82,15 +85,15 @@ async fn names_of_channels_and_paths(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let changes: Vec<_> = NAMES.iter().map(|name| Set(name, name.as_bytes())).collect();
-    saver.commit(&lease, vec![branch.next(&changes)]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)].into()).await?;
     let changes: Vec<_> = NAMES.iter().map(|name| Add(name, b"+")).collect();
-    saver.commit(&lease, vec![branch.next(&changes)]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     let parts = NAMES.map(|name| [name.as_bytes(), b"+".as_slice()]);
     let wanted: Vec<(&str, &[&[u8]])> =
         NAMES.iter().zip(&parts).map(|(name, parts)| (*name, parts.as_slice())).collect();
     has_values("the values", &found, &wanted)?;
-    saver.prune(Prune::default()).await?;
+    saver.admin()?.prune(Prune::default()).await?;
     has_values("the values after a prune", &get(&saver, "t", "", None).await?, &wanted)
 }
 
@@ -99,11 +102,11 @@ async fn names_of_runs_and_holders(saver: Subject) -> CaseResult {
         let claim = Claim { holder: name.to_owned(), ..Claim::default() };
         let lease = saver.acquire("t", claim).await?;
         let mut branch = Branch::within(&format!("n{number}")).of_run(name);
-        saver.commit(&lease, vec![branch.next(&[])]).await?;
-        let holder = saver.threads(None).await?.into_iter().next().and_then(|it| it.holder);
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+        let holder = saver.admin()?.threads(None).await?.into_iter().next().and_then(|it| it.holder);
         same("the holder", &holder.as_deref(), &Some(name))?;
     }
-    saver.delete_for_runs(&[NAMES[2].to_owned(), "%".to_owned()]).await?;
+    saver.admin()?.delete_for_runs(&[NAMES[2].to_owned(), "%".to_owned()]).await?;
     let left = saver.list(ListQuery { namespace: None, ..ListQuery::thread("t") }).await?.len();
     same("how many are left", &left, &(NAMES.len() - 2))
 }
@@ -114,7 +117,7 @@ async fn keys_of_filters(saver: Subject) -> CaseResult {
     for name in NAMES {
         let mut branch = Branch::root();
         branch.metadata.insert(name.to_owned(), json!("here"));
-        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
         made.push(branch.tip()?.id);
     }
     for (name, id) in NAMES.iter().zip(made) {
@@ -138,7 +141,7 @@ async fn values_of_filters(saver: Subject) -> CaseResult {
     for value in &values {
         let mut branch = Branch::root();
         branch.metadata.insert("key".to_owned(), value.clone());
-        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
         made.push(branch.tip()?.id);
     }
     for (value, id) in values.iter().zip(made) {
@@ -159,8 +162,8 @@ async fn many_channels(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let names: Vec<String> = (0..2_000).map(|number| format!("channel {number}")).collect();
     let changes: Vec<_> = names.iter().map(|name| Set(name, name.as_bytes())).collect();
-    saver.commit(&lease, vec![branch.next(&changes)]).await?;
-    saver.commit(&lease, vec![branch.next(&[Set(&names[7], b"new")])]).await?;
+    saver.commit(&lease, vec![branch.next(&changes)].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[Set(&names[7], b"new")])].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     same("how many values there are", &found.values.len(), &names.len())?;
     for (channel, chain) in &found.values {
@@ -175,14 +178,14 @@ async fn names_that_are_too_long(saver: Subject) -> CaseResult {
     let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
     for name in &longest {
         let lease = claim(&saver, name).await?;
-        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"1")])]).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"1")])].into()).await?;
         same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
     }
     for name in longest.iter().map(|name| format!("{name}y")) {
         let refused = |what: &str, is_refused: bool| holds(&format!("{what} is refused"), is_refused);
         let claimed = saver.acquire(&name, Claim::default()).await;
         refused("a claim", matches!(claimed, Err(SaverError::Invalid(_))))?;
-        let copied = saver.copy_thread(&longest[0], &name).await;
+        let copied = saver.admin()?.copy_thread(&longest[0], &name).await;
         refused("a copy", matches!(copied, Err(SaverError::Invalid(_))))?;
     }
     Ok(())

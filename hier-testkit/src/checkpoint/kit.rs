@@ -12,7 +12,8 @@ use uuid::{Timestamp, Uuid};
 use super::{ContractViolation, Subject};
 pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::checkpoint::{
-    Checkpoint, Claim, Lease, ListQuery, PendingWrite, Piece, Record, Saved, SaverError, Schema, Source, TaskWrites,
+    ChannelBlob, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Saved, SaverError, Schema, Source, TaskWrites,
+    WriteRecord,
 };
 
 /// Fails unless the error says that another writer has taken over the thread.
@@ -98,7 +99,8 @@ impl Branch {
         Self { tip: Some(from.clone()), ..self.clone() }
     }
 
-    pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> Record {
+    /// The next checkpoint.
+    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> WriteRecord {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
@@ -114,11 +116,11 @@ impl Branch {
             });
             let before = std::mem::replace(&mut versions[channel], id);
             match change {
-                ChannelChange::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
-                ChannelChange::Add(_, bytes) => {
-                    pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() })
+                Change::Set(_, bytes) => pieces.push(ChannelBlob { channel, base: None, bytes: bytes.to_vec() }),
+                Change::Add(_, bytes) => {
+                    pieces.push(ChannelBlob { channel, base: Some(before), bytes: bytes.to_vec() })
                 }
-                ChannelChange::Drop(_) => versions[channel] = Uuid::nil(),
+                Change::Drop(_) => versions[channel] = Uuid::nil(),
             }
         }
         let source = if tip.is_none() { Source::Input } else { Source::Loop };
@@ -130,7 +132,7 @@ impl Branch {
         checkpoint.metadata = Arc::new(self.metadata.clone());
         checkpoint.parents = Arc::new(self.parents.clone());
         self.tip = Some(checkpoint.clone());
-        Record::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
+        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
     }
 
     /// Returns the last checkpoint.
@@ -145,14 +147,14 @@ pub(super) fn writes(
     task: Uuid,
     path: &str,
     slots: &[(i32, &str, &[u8])],
-) -> Record {
+) -> WriteRecord {
     let writes = slots.iter().map(|(slot, channel, value)| PendingWrite {
         slot: *slot,
         channel: Arc::from(*channel),
         value: value.to_vec(),
     });
     let writes = TaskWrites { checkpoint, task, path: Arc::from(path), writes: writes.collect() };
-    Record::Writes { namespace: Arc::from(namespace), writes }
+    WriteRecord::Writes { namespace: Arc::from(namespace), writes }
 }
 
 pub(super) async fn claim(saver: &Subject, thread: &str) -> Result<Lease, ContractViolation> {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::kit::ChannelChange::{Add, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
-use hier_core::checkpoint::{Also, Checkpointer, Claim, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Commit, LeaseState, SaverError, WhenRunning};
 
 cases!(super::Case, "leases":
     tokens_grow,
@@ -52,28 +52,28 @@ async fn tokens_grow(saver: Subject) -> CaseResult {
 
 async fn tokens_grow_over_a_deletion(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
-    saver.commit(&old, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&old, vec![Branch::root().next(&[])].into()).await?;
     saver.delete_thread("t").await?;
-    superseded("a commit after the deletion", &saver.commit(&old, vec![Branch::root().next(&[])]).await)?;
+    superseded("a commit after the deletion", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;
     let new = claim(&saver, "t").await?;
     holds("the token is greater than before the deletion", new.token > old.token)?;
-    superseded("a commit with the old lease", &saver.commit(&old, vec![Branch::root().next(&[])]).await)?;
+    superseded("a commit with the old lease", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
 async fn a_superseded_writer_stores_nothing(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let old = claim(&saver, "t").await?;
-    saver.commit(&old, vec![branch.next(&[Set("x", b"old")])]).await?;
+    saver.commit(&old, vec![branch.next(&[Set("x", b"old")])].into()).await?;
     let first = branch.tip()?.id;
     let new = claim(&saver, "t").await?;
     let mut stale = branch.clone();
     let records = vec![writes("", first, new_id(), "a", &[(0, "x", b"stale")]), stale.next(&[Set("x", b"stale")])];
-    superseded("the old run's commit", &saver.commit(&old, records).await)?;
-    superseded("its empty commit", &saver.commit(&old, Vec::new()).await)?;
+    superseded("the old run's commit", &saver.commit(&old, records.into()).await)?;
+    superseded("its empty commit", &saver.commit(&old, Vec::new().into()).await)?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
     holds("no write was stored", get(&saver, "t", "", None).await?.writes.is_empty())?;
-    saver.commit(&new, vec![branch.next(&[Set("x", b"new")])]).await?;
+    saver.commit(&new, vec![branch.next(&[Set("x", b"new")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"new"])])
 }
 
@@ -86,10 +86,10 @@ async fn a_superseded_commit_among_others(saver: Subject) -> CaseResult {
     let mut good = Vec::new();
     let mut bad = Vec::new();
     for number in 0..10_u8 {
-        bad.push(saver.commit(&stale, vec![Branch::root().next(&[Set("x", b"stale")])]));
+        bad.push(saver.commit(&stale, vec![Branch::root().next(&[Set("x", b"stale")])].into()));
         let change = if number == 0 { Set("log", b"0") } else { Add("log", b"+") };
-        good.push(saver.commit(&fresh, vec![branch.next(&[change])]));
-        good.push(saver.commit(&other, vec![elsewhere.next(&[Set("x", &[number])])]));
+        good.push(saver.commit(&fresh, vec![branch.next(&[change])].into()));
+        good.push(saver.commit(&other, vec![elsewhere.next(&[Set("x", &[number])])].into()));
     }
     for result in join_all(bad).await {
         superseded("a stale commit", &result)?;
@@ -122,7 +122,7 @@ async fn releasing_a_lost_lease_does_nothing(saver: Subject) -> CaseResult {
             return Err(ContractViolation(format!("{other:?} instead of `Busy`: the old release freed the thread")));
         }
     }
-    saver.commit(&new, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&new, vec![Branch::root().next(&[])].into()).await?;
     Ok(())
 }
 
@@ -136,31 +136,34 @@ async fn reject_reports_the_holder(saver: Subject) -> CaseResult {
         other => return Err(ContractViolation(format!("{other:?} instead of `Busy`"))),
     }
     // A refused writer has changed nothing.
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     Ok(())
 }
 
 async fn reject_claims_a_free_thread(saver: Subject) -> CaseResult {
     let first = saver.acquire("t", claiming("first", WhenRunning::Reject)).await?;
-    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])].into()).await?;
     saver.release(&first).await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Reject)).await?;
     holds("the token is greater", second.token > first.token)?;
-    superseded("a commit after the release and a claim", &saver.commit(&first, vec![Branch::root().next(&[])]).await)
+    superseded(
+        "a commit after the release and a claim",
+        &saver.commit(&first, vec![Branch::root().next(&[])].into()).await,
+    )
 }
 
 async fn wait_gets_the_thread_when_it_is_released(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let release = async {
-        saver.commit(&first, vec![Branch::root().next(&[])]).await?;
+        saver.commit(&first, vec![Branch::root().next(&[])].into()).await?;
         saver.release(&first).await
     };
     let (second, released) = tokio::join!(second, release);
     released?;
     let second = second?;
     holds("the token is greater", second.token > first.token)?;
-    saver.commit(&second, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&second, vec![Branch::root().next(&[])].into()).await?;
     Ok(())
 }
 
@@ -170,7 +173,7 @@ async fn wait_gives_up(saver: Subject) -> CaseResult {
         Err(SaverError::Busy { holder, .. }) => same("the holder", &holder.as_str(), &"first")?,
         other => return Err(ContractViolation(format!("{other:?} instead of `Busy`"))),
     }
-    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])].into()).await?;
     Ok(())
 }
 
@@ -188,7 +191,7 @@ async fn waiting_claims_succeed_one_after_the_other(saver: Subject) -> CaseResul
         async move {
             let claim = claiming(&format!("waiter {number}"), WhenRunning::Wait(LATE));
             let lease = saver.acquire("t", claim).await?;
-            saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+            saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
             saver.release(&lease).await?;
             Ok::<_, SaverError>(lease.token)
         }
@@ -202,20 +205,23 @@ async fn waiting_claims_succeed_one_after_the_other(saver: Subject) -> CaseResul
 }
 
 async fn wait_ends_when_the_lease_of_a_dead_writer_expires(saver: Subject) -> CaseResult {
-    if !saver.leases_expire() {
+    if !saver.capabilities().leases_expire {
         return Ok(());
     }
     let dead = saver.acquire("t", Claim { lasts: SOON, ..claiming("dead", WhenRunning::TakeOver) }).await?;
     let next = saver.acquire("t", claiming("next", WhenRunning::Wait(LATE))).await?;
     holds("the token is greater", next.token > dead.token)?;
-    superseded("a commit of the one that was thought dead", &saver.commit(&dead, vec![Branch::root().next(&[])]).await)
+    superseded(
+        "a commit of the one that was thought dead",
+        &saver.commit(&dead, vec![Branch::root().next(&[])].into()).await,
+    )
 }
 
 async fn leases_of_other_threads_do_not_matter(saver: Subject) -> CaseResult {
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("other", claiming("second", WhenRunning::Reject)).await?;
-    saver.commit(&first, vec![Branch::root().next(&[])]).await?;
-    saver.commit(&second, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&first, vec![Branch::root().next(&[])].into()).await?;
+    saver.commit(&second, vec![Branch::root().next(&[])].into()).await?;
     saver.release(&second).await?;
     saver.renew(&first).await?;
     Ok(())
@@ -226,7 +232,7 @@ async fn claims_at_once_leave_one_writer(saver: Subject) -> CaseResult {
     let leases = join_all(claims).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let last = leases.iter().map(|lease| lease.token).max().unwrap_or_default();
     for lease in &leases {
-        let result = saver.commit(lease, vec![Branch::root().next(&[])]).await;
+        let result = saver.commit(lease, vec![Branch::root().next(&[])].into()).await;
         if lease.token == last {
             result?;
         } else {
@@ -240,7 +246,8 @@ async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     for _ in 0..2 {
         let lease = claim(&saver, "t").await?;
-        let released = saver.commit_last(&lease, vec![branch.next(&[])], Also::default()).await?;
+        let state = saver.commit(&lease, Commit::new(vec![branch.next(&[])]).release()).await?;
+        let released = state == LeaseState::Released;
         match saver.acquire("t", claiming("next", WhenRunning::Reject)).await {
             Ok(next) if released => saver.release(&next).await?,
             Err(SaverError::Busy { .. }) if !released => saver.release(&lease).await?,
@@ -258,14 +265,14 @@ async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
 async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
-    let refused = saver.commit_last(&old, vec![Branch::root().next(&[Set("x", b"stale")])], Also::default()).await;
+    let refused = saver.commit(&old, Commit::new(vec![Branch::root().next(&[Set("x", b"stale")])]).release()).await;
     superseded("the last commit of whoever was superseded", &refused)?;
     let mut branch = Branch::root();
-    saver.commit(&new, vec![branch.next(&[Set("x", b"x")])]).await?;
+    saver.commit(&new, vec![branch.next(&[Set("x", b"x")])].into()).await?;
     // Its base does not exist.
     let mut astray = branch.clone();
     astray.next(&[Set("x", b"never stored")]);
-    let refused = saver.commit_last(&new, vec![astray.next(&[Add("x", b"+")])], Also::default()).await;
+    let refused = saver.commit(&new, Commit::new(vec![astray.next(&[Add("x", b"+")])]).release()).await;
     holds("it is refused", matches!(refused, Err(SaverError::Gone { .. })))?;
     match saver.acquire("t", claiming("third", WhenRunning::Reject)).await {
         Err(SaverError::Busy { .. }) => {}
@@ -275,7 +282,7 @@ async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseR
             )));
         }
     }
-    saver.commit(&new, vec![branch.next(&[Set("x", b"y")])]).await?;
+    saver.commit(&new, vec![branch.next(&[Set("x", b"y")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"y"])])
 }
 
@@ -283,7 +290,8 @@ async fn a_waiting_claim_gets_the_lease_of_a_last_commit(saver: Subject) -> Case
     let first = claim(&saver, "t").await?;
     let second = saver.acquire("t", claiming("second", WhenRunning::Wait(LATE)));
     let last = async {
-        if !saver.commit_last(&first, vec![Branch::root().next(&[])], Also::default()).await? {
+        let commit = Commit::new(vec![Branch::root().next(&[])]).release();
+        if saver.commit(&first, commit).await? == LeaseState::Held {
             saver.release(&first).await?;
         }
         Ok::<_, SaverError>(())

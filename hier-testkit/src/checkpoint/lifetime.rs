@@ -24,75 +24,77 @@ async fn claim_for(saver: &Subject, thread: &str, time_to_live: Option<Duration>
 const HOUR: Duration = Duration::from_hours(1);
 
 async fn an_expired_thread_is_swept(saver: Subject) -> CaseResult {
-    same("an empty saver", &saver.sweep().await?, &0)?;
+    same("an empty saver", &saver.admin()?.sweep().await?, &0)?;
     for thread in ["t", "other"] {
         let lease = claim_for(&saver, thread, Some(Duration::ZERO)).await?;
-        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"0")]), Branch::within("child").next(&[])]).await?;
+        saver
+            .commit(&lease, vec![Branch::root().next(&[Set("x", b"0")]), Branch::within("child").next(&[])].into())
+            .await?;
         saver.release(&lease).await?;
     }
-    same("how many were swept", &saver.sweep().await?, &2)?;
-    same("the threads", &saver.threads(None).await?, &Vec::new())?;
+    same("how many were swept", &saver.admin()?.sweep().await?, &2)?;
+    same("the threads", &saver.admin()?.threads(None).await?, &Vec::new())?;
     same("the latest", &saver.get("t", "", None).await?, &None)?;
-    same("how many were swept the second time", &saver.sweep().await?, &0)
+    same("how many were swept the second time", &saver.admin()?.sweep().await?, &0)
 }
 
 async fn a_thread_without_time_to_live_is_kept(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &0)?;
+    same("how many were swept", &saver.admin()?.sweep().await?, &0)?;
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
 async fn a_leased_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
-    same("how many were swept while it was held", &saver.sweep().await?, &0)?;
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+    same("how many were swept while it was held", &saver.admin()?.sweep().await?, &0)?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &1)
+    same("how many were swept", &saver.admin()?.sweep().await?, &1)
 }
 
 async fn an_unexpired_thread_is_not_swept(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &0)?;
+    same("how many were swept", &saver.admin()?.sweep().await?, &0)?;
     holds("it is still there", saver.get("t", "", None).await?.is_some())
 }
 
 async fn each_claim_resets_the_time_to_live(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     saver.release(&lease).await?;
     let lease = claim_for(&saver, "t", None).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &0)?;
+    same("how many were swept", &saver.admin()?.sweep().await?, &0)?;
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &1)
+    same("how many were swept", &saver.admin()?.sweep().await?, &1)
 }
 
 async fn threads_report_their_expiry(saver: Subject) -> CaseResult {
     let before = SystemTime::now();
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
-    let expires = saver.threads(None).await?.first().and_then(|it| it.expires);
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
+    let expires = saver.admin()?.threads(None).await?.first().and_then(|it| it.expires);
     // Servers may count in milliseconds, with their own clock.
     let slack = Duration::from_secs(5);
     let in_range = |at: SystemTime| at >= before + HOUR - slack && at <= SystemTime::now() + HOUR + slack;
     holds("it expires an hour after the commit", expires.is_some_and(in_range))?;
     let lease = claim_for(&saver, "t", None).await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
-    same("when it expires", &saver.threads(None).await?.first().and_then(|it| it.expires), &None)
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
+    same("when it expires", &saver.admin()?.threads(None).await?.first().and_then(|it| it.expires), &None)
 }
 
 async fn a_writer_that_released_is_superseded_after_the_sweep(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     saver.release(&lease).await?;
-    same("how many were swept", &saver.sweep().await?, &1)?;
-    superseded("a late commit", &saver.commit(&lease, vec![branch.next(&[])]).await)
+    same("how many were swept", &saver.admin()?.sweep().await?, &1)?;
+    superseded("a late commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)
 }

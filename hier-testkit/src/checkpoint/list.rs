@@ -34,7 +34,7 @@ async fn five(saver: &Subject, thread: &str) -> Result<Vec<Checkpoint>, Contract
     for turn in 0..5 {
         branch.metadata.insert("turn".to_owned(), json!(turn));
         branch.metadata.insert("user".to_owned(), json!(if turn % 2 == 0 { "even" } else { "odd" }));
-        saver.commit(&lease, vec![branch.next(&[Set("x", b"v")])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"v")])].into()).await?;
         made.push(branch.tip()?.clone());
     }
     Ok(made)
@@ -74,7 +74,7 @@ async fn of_one_namespace(saver: Subject) -> CaseResult {
     let made = five(&saver, "t").await?;
     let lease = claim(&saver, "t").await?;
     let mut child = Branch::within("child");
-    saver.commit(&lease, vec![child.next(&[])]).await?;
+    saver.commit(&lease, vec![child.next(&[])].into()).await?;
     let child = child.tip()?.id;
     same("those of the root", &ids(&saver, "t", "").await?, &newest_first(made.iter()))?;
     same("those of the child", &ids(&saver, "t", "child").await?, &vec![child])?;
@@ -170,28 +170,28 @@ async fn a_filter_is_applied_before_the_limit(saver: Subject) -> CaseResult {
 }
 
 async fn threads_with_the_newest_first(saver: Subject) -> CaseResult {
-    same("no threads", &saver.threads(None).await?, &Vec::new())?;
+    same("no threads", &saver.admin()?.threads(None).await?, &Vec::new())?;
     claim(&saver, "only claimed").await?;
     let lease = claim(&saver, "old").await?;
-    saver.commit(&lease, vec![Branch::root().aged(LONG_AGO).next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().aged(LONG_AGO).next(&[])].into()).await?;
     let made = five(&saver, "middle").await?;
     let lease = claim(&saver, "new").await?;
     let mut child = Branch::within("child");
-    saver.commit(&lease, vec![child.next(&[]), child.next(&[])]).await?;
-    let found = saver.threads(None).await?;
+    saver.commit(&lease, vec![child.next(&[]), child.next(&[])].into()).await?;
+    let found = saver.admin()?.threads(None).await?;
     let brief: Vec<_> = found.iter().map(|it| (&*it.thread, it.checkpoints, it.latest.is_some())).collect();
     same("the threads", &brief, &vec![("new", 2, false), ("middle", 5, true), ("old", 1, true)])?;
     same("the latest of one", &found[1].latest.as_ref(), &made.last())?;
-    let two = saver.threads(Some(2)).await?;
+    let two = saver.admin()?.threads(Some(2)).await?;
     same("the newest two", &two.iter().map(|it| &*it.thread).collect(), &vec!["new", "middle"])
 }
 
 async fn threads_report_their_holders(saver: Subject) -> CaseResult {
     let lease = saver.acquire("t", Claim { holder: "Ada's run".to_owned(), ..Claim::default() }).await?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     let holders =
         |found: Vec<hier_core::checkpoint::ThreadInfo>| found.into_iter().map(|it| it.holder).collect::<Vec<_>>();
-    same("who holds it", &holders(saver.threads(None).await?), &vec![Some("Ada's run".to_owned())])?;
+    same("who holds it", &holders(saver.admin()?.threads(None).await?), &vec![Some("Ada's run".to_owned())])?;
     saver.release(&lease).await?;
-    same("who holds it after the release", &holders(saver.threads(None).await?), &vec![None])
+    same("who holds it after the release", &holders(saver.admin()?.threads(None).await?), &vec![None])
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::kit::ChannelChange::Set;
 use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
-use hier_core::checkpoint::{Checkpointer, Prune, Record, SaverError, Strategy};
+use hier_core::checkpoint::{Checkpointer, Prune, SaverError, Strategy, WriteRecord};
 
 cases!(super::Case, "prune":
     keeps_the_latest,
@@ -33,7 +33,7 @@ async fn thread_of(saver: &Subject, thread: &str, count: usize) -> Result<Vec<Uu
     let mut branch = Branch::root();
     let mut made = Vec::new();
     for _ in 0..count {
-        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
         made.insert(0, branch.tip()?.id);
     }
     saver.release(&lease).await?;
@@ -47,27 +47,27 @@ fn keep(strategy: Strategy) -> Prune {
 async fn keeps_the_latest(saver: Subject) -> CaseResult {
     let first = thread_of(&saver, "t", 4).await?;
     let second = thread_of(&saver, "other", 2).await?;
-    same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
+    same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &4)?;
     same("what is left", &ids(&saver, "t", "").await?, &first[..1].to_vec())?;
     same("what is left of the other", &ids(&saver, "other", "").await?, &second[..1].to_vec())?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"t"])])?;
-    same("how many were pruned the second time", &saver.prune(Prune::default()).await?, &0)
+    same("how many were pruned the second time", &saver.admin()?.prune(Prune::default()).await?, &0)
 }
 
 async fn keeps_a_number_of_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 5).await?;
-    same("how many were pruned", &saver.prune(keep(Strategy::Keep(3))).await?, &2)?;
+    same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(3))).await?, &2)?;
     same("what is left", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
-    same("how many were pruned", &saver.prune(keep(Strategy::Keep(10))).await?, &0)?;
-    same("how many were pruned", &saver.prune(keep(Strategy::Keep(0))).await?, &3)?;
+    same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(10))).await?, &0)?;
+    same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(0))).await?, &3)?;
     same("what is left", &ids(&saver, "t", "").await?, &Vec::new())
 }
 
 async fn deletes_all(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
-    same("how many were pruned", &saver.prune(keep(Strategy::Delete)).await?, &3)?;
+    same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Delete)).await?, &3)?;
     same("the latest", &saver.get("t", "", None).await?, &None)?;
-    same("the threads", &saver.threads(None).await?, &Vec::new())?;
+    same("the threads", &saver.admin()?.threads(None).await?, &Vec::new())?;
     let again = thread_of(&saver, "t", 1).await?;
     same("what is there after a new start", &ids(&saver, "t", "").await?, &again)
 }
@@ -77,10 +77,10 @@ async fn keeps_the_latest_of_each_namespace(saver: Subject) -> CaseResult {
     let mut latest = Vec::new();
     for namespace in ["", "a", "a|b", "a:1"] {
         let mut branch = Branch::within(namespace);
-        saver.commit(&lease, vec![branch.next(&[Set("x", b"0")]), branch.next(&[Set("y", b"1")])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"0")]), branch.next(&[Set("y", b"1")])].into()).await?;
         latest.push((namespace, branch.tip()?.id));
     }
-    same("how many were pruned", &saver.prune(Prune::default()).await?, &4)?;
+    same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &4)?;
     for (namespace, id) in latest {
         same("what is left", &ids(&saver, "t", namespace).await?, &vec![id])?;
         let found = get(&saver, "t", namespace, None).await?;
@@ -94,7 +94,7 @@ async fn only_these_threads(saver: Subject) -> CaseResult {
         thread_of(&saver, thread, 3).await?;
     }
     let threads = Some(vec!["a".to_owned(), "c".to_owned(), "a".to_owned()]);
-    same("how many were pruned", &saver.prune(Prune { threads, ..Prune::default() }).await?, &4)?;
+    same("how many were pruned", &saver.admin()?.prune(Prune { threads, ..Prune::default() }).await?, &4)?;
     for (thread, left) in [("a", 1), ("b", 3), ("c", 1)] {
         same(thread, &ids(&saver, thread, "").await?.len(), &left)?;
     }
@@ -105,7 +105,7 @@ async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> CaseResult {
     thread_of(&saver, "t", 3).await?;
     for threads in [vec![], vec!["unknown".to_owned()], vec!["%".to_owned()]] {
         let prune = Prune { threads: Some(threads), strategy: Strategy::Delete, ..Prune::default() };
-        same("how many were pruned", &saver.prune(prune).await?, &0)?;
+        same("how many were pruned", &saver.admin()?.prune(prune).await?, &0)?;
     }
     same("what is left", &ids(&saver, "t", "").await?.len(), &3)
 }
@@ -114,17 +114,17 @@ async fn only_what_is_old(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().aged(LONG_AGO);
     for _ in 0..3 {
-        saver.commit(&lease, vec![branch.next(&[Set("x", b"old")])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", b"old")])].into()).await?;
     }
     let mut branch = branch.fork(branch.tip()?).aged(std::time::Duration::ZERO);
     let mut kept = Vec::new();
     for _ in 0..2 {
-        saver.commit(&lease, vec![branch.next(&[Set("y", b"new")])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("y", b"new")])].into()).await?;
         kept.insert(0, branch.tip()?.id);
     }
     let old = |strategy| Prune { strategy, older_than: Some(LONG_AGO / 2), ..Prune::default() };
-    same("how many were pruned", &saver.prune(old(Strategy::Keep(4))).await?, &1)?;
-    same("how many were pruned", &saver.prune(old(Strategy::Delete)).await?, &2)?;
+    same("how many were pruned", &saver.admin()?.prune(old(Strategy::Keep(4))).await?, &1)?;
+    same("how many were pruned", &saver.admin()?.prune(old(Strategy::Delete)).await?, &2)?;
     same("what is left", &ids(&saver, "t", "").await?, &kept)?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
@@ -139,18 +139,18 @@ async fn keeps_the_writes_of_kept_checkpoints(saver: Subject) -> CaseResult {
         records.push(writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", value)]));
     }
     let first = records[0].clone();
-    saver.commit(&lease, records).await?;
-    saver.prune(Prune::default()).await?;
+    saver.commit(&lease, records.into()).await?;
+    saver.admin()?.prune(Prune::default()).await?;
     let found = get(&saver, "t", "", None).await?;
     same("the writes", &found.writes.first().map(|task| task.writes[0].value.clone()), &Some(b"new".to_vec()))?;
-    saver.commit(&lease, vec![first]).await?;
+    saver.commit(&lease, vec![first].into()).await?;
     let oldest = ids(&saver, "t", "").await?[1];
     same("the writes of what was gone", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
 }
 
 async fn removes_links_to_pruned_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 4).await?;
-    saver.prune(keep(Strategy::Keep(2))).await?;
+    saver.admin()?.prune(keep(Strategy::Keep(2))).await?;
     for (id, parent) in [(made[0], Some(made[1])), (made[1], None)] {
         same("the parent", &get(&saver, "t", "", Some(id)).await?.checkpoint.parent, &parent)?;
     }
@@ -162,12 +162,12 @@ async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> Cas
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
     for call in ["a:1", "a:2|b", "c:3|d:4"] {
-        saver.commit(&lease, vec![root.next(&[])]).await?;
+        saver.commit(&lease, vec![root.next(&[])].into()).await?;
         let mut child = Branch::within(call).called_from(root.tip()?.id);
-        saver.commit(&lease, vec![child.next(&[]), child.next(&[])]).await?;
+        saver.commit(&lease, vec![child.next(&[]), child.next(&[])].into()).await?;
     }
-    saver.commit(&lease, vec![root.next(&[])]).await?;
-    same("how many were pruned", &saver.prune(keep(Strategy::Keep(2))).await?, &(2 + 4))?;
+    saver.commit(&lease, vec![root.next(&[])].into()).await?;
+    same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(2))).await?, &(2 + 4))?;
     for (call, left) in [("a:1", 0), ("a:2|b", 0), ("c:3|d:4", 2)] {
         same(call, &ids(&saver, "t", call).await?.len(), &left)?;
     }
@@ -177,13 +177,13 @@ async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> Cas
 async fn keeps_the_subgraph_calls_of_kept_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
-    saver.commit(&lease, vec![root.next(&[])]).await?;
+    saver.commit(&lease, vec![root.next(&[])].into()).await?;
     let mut lasting = Branch::within("a").called_from(root.tip()?.id);
-    saver.commit(&lease, vec![lasting.next(&[Set("x", b"lasting")])]).await?;
-    saver.commit(&lease, vec![root.next(&[])]).await?;
+    saver.commit(&lease, vec![lasting.next(&[Set("x", b"lasting")])].into()).await?;
+    saver.commit(&lease, vec![root.next(&[])].into()).await?;
     let mut call = Branch::within("a:1").called_from(root.tip()?.id);
-    saver.commit(&lease, vec![call.next(&[]), call.next(&[Set("x", b"call")])]).await?;
-    same("how many were pruned", &saver.prune(Prune::default()).await?, &2)?;
+    saver.commit(&lease, vec![call.next(&[]), call.next(&[Set("x", b"call")])].into()).await?;
+    same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &2)?;
     has_values("the call's", &get(&saver, "t", "a:1", None).await?, &[("x", &[b"call"])])?;
     // The lasting state of a subgraph is not pruned with an old checkpoint of the root.
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"lasting"])])
@@ -193,27 +193,27 @@ async fn keeps_the_subgraph_calls_of_kept_checkpoints(saver: Subject) -> CaseRes
 async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut outer, mut inner, mut root) = (Branch::within("desk"), Branch::within("desk|till"), Branch::root());
-    saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])]).await?;
+    saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])].into()).await?;
     let innermost = inner.tip()?.id;
-    saver.commit(&lease, vec![keeping(outer.next(&[Set("x", b"kept")]), "till", innermost)]).await?;
+    saver.commit(&lease, vec![keeping(outer.next(&[Set("x", b"kept")]), "till", innermost)].into()).await?;
     let middle = outer.tip()?.id;
-    saver.commit(&lease, vec![root.next(&[Set("x", b"old")])]).await?;
-    saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)]).await?;
+    saver.commit(&lease, vec![root.next(&[Set("x", b"old")])].into()).await?;
+    saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)].into()).await?;
     let called = Branch::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
-    let begun = if let Record::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
-    saver.commit(&lease, vec![called]).await?;
+    let begun = if let WriteRecord::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
+    saver.commit(&lease, vec![called].into()).await?;
     for _ in 0..2 {
-        saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])]).await?;
+        saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])].into()).await?;
     }
-    same("how many were pruned", &saver.prune(Prune::default()).await?, &3)?;
+    same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &3)?;
     same("what is left of it", &ids(&saver, "t", "desk").await?, &vec![outer.tip()?.id, begun, middle])?;
     same("what is left inside it", &ids(&saver, "t", "desk|till").await?, &vec![inner.tip()?.id, innermost])?;
     has_values("what is kept", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
 }
 
 /// Makes the checkpoint refer to this one of a subgraph.
-fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
-    if let Record::Checkpoint { checkpoint, .. } = &mut record {
+fn keeping(mut record: WriteRecord, level: &str, kept: Uuid) -> WriteRecord {
+    if let WriteRecord::Checkpoint { checkpoint, .. } = &mut record {
         checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
     }
     record
@@ -222,10 +222,10 @@ fn keeping(mut record: Record, level: &str, kept: Uuid) -> Record {
 async fn a_run_continues_after_a_prune(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     for _ in 0..3 {
-        saver.commit(&lease, vec![branch.next(&[])]).await?;
-        saver.prune(Prune::default()).await?;
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+        saver.admin()?.prune(Prune::default()).await?;
     }
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])
 }
@@ -233,9 +233,9 @@ async fn a_run_continues_after_a_prune(saver: Subject) -> CaseResult {
 async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
-    saver.prune(keep(Strategy::Delete)).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])]).await)?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
+    saver.admin()?.prune(keep(Strategy::Delete)).await?;
+    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
@@ -244,12 +244,13 @@ async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     let first = branch.next(&[Set("x", b"old"), Set("y", b"kept")]);
-    saver.commit(&lease, vec![first.clone(), branch.next(&[Set("x", b"new")])]).await?;
-    saver.prune(Prune::default()).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
+    saver.commit(&lease, vec![first.clone(), branch.next(&[Set("x", b"new")])].into()).await?;
+    saver.admin()?.prune(Prune::default()).await?;
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
     let id = checkpoint.id;
-    let bare = |checkpoint| vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
-    match saver.commit(&lease, bare(checkpoint.clone())).await {
+    let bare =
+        |checkpoint| vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
+    match saver.commit(&lease, bare(checkpoint.clone()).into()).await {
         Err(SaverError::Gone { channel, version, .. }) => {
             same("what is gone", &(channel.as_str(), version), &("x", id))?;
         }
@@ -258,6 +259,6 @@ async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
         }
     }
     checkpoint.versions = [Uuid::nil(), id].into();
-    saver.commit(&lease, bare(checkpoint)).await?;
+    saver.commit(&lease, bare(checkpoint).into()).await?;
     has_values("what another needs", &get(&saver, "t", "", Some(id)).await?, &[("y", &[b"kept"])])
 }

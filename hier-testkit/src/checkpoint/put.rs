@@ -9,7 +9,7 @@ use super::kit::ChannelChange::{Drop, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, JoinRecord, LastRan, Piece, Record, SaverError, SendRecord, Source,
+    ChannelBlob, Checkpoint, Checkpointer, JoinRecord, LastRan, SaverError, SendRecord, Source, WriteRecord,
 };
 
 cases!(super::Case, "put":
@@ -35,7 +35,7 @@ async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> CaseResult {
     same("the latest of an unknown thread", &saver.get("t", "", None).await?, &None)?;
     let lease = claim(&saver, "t").await?;
     same("the latest of a thread that was only claimed", &saver.get("t", "", None).await?, &None)?;
-    saver.commit(&lease, vec![Branch::root().next(&[])]).await?;
+    saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     same("an unknown id", &saver.get("t", "", Some(new_id())).await?, &None)?;
     same("an unknown namespace", &saver.get("t", "child", None).await?, &None)?;
     same("a nil id", &saver.get("t", "", Some(uuid::Uuid::nil())).await?, &None)
@@ -49,9 +49,9 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> CaseResult {
         branch.metadata.insert(key.to_owned(), value);
     }
     let first = branch.next(&[Set("x", b"1")]);
-    saver.commit(&lease, vec![first]).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[Set("y", b"2")]) else {
-        return Err(ContractViolation("a line makes checkpoints".to_owned()));
+    saver.commit(&lease, vec![first].into()).await?;
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[Set("y", b"2")]) else {
+        return Err(ContractViolation("a branch makes checkpoints".to_owned()));
     };
     checkpoint.source = Source::Fork;
     checkpoint.step = i64::MAX;
@@ -66,7 +66,7 @@ async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> CaseResult {
     agenda.last = LastRan::Among(vec![Arc::from("a"), Arc::from("b")]);
     agenda.kept = Some(Arc::new([(Arc::from("desk"), new_id())].into()));
     let wanted = checkpoint.as_ref().clone();
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
     for id in [None, Some(wanted.id)] {
         let found = get(&saver, "t", "a:1|b", id).await?;
         same("the checkpoint", &found.checkpoint, &wanted)?;
@@ -82,7 +82,7 @@ async fn values_are_any_bytes(saver: Subject) -> CaseResult {
     let long = every.repeat(4_000);
     let mut branch = Branch::root();
     let record = branch.next(&[Set("empty", b""), Set("nul", b"\0"), Set("every", &every), Set("long", &long)]);
-    saver.commit(&lease, vec![record]).await?;
+    saver.commit(&lease, vec![record].into()).await?;
     let wanted: [(&str, &[&[u8]]); 4] =
         [("empty", &[b""]), ("nul", &[b"\0"]), ("every", &[&every]), ("long", &[&long])];
     has_values("the values", &get(&saver, "t", "", None).await?, &wanted)
@@ -93,8 +93,8 @@ async fn the_latest_is_the_one_with_the_greatest_id(saver: Subject) -> CaseResul
     let mut branch = Branch::root();
     let older = branch.next(&[Set("x", b"older")]);
     let newer = branch.next(&[Set("x", b"newer")]);
-    saver.commit(&lease, vec![newer]).await?;
-    saver.commit(&lease, vec![older]).await?;
+    saver.commit(&lease, vec![newer].into()).await?;
+    saver.commit(&lease, vec![older].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     same("the latest", &found.checkpoint.id, &branch.tip()?.id)?;
     has_values("its value", &found, &[("x", &[b"newer"])])
@@ -105,7 +105,7 @@ async fn every_checkpoint_stays_readable(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let mut made = Vec::new();
     for number in 0..20_u8 {
-        saver.commit(&lease, vec![branch.next(&[Set("x", &[number])])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", &[number])])].into()).await?;
         made.push((branch.tip()?.clone(), number));
     }
     for (checkpoint, number) in made {
@@ -119,9 +119,9 @@ async fn every_checkpoint_stays_readable(saver: Subject) -> CaseResult {
 async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y1"])])
 }
@@ -129,22 +129,22 @@ async fn unchanged_channels_load_from_earlier_checkpoints(saver: Subject) -> Cas
 async fn a_dropped_channel_does_not_reappear(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[Drop("x")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[Drop("x")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("y", b"y1")])].into()).await?;
     has_values("the values", &get(&saver, "t", "", None).await?, &[("y", &[b"y1"])])
 }
 
 async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])]).await?;
-    let Record::Checkpoint { namespace, mut checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])].into()).await?;
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
     let [x, y] = [checkpoint.versions[0]; 2];
     checkpoint.channels = ["z", "y", "x"].map(Arc::from).into();
     checkpoint.versions = [checkpoint.id, y, x].into();
-    let pieces = vec![Piece { channel: 0, base: None, bytes: b"z0".to_vec() }];
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]).await?;
+    let pieces = vec![ChannelBlob { channel: 0, base: None, bytes: b"z0".to_vec() }];
+    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y0"]), ("z", &[b"z0"])])
 }
@@ -154,7 +154,7 @@ async fn namespaces_are_separate(saver: Subject) -> CaseResult {
     let mut made = Vec::new();
     for namespace in ["", "a", "a:1", "a|b", "A"] {
         let mut branch = Branch::within(namespace);
-        saver.commit(&lease, vec![branch.next(&[Set("x", namespace.as_bytes())])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", namespace.as_bytes())])].into()).await?;
         made.push((namespace, branch.tip()?.id));
     }
     for (namespace, id) in made {
@@ -173,7 +173,7 @@ async fn threads_are_separate(saver: Subject) -> CaseResult {
     for thread in ["t", "T", "t ", "", "t/1"] {
         let lease = claim(&saver, thread).await?;
         let mut branch = Branch::root();
-        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
+        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
         made.push((thread, branch.tip()?.id));
     }
     for (thread, id) in made {
@@ -188,16 +188,19 @@ async fn threads_are_separate(saver: Subject) -> CaseResult {
 async fn the_same_id_replaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"old"), Set("y", b"y")])
+    let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } =
+        branch.next(&[Set("x", b"old"), Set("y", b"y")])
     else {
         return Ok(());
     };
-    let record = Record::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces: pieces.clone() };
-    saver.commit(&lease, vec![record]).await?;
+    let record = WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces: pieces.clone() };
+    saver.commit(&lease, vec![record].into()).await?;
     checkpoint.step = 7;
     pieces[0].bytes = b"new".to_vec();
     let namespace = branch.namespace.clone();
-    saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }]).await?;
+    saver
+        .commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }].into())
+        .await?;
     let found = get(&saver, "t", "", None).await?;
     same("the checkpoint", &found.checkpoint, &*checkpoint)?;
     has_values("the values", &found, &[("x", &[b"new"]), ("y", &[b"y"])])?;
@@ -211,7 +214,7 @@ async fn a_commit_of_several_records_is_one(saver: Subject) -> CaseResult {
     records.push(writes("", root.tip()?.id, new_id(), "a", &[(0, "x", b"w")]));
     records.push(root.next(&[Set("y", b"1")]));
     records.push(child.next(&[Set("z", b"2")]));
-    saver.commit(&lease, records).await?;
+    saver.commit(&lease, records.into()).await?;
     same("the number of root checkpoints", &ids(&saver, "t", "").await?.len(), &2)?;
     has_values("the root's values", &get(&saver, "t", "", None).await?, &[("x", &[b"0"]), ("y", &[b"1"])])?;
     has_values("the child's values", &get(&saver, "t", "a:1", None).await?, &[("z", &[b"2"])])?;
@@ -219,7 +222,7 @@ async fn a_commit_of_several_records_is_one(saver: Subject) -> CaseResult {
     same("the tasks of the first", &get(&saver, "t", "", Some(first)).await?.writes.len(), &1)
 }
 
-type Spoil = fn(&mut Checkpoint, &mut Vec<Piece>);
+type Spoil = fn(&mut Checkpoint, &mut Vec<ChannelBlob>);
 
 async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
@@ -231,12 +234,12 @@ async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
     for spoil in spoils {
         let mut branch = Branch::root();
         let good = branch.next(&[Set("x", b"0")]);
-        let Record::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"1")]) else {
+        let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"1")]) else {
             return Ok(());
         };
         spoil(&mut checkpoint, &mut pieces);
-        let bad = Record::Checkpoint { namespace, checkpoint, pieces };
-        match saver.commit(&lease, vec![good, bad]).await {
+        let bad = WriteRecord::Checkpoint { namespace, checkpoint, pieces };
+        match saver.commit(&lease, vec![good, bad].into()).await {
             Err(SaverError::Invalid(_)) => {}
             other => return Err(ContractViolation(format!("{other:?} instead of `Invalid`"))),
         }
@@ -247,7 +250,7 @@ async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
 
 async fn an_empty_commit_is_no_error(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    saver.commit(&lease, Vec::new()).await?;
+    saver.commit(&lease, Vec::new().into()).await?;
     same("what was stored", &saver.get("t", "", None).await?, &None)
 }
 
@@ -255,14 +258,18 @@ async fn an_empty_commit_is_no_error(saver: Subject) -> CaseResult {
 async fn commits_keep_the_order_of_their_calls(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let Record::Checkpoint { namespace, checkpoint, mut pieces } = branch.next(&[Set("x", b"")]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { namespace, checkpoint, mut pieces } = branch.next(&[Set("x", b"")]) else {
+        return Ok(());
+    };
     let mut waiting = Vec::new();
     for number in 0..50_u8 {
         pieces[0].bytes = vec![number];
         let (namespace, checkpoint, pieces) = (namespace.clone(), checkpoint.clone(), pieces.clone());
-        let mut commit = saver.commit(&lease, vec![Record::Checkpoint { namespace, checkpoint, pieces }]);
+        let mut commit = saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into());
         match (&mut commit).now_or_never() {
-            Some(stored) => stored?,
+            Some(stored) => {
+                stored?;
+            }
             None => waiting.push(commit),
         }
     }
@@ -279,7 +286,7 @@ async fn commits_of_many_threads_at_once(saver: Subject) -> CaseResult {
             let lease = claim(&saver, &thread).await?;
             let mut branch = Branch::root();
             for _ in 0..10 {
-                saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])]).await?;
+                saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
             }
             saver.release(&lease).await?;
             Ok::<_, ContractViolation>((thread, branch.tip()?.id))

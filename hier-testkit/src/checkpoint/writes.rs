@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::kit::ChannelChange::Set;
 use super::kit::{Branch, CaseResult, cases, claim, get, holds, new_id, same, writes};
 use super::{ContractViolation, Subject};
-use hier_core::checkpoint::{Checkpointer, Record, Saved, slot};
+use hier_core::checkpoint::{Checkpointer, Saved, WriteRecord, slot};
 
 cases!(super::Case, "writes":
     writes_come_back_as_they_were,
@@ -35,18 +35,18 @@ fn flat(saved: &Saved) -> Vec<(String, Uuid, i32, String, Vec<u8>)> {
 async fn writes_come_back_as_they_were(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])]).await?;
+    saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     let (id, task) = (branch.tip()?.id, new_id());
     let record = writes("", id, task, "~node, a", &[(0, "x", b"\0\xff"), (1, "branch:to:b", b""), (2, "x", b"again")]);
-    let Record::Writes { writes: wanted, .. } = record.clone() else { return Ok(()) };
-    saver.commit(&lease, vec![record]).await?;
+    let WriteRecord::Writes { writes: wanted, .. } = record.clone() else { return Ok(()) };
+    saver.commit(&lease, vec![record].into()).await?;
     same("the writes", &get(&saver, "t", "", None).await?.writes, &vec![wanted])
 }
 
 async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let id = branch.tip()?.id;
     let mut tasks = [Uuid::from_u128(1), Uuid::from_u128(u128::MAX), Uuid::from_u128(1 << 127)];
     tasks.sort();
@@ -70,7 +70,7 @@ async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseRes
     for offset in 0..5 {
         mixed.extend(records.iter().skip(offset).step_by(5).rev().cloned());
     }
-    saver.commit(&lease, mixed).await?;
+    saver.commit(&lease, mixed.into()).await?;
     same("the writes", &flat(&get(&saver, "t", "", None).await?), &wanted)
 }
 
@@ -81,13 +81,13 @@ fn hash(text: &str) -> u128 {
 async fn a_slot_is_written_once(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let (id, task) = (branch.tip()?.id, new_id());
-    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"first"), (1, "y", b"first")])]).await?;
-    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "z", b"second"), (2, "x", b"second")])]).await?;
+    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"first"), (1, "y", b"first")])].into()).await?;
+    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "z", b"second"), (2, "x", b"second")])].into()).await?;
     let again =
         vec![writes("", id, task, "a", &[(2, "x", b"third")]), writes("", id, task, "a", &[(3, "x", b"third")])];
-    saver.commit(&lease, again).await?;
+    saver.commit(&lease, again.into()).await?;
     let wanted = [(0, "x", "first"), (1, "y", "first"), (2, "x", "second"), (3, "x", "third")];
     same("the writes", &brief(&get(&saver, "t", "", None).await?), &wanted.map(owned).to_vec())
 }
@@ -95,18 +95,18 @@ async fn a_slot_is_written_once(saver: Subject) -> CaseResult {
 async fn a_slot_below_zero_is_overwritten(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let (id, task) = (branch.tip()?.id, new_id());
     for round in ["first", "second", "third"] {
         let slots = [slot::ERROR, slot::INTERRUPT, slot::RESUME].map(|slot| (slot, round, round.as_bytes()));
-        saver.commit(&lease, vec![writes("", id, task, "a", &slots)]).await?;
+        saver.commit(&lease, vec![writes("", id, task, "a", &slots)].into()).await?;
     }
     // Twice in one commit, too.
     let twice = vec![
         writes("", id, task, "a", &[(slot::ERROR, "e", b"fourth")]),
         writes("", id, task, "a", &[(slot::ERROR, "e", b"fifth")]),
     ];
-    saver.commit(&lease, twice).await?;
+    saver.commit(&lease, twice.into()).await?;
     let wanted = [(-4, "third", "third"), (-3, "third", "third"), (-1, "e", "fifth")];
     same("the writes", &brief(&get(&saver, "t", "", None).await?), &wanted.map(owned).to_vec())
 }
@@ -123,11 +123,11 @@ fn owned((slot, channel, value): (i32, &str, &str)) -> (i32, String, String) {
 async fn a_task_may_write_again_in_other_slots(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let (id, task) = (branch.tip()?.id, new_id());
-    saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::INTERRUPT, "__interrupt__", b"?")])]).await?;
-    saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::RESUME, "__resume__", b"!")])]).await?;
-    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"done")])]).await?;
+    saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::INTERRUPT, "__interrupt__", b"?")])].into()).await?;
+    saver.commit(&lease, vec![writes("", id, task, "a", &[(slot::RESUME, "__resume__", b"!")])].into()).await?;
+    saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", b"done")])].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     same("the number of tasks", &found.writes.len(), &1)?;
     let wanted = [(-4, "__resume__", "!"), (-3, "__interrupt__", "?"), (0, "x", "done")];
@@ -140,9 +140,9 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> CaseResult {
     let task = new_id();
     let mut made = Vec::new();
     for value in ["first", "second"] {
-        saver.commit(&lease, vec![branch.next(&[])]).await?;
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
         let id = branch.tip()?.id;
-        saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", value.as_bytes())])]).await?;
+        saver.commit(&lease, vec![writes("", id, task, "a", &[(0, "x", value.as_bytes())])].into()).await?;
         made.push((id, value));
     }
     for (id, value) in made {
@@ -156,13 +156,15 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> CaseResult {
 async fn they_belong_to_one_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let Record::Checkpoint { checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
+    let WriteRecord::Checkpoint { checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
     let (id, task) = (checkpoint.id, new_id());
     for namespace in ["", "child"] {
         let checkpoint = checkpoint.clone();
-        let record = Record::Checkpoint { namespace: namespace.into(), checkpoint, pieces: Vec::new() };
+        let record = WriteRecord::Checkpoint { namespace: namespace.into(), checkpoint, pieces: Vec::new() };
         let value = format!("of {namespace:?}");
-        saver.commit(&lease, vec![record, writes(namespace, id, task, "a", &[(0, "x", value.as_bytes())])]).await?;
+        saver
+            .commit(&lease, vec![record, writes(namespace, id, task, "a", &[(0, "x", value.as_bytes())])].into())
+            .await?;
     }
     for namespace in ["", "child"] {
         let found = get(&saver, "t", namespace, Some(id)).await?;
@@ -174,32 +176,32 @@ async fn they_belong_to_one_namespace(saver: Subject) -> CaseResult {
 async fn the_next_checkpoint_has_none(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
-    saver.commit(&lease, vec![writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", b"v")])]).await?;
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+    saver.commit(&lease, vec![writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", b"v")])].into()).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     holds("the new checkpoint has no writes", get(&saver, "t", "", None).await?.writes.is_empty())
 }
 
 async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let record = Branch::root().next(&[Set("x", b"0")]);
-    let Record::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
+    let WriteRecord::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
     let of_task = writes("", checkpoint.id, new_id(), "a", &[(0, "x", b"v")]);
-    saver.commit(&lease, vec![record.clone(), of_task]).await?;
-    saver.commit(&lease, vec![record]).await?;
+    saver.commit(&lease, vec![record.clone(), of_task].into()).await?;
+    saver.commit(&lease, vec![record].into()).await?;
     same("the number of tasks", &get(&saver, "t", "", None).await?.writes.len(), &1)
 }
 
 async fn a_thousand_tasks_of_one_step(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    saver.commit(&lease, vec![branch.next(&[])]).await?;
+    saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     let id = branch.tip()?.id;
     let mut waiting = Vec::new();
     for number in 0..1_000_u32 {
         let task = Uuid::from_u128(u128::from(number) + 1);
         let record = writes("", id, task, &format!("{number:06}"), &[(0, "x", &number.to_le_bytes())]);
-        waiting.push(saver.commit(&lease, vec![record]));
+        waiting.push(saver.commit(&lease, vec![record].into()));
     }
     for stored in join_all(waiting).await {
         stored?;

@@ -144,7 +144,7 @@ where
             threads.clone()
         } else {
             let graph = &*self.graph.spec().name;
-            let stored = self.saver.threads(None).await?;
+            let stored = self.saver.admin()?.threads(None).await?;
             let own =
                 stored.iter().filter(|info| info.latest.as_ref().is_some_and(|latest| latest.schema.graph == graph));
             own.map(|info| info.thread.to_string()).collect()
@@ -182,7 +182,7 @@ where
         let Some(input) = ids.first() else { return Ok(Vec::new()) };
         let answers = turn::answers(&self.saver, &turn.thread, &ids).await?;
         let copy = format!("{}#replay-{}", turn.thread, Uuid::new_v4().simple());
-        self.saver.copy_thread(&turn.thread, &copy).await?;
+        self.saver.admin()?.copy_thread(&turn.thread, &copy).await?;
         let mut session = Session::new(&self.graph, (self.context)(turn))
             .saver(self.saver.clone())
             .config(Config::new().thread(&*copy))

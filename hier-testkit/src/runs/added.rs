@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::runs::{
-    Claimed, Document, NewRun, NewThread, Request, Run, RunClaim, RunEnd, RunStatus, RunsError, Settlement,
-    ThreadStatus,
+    Claimed, Document, NewRun, NewThread, Request, Run, RunClaim, RunCommit, RunEnd, RunStatus, RunsError, ThreadStatus,
 };
 use serde_json::json;
 
@@ -22,12 +21,13 @@ cases!(super::Case, "added":
 
 async fn end_of(store: &Subject, claimed: &Claimed) -> CaseResult {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     Ok(())
 }
 
 async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), ContractViolation> {
-    Ok(store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?)
+    let added = store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?;
+    Ok((added.run, added.claimed))
 }
 
 /// A store may claim the run or leave it. It is executed once and in order.
@@ -47,7 +47,7 @@ async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> CaseResult 
         same("one behind it", &none, &None)?;
         let checkpoint = checkpoint(added.id, 1);
         let end = RunEnd::new(added.id, RunStatus::Success);
-        store.record(&claimed.lease, Settlement::records(vec![checkpoint]).end(end)).await?;
+        store.commit_run(&claimed.lease, RunCommit::records(vec![checkpoint]).end(end)).await?;
         let behind = claim(&store).await?;
         same("the next", &(behind.run.id, behind.run.attempts), &(next.id, 1))?;
         end_of(&store, &behind).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
-use hier_core::runs::{Cancel, RunClaim, RunEnd, RunStatus, Settlement, ThreadStatus};
+use hier_core::runs::{Cancel, RunClaim, RunCommit, RunEnd, RunStatus, ThreadStatus};
 use tokio::time::sleep;
 
 use super::Subject;
@@ -39,7 +39,7 @@ const WHILE: Duration = Duration::from_secs(4);
 
 async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> CaseResult {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     Ok(())
 }
 
@@ -193,16 +193,16 @@ async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     let dead = some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     let again = claim(&store).await?;
-    let stale = Settlement::records(vec![checkpoint(made.id, 0)]);
-    superseded("a checkpoint", &store.record(&dead.lease, stale).await)?;
+    let stale = RunCommit::records(vec![checkpoint(made.id, 0)]);
+    superseded("a checkpoint", &store.commit_run(&dead.lease, stale).await)?;
     let failed = RunEnd::failed(made.id, hier_core::runs::Failure::new("Stale", "stale"));
-    superseded("an end", &store.record(&dead.lease, Settlement::default().end(failed)).await)?;
-    superseded("handing back", &store.hand_back(&dead.lease, made.id).await)?;
+    superseded("an end", &store.commit_run(&dead.lease, RunCommit::default().end(failed)).await)?;
+    superseded("handing back", &store.requeue(&dead.lease, made.id).await)?;
     holds("renewing is refused", store.renew(&dead.lease).await.is_err())?;
     store.release(&dead.lease).await?;
     same("a third claim", &claim_for(&store, LONG).await?, &None)?;
     end(&store, &again).await?;
-    superseded("what is told after the end", &store.record(&again.lease, Settlement::default()).await)?;
+    superseded("what is told after the end", &store.commit_run(&again.lease, RunCommit::default()).await)?;
     let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
     same("its checkpoints", &store.get("t", "", None).await?, &None)
@@ -215,7 +215,7 @@ async fn a_name_proves_nothing(store: Subject) -> CaseResult {
     sleep(SHORT * 2).await;
     let second = claim(&store).await?;
     same("the run", &second.run.id, &made.id)?;
-    superseded("the first claim", &store.record(&first.lease, Settlement::default()).await)?;
+    superseded("the first claim", &store.commit_run(&first.lease, RunCommit::default()).await)?;
     end(&store, &second).await
 }
 
@@ -229,7 +229,7 @@ async fn cancelling_a_dead_workers_run_does_not_disarm_recovery(store: Subject) 
     let again = claim(&store).await?;
     same("the run", &(again.run.id, again.run.cancel), &(made.id, Some(Cancel::Interrupt)))?;
     let end = RunEnd::new(made.id, RunStatus::Interrupted);
-    store.record(&again.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&again.lease, RunCommit::default().end(end)).await?;
     is(&store, "t", ThreadStatus::Idle).await
 }
 
@@ -237,7 +237,7 @@ async fn a_requeued_run_is_next_again(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     add(&store, "t").await?;
     let claimed = claim(&store).await?;
-    store.hand_back(&claimed.lease, made.id).await?;
+    store.requeue(&claimed.lease, made.id).await?;
     has_status(&store, made.id, RunStatus::Pending).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
     let again = claim(&store).await?;
@@ -258,7 +258,7 @@ async fn a_deleted_thread_refuses_its_worker(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
     same("whether there was one", &store.remove_thread("t").await?, &true)?;
-    let late = store.record(&claimed.lease, Settlement::records(vec![checkpoint(made.id, 0)])).await;
+    let late = store.commit_run(&claimed.lease, RunCommit::records(vec![checkpoint(made.id, 0)])).await;
     holds("what comes later is refused", late.is_err())?;
     same("the run", &store.run(made.id).await?, &None)?;
     same("the thread", &store.thread("t").await?, &None)?;
@@ -271,16 +271,16 @@ async fn the_end_is_stored_with_the_last_checkpoint_or_not_at_all(store: Subject
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
     let mut record = checkpoint(made.id, 0);
-    if let hier_core::checkpoint::Record::Checkpoint { checkpoint, .. } = &mut record {
+    if let hier_core::checkpoint::WriteRecord::Checkpoint { checkpoint, .. } = &mut record {
         // A version without a channel, which every store refuses.
         checkpoint.versions = [uuid::Uuid::nil()].into_iter().collect();
     }
-    let settlement = Settlement::records(vec![record]).end(RunEnd::new(made.id, RunStatus::Success));
-    holds("it is refused", store.record(&claimed.lease, settlement).await.is_err())?;
+    let settlement = RunCommit::records(vec![record]).end(RunEnd::new(made.id, RunStatus::Success));
+    holds("it is refused", store.commit_run(&claimed.lease, settlement).await.is_err())?;
     has_status(&store, made.id, RunStatus::Running).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
-    let settlement = Settlement::records(vec![checkpoint(made.id, 0)]);
-    store.record(&claimed.lease, settlement.end(RunEnd::new(made.id, RunStatus::Success))).await?;
+    let settlement = RunCommit::records(vec![checkpoint(made.id, 0)]);
+    store.commit_run(&claimed.lease, settlement.end(RunEnd::new(made.id, RunStatus::Success))).await?;
     holds("the checkpoint is there", store.get("t", "", None).await?.is_some())?;
     is(&store, "t", ThreadStatus::Idle).await
 }

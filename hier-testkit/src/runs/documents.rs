@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::runs::{
     AssistantPatch, AssistantQuery, Assistants, Cancel, Cron, CronQuery, Crons, Document, MultitaskStrategy,
-    NewAssistant, NewCron, NewThread, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, Webhooks,
+    NewAssistant, NewCron, NewThread, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, Webhooks,
 };
 use serde_json::json;
 
@@ -150,7 +150,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseRes
     // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
     let claimed = claim(&store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     store.remove_thread(&claimed.run.thread).await?;
     same("a late one", &crons.fire(&cron, now, Some(next)).await?, &None)?;
     same("the runs then", &store.runs(RunQuery::default()).await?.len(), &0)?;
@@ -274,7 +274,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject)
     same("before it has ended", &webhooks.all().await?, &Vec::new())?;
     let claimed = claim(&store).await?;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": { "n": 1 } }));
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     // The thread of a run may be deleted before its end is delivered.
     store.remove_thread("t").await?;
     let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpoint, Record, SaverError, Source};
+use hier_core::checkpoint::{Checkpoint, SaverError, Source, WriteRecord};
 use hier_core::runs::{
     Claimed, EventQuery, EventRow, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunStatus, RunsError, ThreadRow,
     ThreadStatus,
@@ -68,13 +68,13 @@ pub(super) async fn modes(store: &Subject, thread: &str) -> Result<Vec<String>, 
     Ok(events(store, thread, 0).await?.into_iter().map(|row| row.event.mode().to_owned()).collect())
 }
 
-pub(super) fn checkpoint(run: Uuid, step: i64) -> Record {
+pub(super) fn checkpoint(run: Uuid, step: i64) -> WriteRecord {
     let mut checkpoint = Checkpoint::new(Uuid::now_v6(&[1, 2, 3, 4, 5, 6]), step, Source::Loop, Arc::from([]));
     let metadata = json!({ "run_id": run.to_string() });
     if let Value::Object(metadata) = metadata {
         checkpoint.metadata = Arc::new(metadata);
     }
-    Record::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(checkpoint), pieces: Vec::new() }
+    WriteRecord::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(checkpoint), pieces: Vec::new() }
 }
 
 /// Fails unless the error says that another worker has claimed the thread.

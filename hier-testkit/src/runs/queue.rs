@@ -1,7 +1,7 @@
 //! Waiting runs, and the effects of a second run on the first.
 
 use hier_core::runs::{
-    Cancel, MultitaskStrategy, NewRun, Request, RunEnd, RunQuery, RunStatus, RunsError, Settlement, StreamMode,
+    Cancel, MultitaskStrategy, NewRun, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, StreamMode,
     ThreadIndex, ThreadStatus,
 };
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subjec
     let running = load_run(&store, runs.id).await?;
     same("what is asked of the first", &running.cancel, &Some(Cancel::Interrupt))?;
     has_status(&store, third.id, RunStatus::Pending).await?;
-    store.record(&claimed.lease, Settlement::default().end(RunEnd::new(runs.id, RunStatus::Interrupted))).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(RunEnd::new(runs.id, RunStatus::Interrupted))).await?;
     same("the next", &claim(&store).await?.run.id, &third.id)
 }
 
@@ -94,12 +94,12 @@ async fn rollback_removes_waiting_runs(store: Subject) -> CaseResult {
 async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> CaseResult {
     let (first, second) = (add(&store, "t").await?, add(&store, "t").await?);
     let lease = claim(&store).await?.lease;
-    let kept = Settlement::records(vec![checkpoint(first.id, 0)]);
-    store.record(&lease, kept.end(RunEnd::new(first.id, RunStatus::Success))).await?;
+    let kept = RunCommit::records(vec![checkpoint(first.id, 0)]);
+    store.commit_run(&lease, kept.end(RunEnd::new(first.id, RunStatus::Success))).await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, Settlement::records(vec![checkpoint(second.id, 1)])).await?;
-    let last = Settlement::records(vec![checkpoint(second.id, 2)]);
-    store.record(&lease, last.end(RunEnd::rolled_back(second.id))).await?;
+    store.commit_run(&lease, RunCommit::records(vec![checkpoint(second.id, 1)])).await?;
+    let last = RunCommit::records(vec![checkpoint(second.id, 2)]);
+    store.commit_run(&lease, last.end(RunEnd::rolled_back(second.id))).await?;
     same("the run", &store.run(second.id).await?, &None)?;
     let listed = store.list(hier_core::checkpoint::ListQuery::thread("t")).await?;
     let steps: Vec<_> = listed.iter().map(|listed| listed.checkpoint.step).collect();
@@ -123,7 +123,7 @@ async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> CaseResult {
 async fn ended_runs_are_not_cancelled(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, Settlement::default().end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::new(run.id, RunStatus::Success))).await?;
     same("what was cancelled", &store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?, &Vec::new())?;
     has_status(&store, run.id, RunStatus::Success).await
 }
@@ -136,7 +136,7 @@ async fn only_ended_runs_are_deleted(store: Subject) -> CaseResult {
         if load_run(&store, made.id).await?.status == RunStatus::Pending {
             let lease = claim(&store).await?.lease;
             holds("it is refused while it runs", store.remove_run(made.id).await.is_err())?;
-            store.record(&lease, Settlement::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
+            store.commit_run(&lease, RunCommit::default().end(RunEnd::new(made.id, RunStatus::Success))).await?;
             break;
         }
     }
@@ -164,7 +164,9 @@ async fn a_thread_stays_busy_until_its_last_run_has_ended(store: Subject) -> Cas
     for (run, status) in [(first, ThreadStatus::Busy), (second, ThreadStatus::Interrupted)] {
         let lease = claim(&store).await?.lease;
         let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "by": run.id }));
-        store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+        store
+            .commit_run(&lease, RunCommit::default().index(index).end(RunEnd::new(run.id, RunStatus::Success)))
+            .await?;
         is(&store, "t", status).await?;
         same("the values", &thread(&store, "t").await?.values, &Some(json!({ "by": run.id })))?;
     }
@@ -179,7 +181,7 @@ async fn a_run_that_failed_leaves_the_thread_free(store: Subject) -> CaseResult 
     let mut index = ThreadIndex::new(ThreadStatus::Error);
     index.error = Some(failure.clone());
     let end = RunEnd::failed(made.id, failure.clone());
-    store.record(&lease, Settlement::default().index(index).end(end)).await?;
+    store.commit_run(&lease, RunCommit::default().index(index).end(end)).await?;
     let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Error, Some(failure.clone())))?;
     let thread = thread(&store, "t").await?;

@@ -8,8 +8,8 @@ use hier_core::Config;
 use hier_core::checkpoint::{Claim, WhenRunning};
 use hier_core::graph::{DynGraph, DynUpdates};
 use hier_core::runs::{
-    Cancel, Durability, EventQuery, Keeps, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus, ThreadIndex,
-    ThreadQuery, ThreadStatus,
+    Cancel, Durability, EventBuffering, EventQuery, LogEvent, NewRun, NewThread, Request, RunLog, RunStatus,
+    ThreadIndex, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -184,7 +184,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
-    same("what waits in the mailbox", &store.mail("t").await?.len(), &0)?;
+    same("what waits in the mailbox", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 
@@ -209,7 +209,7 @@ async fn a_poison_run_ends(store: Subject) -> CaseResult {
 async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
     let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
-    let gone = store.bell().thread("t");
+    let gone = store.notifier().thread("t");
     drop(gone);
     same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Success)?;
     let told = events(&store, "t", 0).await?;
@@ -221,14 +221,14 @@ async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
 async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
     let working = BackgroundWorker::start(&store, &Arc::default(), LEASE)?;
     let made = store.create_run(doing("t", "tell")).await?;
-    let (mut bell, mut live) = (store.bell().thread("t"), Vec::new());
+    let (mut bell, mut live) = (store.notifier().thread("t"), Vec::new());
     loop {
         let after = live.last().map_or(0, |row: &hier_core::runs::EventRow| row.number);
         live.extend(store.events(EventQuery::after("t", after).run(made.id).limit(7)).await?.events);
         if live.last().is_some_and(|row| matches!(row.event.body, LogEvent::End { .. })) {
             break;
         }
-        let _ = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_millis(20), bell.changed()).await;
     }
     // The end event follows the end of the row.
     same("the run", &load_run(&store, made.id).await?.status, &RunStatus::Success)?;
@@ -271,7 +271,7 @@ async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> Ca
     working.stop().await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
-    let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, Keeps::WithCommits));
+    let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, EventBuffering::WithCommits));
     let update = |text: &str| DynUpdates::values(json!({ "log": [text], "answer": text })).as_node("first");
     let steps = vec![vec![update("a")], vec![update("b")]];
     graph.update_state(log.clone(), Config::new().thread("t"), steps).await.map_err(ContractViolation::unexpected)?;
@@ -286,7 +286,7 @@ async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> Ca
         .map_err(ContractViolation::unexpected)?;
     same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
-    log.settle(Some(index), None).await?;
+    log.finish(Some(index), None).await?;
     store.release(&lease).await?;
     let stored = graph
         .state(store.clone().as_checkpointer(), Config::new().thread("t"))

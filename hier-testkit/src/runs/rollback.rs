@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{
-    Also, DueQuery, Letter, ListQuery, PendingWrite, Posted, Record, Saved, SaverError, TaskWrites, slot,
+    Delivered, DueQuery, InboxMessage, ListQuery, PendingWrite, PostOutcome, Saved, SaverError, SideEffects,
+    TaskWrites, WriteRecord, slot,
 };
 use hier_core::graph::DynGraph;
-use hier_core::runs::{Cancel, Durability, RunEnd, RunQuery, RunStatus, RunsError, Settlement, ThreadStatus};
+use hier_core::runs::{Cancel, Durability, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, ThreadStatus};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -42,7 +43,7 @@ struct ThreadContents {
     interrupts: Map<String, Value>,
     metadata: Map<String, Value>,
     checkpoints: Vec<Option<Saved>>,
-    mail: Vec<Posted>,
+    mail: Vec<Delivered>,
     is_due: bool,
 }
 
@@ -53,14 +54,14 @@ async fn stored(store: &Subject, name: &str) -> Result<ThreadContents, ContractV
         checkpoints.push(store.get(name, &listed.namespace, Some(listed.checkpoint.id)).await?);
     }
     let query = DueQuery::new(SystemTime::now() + Duration::from_hours(24), vec!["desk".to_owned()], 100);
-    let is_due = store.due(query).await?.iter().any(|due| &*due.thread == name);
+    let is_due = store.inbox()?.due(query).await?.iter().any(|due| &*due.thread == name);
     Ok(ThreadContents {
         status: row.settled,
         values: row.values,
         interrupts: row.interrupts,
         metadata: row.metadata,
         checkpoints,
-        mail: store.mail(name).await?,
+        mail: store.inbox()?.messages(name).await?,
         is_due,
     })
 }
@@ -74,17 +75,17 @@ async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> CaseResult {
     Ok(())
 }
 
-fn writes(at: Uuid, slots: &[(i32, &[u8])]) -> Record {
+fn writes(at: Uuid, slots: &[(i32, &[u8])]) -> WriteRecord {
     let write = |(slot, value): &(i32, &[u8])| PendingWrite { slot: *slot, channel: "c".into(), value: value.to_vec() };
     let writes = slots.iter().map(write).collect();
     let writes = TaskWrites { checkpoint: at, task: Uuid::from_u128(7), path: "p".into(), writes };
-    Record::Writes { namespace: "".into(), writes }
+    WriteRecord::Writes { namespace: "".into(), writes }
 }
 
-fn id_of(record: &Record) -> Uuid {
+fn id_of(record: &WriteRecord) -> Uuid {
     match record {
-        Record::Checkpoint { checkpoint, .. } => checkpoint.id,
-        Record::Writes { writes, .. } => writes.checkpoint,
+        WriteRecord::Checkpoint { checkpoint, .. } => checkpoint.id,
+        WriteRecord::Writes { writes, .. } => writes.checkpoint,
     }
 }
 
@@ -94,18 +95,18 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, ContractViolation> {
     let lease = claim(store).await?.lease;
     let asks = checkpoint(first.id, 0);
     let at = id_of(&asks);
-    let asked = Settlement::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
-    store.record(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
+    let asked = RunCommit::records(vec![asks, writes(at, &[(slot::INTERRUPT, b"asked"), (0, b"done")])]);
+    store.commit_run(&lease, asked.end(RunEnd::new(first.id, RunStatus::Success))).await?;
     for number in [1, 2] {
-        store.post("t", "desk", Letter::message(Uuid::from_u128(number), vec![1])).await?;
+        store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(number), vec![1])).await?;
     }
     Ok(at)
 }
 
 /// Creates the commit of a second run that overwrites a write, adds one, and takes the first message.
-fn goes_on(run: Uuid, at: Uuid) -> Settlement {
-    let also = Also::taking(vec![Uuid::from_u128(1)]);
-    let mut goes_on = Settlement::records(vec![
+fn goes_on(run: Uuid, at: Uuid) -> RunCommit {
+    let also = SideEffects::taking(vec![Uuid::from_u128(1)]);
+    let mut goes_on = RunCommit::records(vec![
         writes(at, &[(slot::INTERRUPT, b"answered"), (slot::answer(0), b"yes"), (0, b"ignored"), (1, b"more")]),
         checkpoint(run, 1),
     ]);
@@ -119,23 +120,23 @@ async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
     let before = stored(&store, "t").await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, goes_on(second.id, at)).await?;
-    let mut again = Settlement::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    let mut again = RunCommit::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
     again.also.run = Some(second.id);
-    store.record(&lease, again).await?;
-    same("what waits", &store.mail("t").await?.len(), &1)?;
+    store.commit_run(&lease, again).await?;
+    same("what waits", &store.inbox()?.messages("t").await?.len(), &1)?;
     for _ in 0..2 {
-        let mut undo = Settlement::default();
+        let mut undo = RunCommit::default();
         undo.undo = Some(second.id);
-        store.record(&lease, undo).await?;
+        store.commit_run(&lease, undo).await?;
         same("what is stored", &stored(&store, "t").await?, &before)?;
         has_status(&store, second.id, RunStatus::Running).await?;
     }
-    let again = store.post("t", "desk", Letter::message(Uuid::from_u128(1), vec![1])).await?;
-    same("whether a letter that is back is new", &again, &false)?;
+    let again = store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(1), vec![1])).await?;
+    same("whether a letter that is back is new", &again, &PostOutcome::Duplicate)?;
     // The message can be taken again, and the lease is still held.
-    store.record(&lease, goes_on(second.id, at)).await?;
-    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(second.id))).await?;
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(second.id))).await?;
     same("what is stored at the end", &stored(&store, "t").await?, &before)?;
     same("the run", &store.run(second.id).await?, &None)
 }
@@ -144,17 +145,17 @@ async fn messages_of_an_ended_run_stay_taken(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.record(&lease, goes_on(second.id, at)).await?;
-    store.record(&lease, Settlement::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
     let after = stored(&store, "t").await?;
     same("what waits", &after.mail.len(), &1)?;
     let third = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    let mut taken = Settlement::default();
-    taken.also = Also::taking(vec![Uuid::from_u128(1)]);
-    let refused = store.record(&lease, taken).await;
+    let mut taken = RunCommit::default();
+    taken.also = SideEffects::taking(vec![Uuid::from_u128(1)]);
+    let refused = store.commit_run(&lease, taken).await;
     holds("it is not there any more", matches!(refused, Err(RunsError::Saver(SaverError::Invalid(_)))))?;
-    store.record(&lease, Settlement::default().end(RunEnd::rolled_back(third.id))).await?;
+    store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(third.id))).await?;
     same("what is stored", &stored(&store, "t").await?, &after)
 }
 
@@ -289,7 +290,7 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     counts.first_hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
     first_began(&counts, 2).await?;
-    while !store.mail("t").await?.is_empty() {
+    while !store.inbox()?.messages("t").await?.is_empty() {
         sleep(Duration::from_millis(2)).await;
     }
     rolled_back(&store, "t", hangs.id).await?;
@@ -299,7 +300,7 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
-    same("what waits", &store.mail("t").await?.len(), &0)?;
+    same("what waits", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, Letter, ListQuery, SaverError};
+use hier_core::checkpoint::{Checkpointer, Claim, InboxMessage, LONGEST_NAME, ListQuery, SaverError};
 use hier_core::runs::{
-    Cancel, Document, IfExists, NewThread, OneThread, Order, RunEnd, RunStatus, RunsError, Settlement, SortBy,
+    Cancel, Document, IfExists, NewThread, OneThread, Order, RunCommit, RunEnd, RunStatus, RunsError, SortBy,
     ThreadIndex, ThreadIs, ThreadPatch, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Map, Value, json};
@@ -92,7 +92,7 @@ async fn threads_are_found_by_their_values(store: Subject) -> CaseResult {
     let run = add(&store, "b").await?;
     let lease = claim(&store).await?.lease;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "verdict": "no", "n": [1, 2] }));
-    store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, RunCommit::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
     same("all", &find(&store, |_| {}).await?, &"a,b".to_owned())?;
     same(
         "by metadata",
@@ -119,7 +119,7 @@ async fn numbers_are_found_in_whatever_form_they_are_written(store: Subject) -> 
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let index = ThreadIndex::new(ThreadStatus::Idle).values(json!({ "whole": 4, "real": 5.0 }));
-    store.record(&lease, Settlement::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    store.commit_run(&lease, RunCommit::default().index(index).end(RunEnd::new(run.id, RunStatus::Success))).await?;
     for (wanted, is_found) in [
         (json!({ "whole": 4 }), true),
         (json!({ "whole": 4.0 }), true),
@@ -171,8 +171,8 @@ async fn a_copy_has_the_history_and_no_runs(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(json!({ "n": 1 }));
-    let settlement = Settlement::records(vec![checkpoint(run.id, 0)]).index(index);
-    store.record(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
+    let settlement = RunCommit::records(vec![checkpoint(run.id, 0)]).index(index);
+    store.commit_run(&lease, settlement.end(RunEnd::new(run.id, RunStatus::Success))).await?;
     add(&store, "t").await?;
     let mut to = NewThread::new("u");
     to.metadata.insert("owner".to_owned(), json!("bob"));
@@ -225,8 +225,8 @@ async fn a_run_is_added_only_to_the_thread_that_it_is_for(store: Subject) -> Cas
 async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store: Subject) -> CaseResult {
     make(&store, "t", json!({ "owner": "bob" })).await?;
     let before = thread(&store, "t").await?;
-    let letter = |number: u128| Letter::message(Uuid::from_u128(number), vec![0xc0]);
-    holds("a letter to it", store.post_if("t", ThreadIs::this(&before), "desk", letter(1)).await?)?;
+    let letter = |number: u128| InboxMessage::message(Uuid::from_u128(number), vec![0xc0]);
+    holds("a letter to it", store.post_if("t", ThreadIs::this(&before), "desk", letter(1)).await?.is_new())?;
     let patch = || {
         let mut patch = ThreadPatch::metadata(object(json!({ "by": "bob" })));
         patch.on = ThreadIs::this(&before);
@@ -255,7 +255,7 @@ async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store
     let patched = store.update_thread("t", patch()).await;
     holds("nothing is changed", matches!(patched, Err(RunsError::NoThread { .. })))?;
     same("the thread", &thread(&store, "t").await?, &as_made)?;
-    same("its mail", &store.mail("t").await?, &Vec::new())?;
+    same("its mail", &store.inbox()?.messages("t").await?, &Vec::new())?;
     let is = ThreadIs::this(&as_made);
     let cancelled = store.cancel_runs_if("t", is.clone(), &[run.id], Cancel::Interrupt).await?;
     same("its own run is cancelled", &cancelled.len(), &1)?;
@@ -273,7 +273,7 @@ async fn an_expired_thread_is_swept_with_its_entry(store: Subject) -> CaseResult
     }
     add(&store, "busy").await?;
     sleep(Duration::from_millis(60)).await;
-    same("how many", &store.sweep().await?, &1)?;
+    same("how many", &store.admin()?.sweep().await?, &1)?;
     same("the one", &store.thread("short").await?, &None)?;
     thread(&store, "long").await?;
     thread(&store, "busy").await.map(|_| ())
@@ -286,7 +286,7 @@ async fn the_thread_of_a_temporary_run_is_not_found(store: Subject) -> CaseResul
     same("what is found", &store.search_threads(ThreadQuery::default()).await?, &Vec::new())?;
     let lease = claim(&store).await?.lease;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": 1 }));
-    store.record(&lease, Settlement::default().end(end)).await?;
+    store.commit_run(&lease, RunCommit::default().end(end)).await?;
     // A client that waits for the run still reads its output.
     same("its output", &store.run(run.id).await?.and_then(|run| run.output), &Some(json!({ "values": 1 })))?;
     holds("it does not live long", thread(&store, "t").await?.time_to_live.is_some())
@@ -304,8 +304,8 @@ async fn long_rows_are_read_like_short_ones(store: Subject) -> CaseResult {
         same("the claimed input", &claimed.run.request.input, &text)?;
         let index = ThreadIndex::new(ThreadStatus::Idle).values(text.clone());
         let end = RunEnd::new(run.id, RunStatus::Success).output(text.clone());
-        let settlement = Settlement::default().index(index);
-        store.record(&claimed.lease, settlement.end(end)).await?;
+        let settlement = RunCommit::default().index(index);
+        store.commit_run(&claimed.lease, settlement.end(end)).await?;
         same("the output", &some("the run", store.run(run.id).await?)?.output, &Some(text.clone()))?;
         same("the values", &thread(&store, &id).await?.values, &Some(text.clone()))?;
         // Other changes keep the values.
@@ -324,6 +324,6 @@ async fn long_rows_are_read_like_short_ones(store: Subject) -> CaseResult {
 async fn end_next(store: &Subject) -> CaseResult {
     let claimed = claim(store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.record(&claimed.lease, Settlement::default().end(end)).await?;
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     Ok(())
 }

@@ -37,7 +37,7 @@ graph! {
 async fn assess() {}
 
 async fn work(stop: CancellationToken) -> hier::Result<()> {
-    let store = Arc::new(Sqlite::open("desk.db").await?);
+    let store: Arc<dyn RunStore> = Arc::new(Sqlite::open("desk.db").await?);
     let worker = Worker::new(store.clone()).graph("review", Review::compile().erase(|_| Ok(())));
     let working = tokio::spawn(worker.run_until(stop.clone()));
     let request = Request::input(json!({ "title": "…" }));
@@ -45,11 +45,11 @@ async fn work(stop: CancellationToken) -> hier::Result<()> {
     Ok(())
 }
 
-async fn follow(store: Arc<Sqlite>, last: u64) -> hier::Result<()> {
-    let mut changes = store.bell().thread("case-17");
+async fn follow(store: Arc<dyn RunStore>, last: u64) -> hier::Result<()> {
+    let mut changes = store.notifier().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;
         // … page.events; page.gone says up to where the log was shortened …
-        let _ = tokio::time::timeout(Duration::from_secs(5), changes.rung()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), changes.changed()).await;
     }
 }

@@ -227,7 +227,12 @@ impl Machine {
             }
             Operation::Fork if self.has_run => {
                 let copy = new_thread();
-                self.saver.copy_thread(&self.thread, &copy).await.map_err(|error| error.to_string())?;
+                self.saver
+                    .admin()
+                    .unwrap()
+                    .copy_thread(&self.thread, &copy)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 self.thread = copy;
             }
             _ => return Ok(()),

@@ -159,15 +159,15 @@ impl Machine {
             Operation::Prune(count) => {
                 let (threads, strategy) = (Some(vec![self.thread.clone()]), Keeping::Keep(*count));
                 let prune = Prune { threads, strategy, ..Prune::default() };
-                self.savers[self.at].prune(prune).await.map(drop).map_err(told)
+                self.savers[self.at].admin().unwrap().prune(prune).await.map(drop).map_err(told)
             }
             Operation::Fork => {
                 // The inbox is not copied.
-                if !self.savers[self.at].mail(&self.thread).await.map_err(told)?.is_empty() {
+                if !self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told)?.is_empty() {
                     return Ok(());
                 }
                 let copy = new_thread();
-                self.savers[self.at].copy_thread(&self.thread, &copy).await.map_err(told)?;
+                self.savers[self.at].admin().unwrap().copy_thread(&self.thread, &copy).await.map_err(told)?;
                 self.thread = copy;
                 self.office.world.writes_to(self.desk.clone(), &self.thread);
                 let after = self.state().await?;
@@ -284,11 +284,11 @@ impl Machine {
     }
 
     async fn posts_are_kept(&self, state: &StateSnapshot<Filing>) -> Law {
-        let mail = self.savers[self.at].mail(&self.thread).await.map_err(told)?;
+        let mail = self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told)?;
         for text in self.office.world.posts() {
             let read = state.values.base.messages.iter().filter(|message| message.text().starts_with(&text)).count();
             let waits =
-                mail.iter().filter(|posted| String::from_utf8_lossy(&posted.letter.value).contains(&text)).count();
+                mail.iter().filter(|posted| String::from_utf8_lossy(&posted.message.value).contains(&text)).count();
             check(read + waits == 1, || {
                 format!("`{text}` is {read} times in the conversation and {waits} times in the mailbox")
             })?;

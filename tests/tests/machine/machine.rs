@@ -145,7 +145,12 @@ impl Machine {
             Operation::Prune(count) => {
                 let (threads, strategy) = (Some(vec![self.line.thread.clone()]), Keeping::Keep(*count));
                 let prune = Prune { threads, strategy, ..Prune::default() };
-                self.saver().prune(prune).await.map_err(|error| format!("it cannot be pruned: {error}"))?;
+                self.saver()
+                    .admin()
+                    .unwrap()
+                    .prune(prune)
+                    .await
+                    .map_err(|error| format!("it cannot be pruned: {error}"))?;
                 self.is_unchanged(&view, "pruning").await
             }
             Operation::Fork => self.fork(&view).await,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, Posted, Saved};
+use hier_core::checkpoint::{Checkpointer, Delivered, DueQuery, ListQuery, Saved};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{
     Cancel, MemoryRuns, MultitaskStrategy, NewRun, NewThread, Request, RunQuery, RunStatus, RunStore, ThreadStatus,
@@ -114,7 +114,7 @@ struct Stored {
     values: Option<Value>,
     interrupts: Map<String, Value>,
     checkpoints: Vec<Option<Saved>>,
-    mail: Vec<Posted>,
+    mail: Vec<Delivered>,
     is_due: bool,
 }
 
@@ -176,12 +176,18 @@ impl Rolled {
             checkpoints.push(self.store.get(&self.thread, &listed.namespace, id).await.map_err(told)?);
         }
         let later = SystemTime::now() + Duration::from_hours(1);
-        let due = self.store.due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000)).await.map_err(told)?;
+        let due = self
+            .store
+            .inbox()
+            .unwrap()
+            .due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000))
+            .await
+            .map_err(told)?;
         Ok(Stored {
             status: row.settled,
             values: row.values,
             interrupts: row.interrupts,
-            mail: self.store.mail(&self.thread).await.map_err(told)?,
+            mail: self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?,
             // A thread on which nothing has run is not checked.
             is_due: !checkpoints.is_empty() && due.iter().any(|due| *due.thread == *self.thread),
             checkpoints,
@@ -289,12 +295,12 @@ impl Rolled {
 
     async fn send(&mut self, signal: Option<&'static str>) -> Law {
         let (id, text) = (Uuid::new_v4(), format!("sent {}", self.sent.len()));
-        let before = self.store.mail(&self.thread).await.map_err(told)?;
+        let before = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
         self.deliver(id, signal, &text).await?;
         self.sent.push((id, signal, text));
         let Some((_, _, stored)) = &mut self.hangs else { return self.rests().await };
         // It did not exist before the run, and exists after the rollback.
-        let after = self.store.mail(&self.thread).await.map_err(told)?;
+        let after = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
         stored.mail.extend(after.into_iter().filter(|posted| !before.contains(posted)));
         Ok(())
     }
@@ -330,7 +336,7 @@ impl Rolled {
         self.rests().await?;
         let waits = before.values.as_ref().is_some_and(|values| values["what"] == "signal")
             && before.status == ThreadStatus::Interrupted;
-        let wakes = before.mail.iter().any(|posted| posted.letter.signal.is_some());
+        let wakes = before.mail.iter().any(|posted| posted.message.signal.is_some());
         // It has continued with the restored messages.
         if waits && wakes {
             return Ok(());
@@ -350,7 +356,7 @@ impl Rolled {
         let log: Vec<&str> = log.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (id, _, text) in &self.sent {
             let taken = log.iter().filter(|line| *line == text).count();
-            let waits = stored.mail.iter().filter(|posted| posted.letter.id == *id).count();
+            let waits = stored.mail.iter().filter(|posted| posted.message.id == *id).count();
             if taken + waits != 1 {
                 return Err(format!("`{text}` is {taken} times in the log and {waits} times in the mailbox"));
             }

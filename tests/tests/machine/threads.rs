@@ -54,7 +54,7 @@ impl Machine {
     /// Goes on with a copy: both are brought to their ends.
     pub(crate) async fn fork(&mut self, view: &View) -> Law {
         let copy = new_thread();
-        let copied = self.saver().copy_thread(&self.line.thread, &copy).await;
+        let copied = self.saver().admin().unwrap().copy_thread(&self.line.thread, &copy).await;
         copied.map_err(|error| format!("it cannot be copied: {error}"))?;
         self.world.has_copy(&self.line.thread, &copy);
         self.left.push(self.line.clone());

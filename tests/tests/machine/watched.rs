@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
-    Also, Checkpointer, Claim, DueQuery, DueThread, Lease, Record, SaverError, WhenRunning, codec,
+    Capabilities, Checkpointer, Claim, Commit, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState,
+    PostOutcome, SaverError, WhenRunning, WriteRecord, codec,
 };
 use hier_testkit::SaverLayer;
 use uuid::Uuid;
@@ -35,7 +36,9 @@ pub(crate) struct Watched {
 
 #[async_trait]
 impl SaverLayer for Watched {
-    fn saver(&self) -> &dyn Checkpointer {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
         &*self.saver
     }
 
@@ -45,57 +48,69 @@ impl SaverLayer for Watched {
         Ok(lease)
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also(lease, records, Also::default()).await
-    }
-
-    async fn commit_also(&self, lease: &Lease, mut records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+    async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
+        let records = &mut commit.records;
         let done: Vec<Uuid> = records.iter().filter_map(done).collect();
         match self.fault {
-            Fault::Forgets => records.retain(|record| matches!(record, Record::Checkpoint { .. })),
+            Fault::Forgets => records.retain(|record| matches!(record, WriteRecord::Checkpoint { .. })),
             Fault::LosesTalk => records.iter_mut().for_each(without_talk),
             Fault::SendsJson => records.iter_mut().for_each(as_json),
             Fault::None | Fault::TakesStale => {}
         }
-        let again = (self.fault == Fault::TakesStale).then(|| (records.clone(), also.clone()));
-        match (self.saver.commit_also(lease, records, also).await, again) {
-            (Err(SaverError::Superseded { .. }), Some((records, also))) => {
+        let again = (self.fault == Fault::TakesStale).then(|| commit.clone());
+        let state = match (self.saver.commit(lease, commit).await, again) {
+            (Err(SaverError::Superseded { .. }), Some(commit)) => {
                 let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
                 let lease = self.saver.acquire(&lease.thread, claim).await?;
-                self.saver.commit_also(&lease, records, also).await?;
+                self.saver.commit(&lease, commit).await?
             }
             (stored, _) => stored?,
-        }
+        };
         self.world.commits(&lease.thread, done);
-        Ok(())
+        Ok(state)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.saver.capabilities().with_inbox(self)
+    }
+}
+
+#[async_trait]
+impl Inbox for Watched {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.saver.inbox()?.post(thread, graph, letter).await
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        self.saver.inbox()?.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         let all = DueQuery::new(query.by, query.graphs, 10_000).after(query.after);
-        let mut due = self.saver.due(all).await?;
+        let mut due = self.saver.inbox()?.due(all).await?;
         due.retain(|due| self.world.knows(&due.thread));
         Ok(due)
     }
 }
 
 /// The task whose result a record has: what it wrote, or that it wrote nothing.
-fn done(record: &Record) -> Option<Uuid> {
+fn done(record: &WriteRecord) -> Option<Uuid> {
     match record {
-        Record::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
+        WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),
         _ => None,
     }
 }
 
 /// What a task wrote to the conversation is lost.
-fn without_talk(record: &mut Record) {
-    if let Record::Writes { writes, .. } = record {
+fn without_talk(record: &mut WriteRecord) {
+    if let WriteRecord::Writes { writes, .. } = record {
         writes.writes.retain(|write| &*write.channel != "talk");
     }
 }
 
 /// What is sent goes through JSON.
-fn as_json(record: &mut Record) {
-    let Record::Checkpoint { checkpoint, .. } = record else { return };
+fn as_json(record: &mut WriteRecord) {
+    let WriteRecord::Checkpoint { checkpoint, .. } = record else { return };
     for send in &mut checkpoint.agenda.sends {
         let json = codec::decode_json(&send.payload);
         if let Some(bytes) = json.ok().and_then(|json| codec::encode(&json).ok()) {

@@ -27,7 +27,6 @@ pub(super) fn sort(rest: &mut Heads<'_>, sorted: &mut Vec<u8>) -> Result<(), Cod
     }
 }
 
-/// Writes an object of encoded values.
 pub(super) fn pack_fields(fields: &[(&str, Vec<u8>)], bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     pack::map(bytes, fields.len())?;
     for (name, value) in fields {
@@ -37,7 +36,6 @@ pub(super) fn pack_fields(fields: &[(&str, Vec<u8>)], bytes: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// The fields of an object, each behind this byte.
 pub(super) fn unpack(format: u8, mut rest: Heads<'_>) -> Result<Option<EncodedFields>, CodecError> {
     let Head::Map(length) = rest.next()? else { return Ok(None) };
     let mut fields = Vec::with_capacity(length.min(rest.0.len()));

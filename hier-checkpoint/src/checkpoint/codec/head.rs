@@ -25,7 +25,6 @@ pub(super) enum Head<'a> {
 }
 
 impl Head<'_> {
-    /// The kind of the value.
     pub(super) fn in_words(&self) -> &'static str {
         match self {
             Self::Nil | Self::Somes(_) => "nothing",
@@ -65,7 +64,6 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Reads the beginning of a value.
     #[expect(clippy::inline_always, reason = "the caller's match on the head then becomes one on the marker")]
     #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Head<'a>, CodecError> {
@@ -126,7 +124,6 @@ impl<'a> Heads<'a> {
         usize::try_from(self.unsigned(size)?).map_err(|_| cut())
     }
 
-    /// Bytes behind their length.
     fn counted(&mut self, size: usize) -> Result<&'a [u8], CodecError> {
         let length = self.length(size)?;
         self.take(length)

@@ -9,7 +9,6 @@ use super::head::{Head, Heads};
 use super::read::utf8;
 use crate::checkpoint::CodecError;
 
-/// Reads a value, whose shape must have been checked, as JSON.
 pub(super) fn value(rest: &mut Heads<'_>) -> Result<Value, CodecError> {
     Ok(match rest.next()? {
         Head::Nil | Head::Somes(_) => Value::Null,

@@ -104,7 +104,6 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     read::read(value, format != RECORD)
 }
 
-/// The format of an encoded value, and the value, whose shape has been checked.
 fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let (format, value) = split(bytes)?;
     if shape::check(value, DEPTH)? < value.len() {
@@ -113,9 +112,8 @@ fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     Ok((format, value))
 }
 
-/// The format of an encoded value, and the value.
 fn split(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
-    let (format, value) = bytes.split_first().ok_or_else(|| CodecError::new("there are no bytes"))?;
+    let (format, value) = bytes.split_first().ok_or_else(|| CodecError::new("the value is empty"))?;
     let format = format & !OVERWRITE;
     if !matches!(format, RECORD | VALUE) {
         return Err(CodecError(format!("the codec {format} is not known to this version of hier")));
@@ -128,8 +126,8 @@ fn more() -> CodecError {
     CodecError::new("there is something behind the value")
 }
 
-/// Checks that a value of this type can be read from these bytes: a type whose `Serialize` and `Deserialize` do not fit together is
-/// found when its first value is written, and not when the value is needed.
+/// Checks that a value of this type can be read from these bytes. Detects a type whose `Serialize` and `Deserialize` do
+/// not match when its first value is written.
 #[doc(hidden)]
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop).map_err(|error| {
@@ -211,7 +209,6 @@ pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// The names of fields with their encoded values.
 pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
 /// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.

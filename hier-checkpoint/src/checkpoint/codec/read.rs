@@ -17,7 +17,6 @@ use super::head::{Head, Heads, cut};
 use super::{DEPTH, more, short_name, too_deep};
 use crate::checkpoint::CodecError;
 
-/// Reads one value.
 pub(super) struct Reader<'de> {
     heads: Heads<'de>,
     /// Returned by [`Deserializer::is_human_readable`].
@@ -31,7 +30,6 @@ pub(super) struct Reader<'de> {
     of: fn() -> String,
 }
 
-/// The place of the next value.
 #[derive(Clone, Copy)]
 enum Next {
     Value,
@@ -41,7 +39,6 @@ enum Next {
     Somes(u8),
 }
 
-/// Reads a text of the codec's own.
 pub(super) fn plain(bytes: &[u8]) -> Result<String, CodecError> {
     read(bytes, true)
 }
@@ -96,13 +93,11 @@ impl<'de> Reader<'de> {
         CodecError::new(format!("{} does not fit in a `{}`", found.in_words(), (self.of)()))
     }
 
-    /// Reads a value of any type.
     fn any<V: Visitor<'de>>(&mut self, visitor: V, are_bytes_wanted: bool) -> Result<V::Value, CodecError> {
         let head = self.head()?;
         self.visit(head, visitor, are_bytes_wanted)
     }
 
-    /// Reads the value of any type that begins so.
     fn visit<V: Visitor<'de>>(
         &mut self,
         head: Head<'de>,
@@ -156,7 +151,6 @@ impl<'de> Reader<'de> {
         CodecError::new(format!("a list has more items than there are in a `{}`", (self.of)()))
     }
 
-    /// Reads a text, as a rule.
     fn text<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
         match self.head()? {
             Head::Text(text) => visitor.visit_borrowed_str(utf8(text)?),
@@ -364,5 +358,4 @@ struct Items<'r, 'de> {
     left: usize,
 }
 
-/// An enum's variant with content.
 struct Variant<'r, 'de>(&'r mut Reader<'de>);

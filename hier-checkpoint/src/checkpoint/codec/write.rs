@@ -1,7 +1,7 @@
 //! Serializes a value as `MessagePack` with field names.
 //!
-//! It differs from most serde formats in two ways, so that a value is read back as it was: a `Some` whose content is empty is written as
-//! an extension (`MessagePack` has one nil), and a number that `serde_json` passes as text is written as a number.
+//! Two differences from most serde formats preserve the value. A `Some` with an empty content is written as an extension,
+//! because `MessagePack` has one nil. A number that `serde_json` passes as text is written as a number.
 
 mod collections;
 
@@ -23,7 +23,6 @@ pub(super) struct Writer<'a> {
     max_depth: usize,
 }
 
-/// A collection that is being written.
 pub(super) struct Items<'w, 'a> {
     writer: &'w mut Writer<'a>,
     /// The depth around the collection.
@@ -73,13 +72,11 @@ impl Items<'_, '_> {
     }
 }
 
-/// Writes the header of a collection of so many values.
 #[inline]
 fn header(bytes: &mut Vec<u8>, is_map: bool, values: usize) -> Result<(), CodecError> {
     if is_map { pack::map(bytes, values / 2) } else { pack::list(bytes, values) }
 }
 
-/// A struct that is being written.
 pub(super) enum Fields<'w, 'a> {
     Named(Items<'w, 'a>),
     /// A number of `serde_json` as text, at this place.

@@ -1,6 +1,6 @@
 //! The saver in memory.
 
-mod mailbox;
+mod inbox;
 mod names;
 mod namespace;
 mod thread;
@@ -17,12 +17,13 @@ use uuid::Uuid;
 use super::limits::check_thread;
 use super::record::check;
 use super::{
-    Also, Checkpointer, Claim, CodecError, Conversations, Deletion, DueQuery, DueThread, Lease, Letter, ListQuery,
-    Listed, Posted, Prune, Record, Saved, SaverError, ThreadInfo, WhenRunning, codec,
+    Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, Delivered,
+    DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved,
+    SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, codec,
 };
-use mailbox::Mail;
+use inbox::MemoryInboxes;
 use names::NameHash;
-use thread::Thread;
+use thread::StoredThread;
 
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
@@ -34,17 +35,17 @@ const SHARDS: usize = 16;
 ///
 /// A commit takes effect when it is called, even if its future is dropped; so does a release.
 #[derive(Clone, Debug, Default)]
-pub struct MemorySaver(Arc<Shared>);
+pub struct MemorySaver(Arc<SaverState>);
 
-type Shard = HashMap<Arc<str>, Thread, NameHash>;
+type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SaverState {
     shards: [Mutex<Shard>; SHARDS],
     /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
     last_token: AtomicU64,
-    /// Of all threads. Locked after a shard.
-    mail: Mutex<Mail>,
+    /// The inboxes of all threads. Locked after a shard.
+    mail: Mutex<MemoryInboxes>,
     conversations: Conversations,
 }
 
@@ -57,20 +58,20 @@ impl MemorySaver {
     /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
     #[doc(hidden)]
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
-        let mut copy = self.shard(thread).get(thread).map(Thread::history).unwrap_or_default();
+        let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
         if !whole {
             let (latest, now) = (Prune::default(), SystemTime::now());
             copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
         }
-        codec::encode_record(&(copy.dump(), lock(&self.0.mail).mailbox(thread)))
+        codec::encode_record(&(copy.dump(), lock(&self.0.mail).inbox(thread)))
     }
 
     /// The thread that these bytes are of, in place of what is there.
     #[doc(hidden)]
     pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
-        let (history, mailbox): (thread::Dump<'static>, mailbox::Mailbox) = codec::decode(dump)?;
-        self.shard(thread).insert(thread.into(), Thread::load(history));
-        lock(&self.0.mail).put(thread, mailbox);
+        let (history, inbox): (thread::Dump<'static>, inbox::StoredInbox) = codec::decode(dump)?;
+        self.shard(thread).insert(thread.into(), StoredThread::load(history));
+        lock(&self.0.mail).put(thread, inbox);
         Ok(())
     }
 
@@ -79,10 +80,10 @@ impl MemorySaver {
     #[must_use]
     pub fn apart(&self, thread: &str) -> Self {
         let copy = Self::new();
-        if let Some(history) = self.shard(thread).get(thread).map(Thread::history) {
+        if let Some(history) = self.shard(thread).get(thread).map(StoredThread::history) {
             copy.shard(thread).insert(thread.into(), history);
         }
-        lock(&copy.0.mail).put(thread, lock(&self.0.mail).mailbox(thread));
+        lock(&copy.0.mail).put(thread, lock(&self.0.mail).inbox(thread));
         copy
     }
 
@@ -94,13 +95,12 @@ impl MemorySaver {
         lock(&self.0.shards[shard])
     }
 
-    /// Each part of the threads, locked one after the other.
     fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
         self.0.shards.iter().map(lock)
     }
 
-    /// The thread that a lease is for, if nobody else has claimed it since.
-    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut Thread, SaverError> {
+    /// Returns the thread of a lease, if no other claim has taken it over.
+    fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut StoredThread, SaverError> {
         match shard.get_mut(&lease.thread) {
             Some(thread) if thread.token == lease.token => Ok(thread),
             _ => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
@@ -139,9 +139,9 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
-    pub(crate) fn post_now(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
+    pub(crate) fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
-        lock(&self.0.mail).post(thread, graph, letter, SystemTime::now())
+        lock(&self.0.mail).post(thread, graph, message, SystemTime::now()).map(PostOutcome::from)
     }
 
     pub(crate) fn delete_now(&self, thread: &str) {
@@ -152,12 +152,11 @@ impl MemorySaver {
         self.0.conversations.forget(thread);
     }
 
-    /// Claims a thread for a worker; none if somebody else holds it.
+    /// Claims a thread for a worker. Returns none if the thread is held.
     pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
         self.try_claim(thread, claim).ok()
     }
 
-    /// Whether the lease is still held: neither taken over nor released.
     pub(crate) fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
         match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
             Some(_) => Ok(()),
@@ -165,16 +164,20 @@ impl MemorySaver {
         }
     }
 
-    /// Commits, and says whether the lease is still good even if there is nothing to store.
-    pub(crate) fn commit_also_now(&self, lease: &Lease, records: Vec<Record>, also: &Also) -> Result<(), SaverError> {
-        self.commit_and(lease, records, also, |_| {})
+    /// Commits. Checks the lease even if there is nothing to store.
+    pub(crate) fn commit_now(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        also: &SideEffects,
+    ) -> Result<(), SaverError> {
+        self.commit_and(lease, records, Some(also), |_| {})
     }
 
-    /// Copies a thread in place of another.
     pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
         check_thread(to)?;
         if from != to {
-            let history = self.shard(from).get(from).map(Thread::history);
+            let history = self.shard(from).get(from).map(StoredThread::history);
             let mut shard = self.shard(to);
             shard.remove(to);
             lock(&self.0.mail).delete(to);
@@ -188,7 +191,6 @@ impl MemorySaver {
         Ok(())
     }
 
-    /// Undoes what a run has done to a thread.
     pub(crate) fn undo(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {
@@ -211,9 +213,9 @@ impl MemorySaver {
     fn commit_and(
         &self,
         lease: &Lease,
-        records: Vec<Record>,
-        also: &Also,
-        then: impl FnOnce(&mut Thread),
+        records: Vec<WriteRecord>,
+        also: Option<&SideEffects>,
+        then: impl FnOnce(&mut StoredThread),
     ) -> Result<(), SaverError> {
         for record in &records {
             check(record)?;
@@ -221,10 +223,10 @@ impl MemorySaver {
         let mut shard = self.shard(&lease.thread);
         let thread = Self::held(&mut shard, lease)?;
         thread.check_bases(&lease.thread, &records)?;
-        if !also.is_empty() {
+        if let Some(also) = also.filter(|also| !also.is_empty()) {
             lock(&self.0.mail).commit(&lease.thread, also, SystemTime::now())?;
         }
-        if let Some(run) = also.run {
+        if let Some(run) = also.and_then(|also| also.run) {
             thread.keep_overwritten(run, &records);
         }
         thread.store(records);
@@ -233,7 +235,7 @@ impl MemorySaver {
     }
 
     /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
-    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&Thread) -> Deletion) -> u64 {
+    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&StoredThread) -> Deletion) -> u64 {
         let Some(names) = threads else {
             return self
                 .shards()
@@ -315,55 +317,52 @@ impl Checkpointer for MemorySaver {
         Ok(())
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.commit_also_now(lease, records, &Also::default())
-    }
-
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.commit_also_now(lease, records, &also)
-    }
-
-    async fn commit_last(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<bool, SaverError> {
-        self.commit_and(lease, records, &also, Thread::free).map(|()| true)
-    }
-
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.post_now(thread, graph, letter)
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        Ok(lock(&self.0.mail).of(thread))
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        Ok(lock(&self.0.mail).due(&query))
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let also = commit.also.as_deref();
+        if commit.release {
+            self.commit_and(lease, commit.records, also, StoredThread::free).map(|()| LeaseState::Released)
+        } else {
+            self.commit_and(lease, commit.records, also, |_| {}).map(|()| LeaseState::Held)
+        }
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        self.get_changed(thread, namespace, id, &[]).await
-    }
-
-    async fn get_changed(
-        &self,
-        thread: &str,
-        namespace: &str,
-        id: Option<Uuid>,
-        known: &[(Arc<str>, Uuid)],
-    ) -> Result<Option<Saved>, SaverError> {
-        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id, known)))
+        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id, &[])))
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         Ok(self.list_now(&query))
     }
 
-    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
-        Ok(self.threads_now(limit))
-    }
-
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
         self.delete_now(thread);
         Ok(())
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default().with_inbox(self).with_admin(self).with_cache(self).with_leases_expiring(false)
+    }
+}
+
+#[async_trait]
+impl Inbox for MemorySaver {
+    async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.post_now(thread, graph, message)
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        Ok(lock(&self.0.mail).of(thread))
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        Ok(lock(&self.0.mail).due(&query))
+    }
+}
+
+#[async_trait]
+impl ThreadAdmin for MemorySaver {
+    async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
+        Ok(self.threads_now(limit))
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
@@ -378,7 +377,7 @@ impl Checkpointer for MemorySaver {
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
         let now = SystemTime::now();
-        let plan = |thread: &Thread| Deletion::by_prune(thread.newest_first(), &prune, now);
+        let plan = |thread: &StoredThread| Deletion::by_prune(thread.newest_first(), &prune, now);
         let pruned = self.delete(prune.threads.as_deref(), plan);
         match &prune.threads {
             Some(threads) => threads.iter().for_each(|thread| self.0.conversations.forget(thread)),
@@ -390,9 +389,18 @@ impl Checkpointer for MemorySaver {
     async fn sweep(&self) -> Result<u64, SaverError> {
         Ok(self.sweep_now())
     }
+}
 
-    fn leases_expire(&self) -> bool {
-        false
+#[async_trait]
+impl CheckpointCache for MemorySaver {
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        Ok(self.shard(thread).get(thread).and_then(|thread| thread.get(namespace, id, known)))
     }
 
     fn conversations(&self) -> Option<&Conversations> {
@@ -400,7 +408,7 @@ impl Checkpointer for MemorySaver {
     }
 }
 
-/// A saver stays usable when somebody panicked while it was locked: nothing here leaves a thread half changed.
+/// Ignores poisoning: no panic here leaves a thread half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

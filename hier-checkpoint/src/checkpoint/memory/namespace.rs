@@ -6,13 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::checkpoint::{Chain, Checkpoint, Deletion, PendingWrite, Piece, Saved, TaskWrites};
+use crate::checkpoint::{ChannelBlob, Checkpoint, Deletion, DeltaChain, PendingWrite, Saved, TaskWrites};
 
-/// A namespace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Namespace {
-    /// In the order of their ids, which is nearly always the order in which they came.
-    entries: Vec<Entry>,
+    /// Sorted by id, which is nearly always the order of arrival.
+    entries: Vec<StoredCheckpoint>,
     /// The writes of tasks, by checkpoint.
     writes: HashMap<Uuid, HashMap<Uuid, TaskWrites>>,
     /// The values that other checkpoints still need of deleted ones, by the id of the deleted one.
@@ -20,24 +19,22 @@ pub(super) struct Namespace {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+struct StoredCheckpoint {
     checkpoint: Box<Checkpoint>,
-    pieces: Vec<Piece>,
+    pieces: Vec<ChannelBlob>,
 }
 
 /// A write of a task as it was before a run changed it.
 #[derive(Clone, Debug)]
 pub(super) struct Overwritten {
     pub(super) path: Arc<str>,
-    /// None if there was none.
     pub(super) old: Option<PendingWrite>,
 }
 
-/// The values that a deleted checkpoint had brought.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Remains {
     channels: Arc<[Arc<str>]>,
-    pieces: Vec<Piece>,
+    pieces: Vec<ChannelBlob>,
 }
 
 impl Namespace {
@@ -49,8 +46,8 @@ impl Namespace {
         self.entries.iter().rev().map(|entry| &*entry.checkpoint)
     }
 
-    pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
-        let mut entry = Entry { checkpoint, pieces };
+    pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
+        let mut entry = StoredCheckpoint { checkpoint, pieces };
         let id = entry.checkpoint.id;
         // Most often there are none, and finding that out by hashing the id would cost more than all else here.
         if !self.remains.is_empty()
@@ -80,7 +77,6 @@ impl Namespace {
         }
     }
 
-    /// A stored write of a task.
     pub(super) fn write(&self, checkpoint: Uuid, task: Uuid, slot: i32) -> Option<&PendingWrite> {
         let writes = &self.writes.get(&checkpoint)?.get(&task)?.writes;
         writes.binary_search_by_key(&slot, |write| write.slot).ok().map(|place| &writes[place])
@@ -119,7 +115,7 @@ impl Namespace {
         Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })
     }
 
-    /// Deletes these checkpoints and what nobody needs any more, and cuts the links to them.
+    /// Deletes these checkpoints and the values that no other needs, and cuts the links to them.
     pub(super) fn delete(&mut self, name: &Arc<str>, deletion: &Deletion) {
         let gone = |id: Uuid| deletion.has(name, id);
         if !self.entries.iter().any(|entry| gone(entry.checkpoint.id)) {
@@ -151,7 +147,6 @@ impl Namespace {
         Arc::ptr_eq(&parent.channels, &checkpoint.channels).then_some(parent)
     }
 
-    /// Whether a channel's value of this version is there.
     pub(super) fn has(&self, channel: &str, version: Uuid) -> bool {
         self.piece(channel, version).is_some()
     }
@@ -160,9 +155,8 @@ impl Namespace {
         self.entries.binary_search_by(|entry| entry.checkpoint.id.cmp(&id))
     }
 
-    /// The channel's value as this version.
-    fn chain(&self, channel: &str, version: Uuid) -> Chain {
-        let mut chain = Chain::default();
+    fn chain(&self, channel: &str, version: Uuid) -> DeltaChain {
+        let mut chain = DeltaChain::default();
         let mut next = Some(version);
         while let Some(version) = next {
             let Some(piece) = self.piece(channel, version) else { break };
@@ -177,7 +171,7 @@ impl Namespace {
         chain
     }
 
-    fn piece(&self, channel: &str, version: Uuid) -> Option<&Piece> {
+    fn piece(&self, channel: &str, version: Uuid) -> Option<&ChannelBlob> {
         let (channels, pieces) = match self.place(version) {
             Ok(place) => (&self.entries[place].checkpoint.channels, &self.entries[place].pieces),
             Err(_) => self.remains.get(&version).map(|remains| (&remains.channels, &remains.pieces))?,
@@ -213,10 +207,10 @@ impl Namespace {
     }
 }
 
-impl Entry {
+impl StoredCheckpoint {
     /// The values that an earlier checkpoint with this id had brought stay unless this one brings them: others may be built
     /// on them.
-    fn inherit(&mut self, channels: &[Arc<str>], pieces: Vec<Piece>) {
+    fn inherit(&mut self, channels: &[Arc<str>], pieces: Vec<ChannelBlob>) {
         for mut piece in pieces {
             let name = &channels[piece.channel];
             let Some(channel) = self.checkpoint.channels.iter().position(|other| other == name) else { continue };
@@ -228,7 +222,7 @@ impl Entry {
     }
 }
 
-/// In the order of slots; one from 0 on is written once.
+/// Inserts a write in the order of slots. A slot from 0 on is written once.
 fn put_write(writes: &mut Vec<PendingWrite>, write: PendingWrite) {
     match writes.binary_search_by_key(&write.slot, |old| old.slot) {
         Ok(place) if write.slot < 0 => writes[place] = write,

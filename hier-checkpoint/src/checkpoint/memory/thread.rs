@@ -13,13 +13,12 @@ use uuid::Uuid;
 use super::names::NameHash;
 use super::namespace::{Namespace, Overwritten};
 use crate::checkpoint::{
-    Checkpoint, Claim, Deletion, ListQuery, Listed, PendingWrite, Piece, Record, Saved, SaverError, TaskWrites,
-    ThreadInfo, builds_on, builds_only_on,
+    ChannelBlob, Checkpoint, Claim, Deletion, ListQuery, Listed, PendingWrite, Saved, SaverError, TaskWrites,
+    ThreadInfo, WriteRecord, builds_on, builds_only_on,
 };
 
-/// A thread.
 #[derive(Debug, Default)]
-pub(super) struct Thread {
+pub(super) struct StoredThread {
     /// The token of the last claim; 0 before the first.
     pub(super) token: u64,
     holder: Option<String>,
@@ -52,15 +51,13 @@ impl Drop for Freed {
     }
 }
 
-/// A thread is being run by somebody.
 pub(super) struct Taken {
-    /// The holder, in words for people.
     pub(super) holder: String,
     /// Resolves once the thread may be free.
     pub(super) freed: OwnedNotified,
 }
 
-impl Thread {
+impl StoredThread {
     /// The present holder, if there is one.
     pub(super) fn taken(&self) -> Option<Taken> {
         // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
@@ -75,16 +72,15 @@ impl Thread {
         self.expires = claim.time_to_live.filter(|_| !self.is_empty()).and_then(|lives| now.checked_add(lives));
     }
 
-    /// Nobody holds the thread any more.
     pub(super) fn free(&mut self) {
         self.holder = None;
         self.freed.0.notify_waiters();
     }
 
     /// Refuses records that build on what is not there.
-    pub(super) fn check_bases(&self, name: &str, records: &[Record]) -> Result<(), SaverError> {
+    pub(super) fn check_bases(&self, name: &str, records: &[WriteRecord]) -> Result<(), SaverError> {
         for (place, record) in records.iter().enumerate() {
-            let Record::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
+            let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
             let space = self.namespace(namespace);
             let before = space.and_then(|space| space.parent_of(checkpoint));
             if before.is_some_and(|before| builds_only_on(&before.versions, checkpoint, pieces)) {
@@ -101,11 +97,10 @@ impl Thread {
         Ok(())
     }
 
-    /// Keeps what a run overwrites with these records.
-    pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[Record]) {
+    pub(super) fn keep_overwritten(&mut self, run: Uuid, records: &[WriteRecord]) {
         let mut kept = self.overwritten.remove(&run).unwrap_or_default();
         for record in records {
-            let Record::Writes { namespace, writes } = record else { continue };
+            let WriteRecord::Writes { namespace, writes } = record else { continue };
             let TaskWrites { checkpoint, task, path, writes } = writes;
             let space = self.namespace(namespace);
             for PendingWrite { slot, .. } in writes {
@@ -132,14 +127,13 @@ impl Thread {
         self.overwritten.remove(&run);
     }
 
-    /// Stores records that have been checked.
-    pub(super) fn store(&mut self, records: Vec<Record>) {
+    pub(super) fn store(&mut self, records: Vec<WriteRecord>) {
         for record in records {
             match record {
-                Record::Checkpoint { namespace, checkpoint, pieces } => {
+                WriteRecord::Checkpoint { namespace, checkpoint, pieces } => {
                     self.namespace_mut(namespace).put(checkpoint, pieces);
                 }
-                Record::Writes { namespace, writes } => self.namespace_mut(namespace).put_writes(writes),
+                WriteRecord::Writes { namespace, writes } => self.namespace_mut(namespace).put_writes(writes),
             }
         }
         if let Some(lives) = self.time_to_live {
@@ -204,7 +198,6 @@ impl Thread {
         deletion.checkpoints.len() as u64
     }
 
-    /// The same history for a thread of its own.
     pub(super) fn history(&self) -> Self {
         Self {
             time_to_live: self.time_to_live,
@@ -215,14 +208,12 @@ impl Thread {
         }
     }
 
-    /// What a copy of the thread elsewhere needs: the namespaces.
     pub(super) fn dump(&self) -> Dump<'_> {
         let rest = self.children.iter().map(|(name, space)| (name.clone(), Cow::Borrowed(space)));
         let root = std::iter::once((ROOT.clone(), Cow::Borrowed(&self.root)));
         Dump { namespaces: root.chain(rest).collect() }
     }
 
-    /// A thread with these namespaces.
     pub(super) fn load(dump: Dump<'_>) -> Self {
         let mut thread = Self::default();
         for (name, space) in dump.namespaces {
@@ -231,12 +222,11 @@ impl Thread {
         thread
     }
 
-    /// Whether the thread is to be swept.
     pub(super) fn is_expired(&self, now: SystemTime) -> bool {
         self.holder.is_none() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether the thread holds nothing, so that it can be dropped.
+    /// Returns true if the thread holds nothing and can be dropped.
     pub(super) fn is_idle_and_empty(&self) -> bool {
         self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
     }
@@ -258,10 +248,9 @@ impl Thread {
     }
 }
 
-/// Whether a record has this value.
-fn brings(record: &Record, within: &str, channel: &str, version: Uuid) -> bool {
-    let Record::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
-    let named = |piece: &Piece| &*checkpoint.channels[piece.channel] == channel;
+fn brings(record: &WriteRecord, within: &str, channel: &str, version: Uuid) -> bool {
+    let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { return false };
+    let named = |piece: &ChannelBlob| &*checkpoint.channels[piece.channel] == channel;
     **namespace == *within && checkpoint.id == version && pieces.iter().any(named)
 }
 

@@ -1,20 +1,24 @@
-//! The checkpoints beside the runs: those of a [`MemorySaver`](crate::checkpoint::MemorySaver), whose leases the runs have to know.
+//! The checkpoints of a [`MemoryRuns`]: those of a [`MemorySaver`], with leases that the runs know.
 
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use async_trait::async_trait;
-use uuid::Uuid;
 
 use super::MemoryRuns;
 use super::tables::Holder;
 use crate::checkpoint::{
-    Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted, Prune,
-    Record, Saved, SaverError, ThreadInfo,
+    Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, MemorySaver, Prune, SaverError, SaverLayer,
+    ThreadAdmin, ThreadInfo,
 };
 
 #[async_trait]
-impl Checkpointer for MemoryRuns {
+impl SaverLayer for MemoryRuns {
+    type Inner = MemorySaver;
+
+    fn inner(&self) -> &MemorySaver {
+        &self.saver
+    }
+
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         let lease = self.saver.acquire(thread, claim).await?;
         self.tables().hold(thread, Holder::Nobody);
@@ -30,54 +34,24 @@ impl Checkpointer for MemoryRuns {
     async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
         self.tables().let_go(lease);
         self.saver.release(lease).await?;
-        self.shared.bell.ring_runs();
+        self.shared.bell.notify_runs();
         Ok(())
     }
 
-    async fn commit(&self, lease: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
-        self.saver.commit(lease, records).await
+    /// The lease is released by [`release`](Self::release) only, which the runs know.
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        self.saver.commit(lease, Commit { release: false, ..commit }).await
     }
 
-    async fn commit_also(&self, lease: &Lease, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
-        self.saver.commit_also(lease, records, also).await
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.saver.capabilities().with_admin(self)
     }
+}
 
-    async fn post(&self, thread: &str, graph: &str, letter: Letter) -> Result<bool, SaverError> {
-        self.saver.post(thread, graph, letter).await
-    }
-
-    async fn mail(&self, thread: &str) -> Result<Vec<Posted>, SaverError> {
-        self.saver.mail(thread).await
-    }
-
-    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.saver.due(query).await
-    }
-
-    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        self.saver.get(thread, namespace, id).await
-    }
-
-    async fn get_changed(
-        &self,
-        thread: &str,
-        namespace: &str,
-        id: Option<Uuid>,
-        known: &[(Arc<str>, Uuid)],
-    ) -> Result<Option<Saved>, SaverError> {
-        self.saver.get_changed(thread, namespace, id, known).await
-    }
-
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
-        self.saver.list(query).await
-    }
-
+#[async_trait]
+impl ThreadAdmin for MemoryRuns {
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError> {
         self.saver.threads(limit).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaverError> {
-        self.saver.delete_thread(thread).await
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
@@ -104,13 +78,5 @@ impl Checkpointer for MemoryRuns {
             self.saver.delete_thread(thread).await?;
         }
         Ok(self.saver.sweep().await? + expired.len() as u64)
-    }
-
-    fn leases_expire(&self) -> bool {
-        self.saver.leases_expire()
-    }
-
-    fn conversations(&self) -> Option<&Conversations> {
-        self.saver.conversations()
     }
 }

@@ -10,18 +10,18 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::RunStore;
-use super::backend::{DocumentBackend, RunBackend, ThreadBackend};
-use super::bell::Bell;
+use super::backend::{DocumentBackend, PrunedRuns, RunBackend, ThreadBackend};
 use super::change::{Changed, ThreadChange};
 use super::document::Document;
 use super::error::RunsError;
 use super::event::{EventPage, EventQuery};
+use super::notifier::ChangeNotifier;
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::{Checkpointer, Claim, Lease, Letter, MemorySaver, SaverError, WhenRunning};
+use crate::checkpoint::{Checkpointer, Claim, InboxMessage, Lease, MemorySaver, PostOutcome, SaverError, WhenRunning};
 use crate::sync::{Mutex, MutexGuard, lock};
-use tables::{Ended, Holder, Tables};
+use tables::{EndedRuns, Holder, MemoryTables};
 
 /// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
 /// kept; it lasts as long as the process.
@@ -30,13 +30,13 @@ use tables::{Ended, Holder, Tables};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryRuns {
     saver: MemorySaver,
-    shared: Arc<Shared>,
+    shared: Arc<RunsState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    tables: Mutex<Tables>,
-    bell: Bell,
+struct RunsState {
+    tables: Mutex<MemoryTables>,
+    bell: ChangeNotifier,
 }
 
 impl MemoryRuns {
@@ -45,12 +45,12 @@ impl MemoryRuns {
         Self::default()
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn tables(&self) -> MutexGuard<'_, MemoryTables> {
         lock(&self.shared.tables)
     }
 
     /// Decides a change, and stores it. Returns none if there is nothing to change.
-    fn apply(&self, tables: &mut Tables, change: ThreadChange) -> Result<Option<Changed>, RunsError> {
+    fn apply(&self, tables: &mut MemoryTables, change: ThreadChange) -> Result<Option<Changed>, RunsError> {
         let (now, lease, releases) = (SystemTime::now(), change.lease().cloned(), change.releases());
         if let Some(lease) = &lease {
             self.saver.check_held(lease)?;
@@ -72,9 +72,9 @@ impl MemoryRuns {
             return Ok(None);
         }
         if let Some(lease) = &lease {
-            self.saver.commit_also_now(lease, decision.records, &decision.also)?;
+            self.saver.commit_now(lease, decision.records, &decision.also)?;
         }
-        let Ended { undone, settled } = tables.store(decision.queue, now);
+        let EndedRuns { undone, settled } = tables.store(decision.queue, now);
         for run in undone {
             self.saver.undo(&thread, run);
         }
@@ -93,8 +93,8 @@ impl MemoryRuns {
         Ok(Some(Changed::new(&tables.entry(&thread)?.row, decision.runs, claimed)))
     }
 
-    /// Claims the thread for a worker, unless somebody holds it.
-    fn try_hold(&self, tables: &Tables, thread: &str, claim: &RunClaim) -> Option<Lease> {
+    /// Claims the thread for a worker. Returns none if it is held.
+    fn try_hold(&self, tables: &MemoryTables, thread: &str, claim: &RunClaim) -> Option<Lease> {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,
             Holder::Lost { .. } => WhenRunning::TakeOver,
@@ -106,7 +106,15 @@ impl MemoryRuns {
 }
 
 impl RunStore for MemoryRuns {
-    fn backend(&self) -> &dyn RunBackend {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
         self
     }
 }
@@ -170,7 +178,7 @@ impl RunBackend for MemoryRuns {
         Ok(EventPage::new(wanted.cloned().collect(), &entry.row))
     }
 
-    async fn delete_older(&self, than: Duration) -> Result<(u64, u64), RunsError> {
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let mut tables = self.tables();
         let cutoff = SystemTime::now().checked_sub(than).unwrap_or(SystemTime::UNIX_EPOCH);
         let old = |run: &&Run| run.ended.is_some_and(|ended| ended < cutoff);
@@ -187,10 +195,10 @@ impl RunBackend for MemoryRuns {
                 events += 1;
             }
         }
-        Ok((events, old.len() as u64))
+        Ok(PrunedRuns { events, runs: old.len() as u64 })
     }
 
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         &self.shared.bell
     }
 }
@@ -238,12 +246,18 @@ impl ThreadBackend for MemoryRuns {
         Ok(tables.remove(id))
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        message: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
         let tables = self.tables();
         if !tables.threads.get(thread).is_some_and(|entry| is.is(&entry.row)) {
             return Err(SaverError::deleted(thread).into());
         }
-        Ok(self.saver.post_now(thread, graph, letter)?)
+        Ok(self.saver.post_now(thread, graph, message)?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is kept in memory.
+//! The tables of [`MemoryRuns`](super::MemoryRuns).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
@@ -19,8 +19,8 @@ use crate::runs::thread::ThreadRow;
 const DUE: usize = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) threads: HashMap<String, Entry>,
+pub(super) struct MemoryTables {
+    pub(super) threads: HashMap<String, ThreadEntry>,
     pub(super) runs: HashMap<Uuid, Run>,
     /// The threads that have something to do and that no worker holds, by since when.
     ready: BTreeSet<Ready>,
@@ -35,7 +35,7 @@ pub(super) struct Tables {
 
 /// Runs that are undone, and runs that are not undone any more.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedRuns {
     pub(super) undone: Vec<Uuid>,
     pub(super) settled: Vec<Uuid>,
 }
@@ -43,20 +43,24 @@ pub(super) struct Ended {
 /// From when on a worker may look at a thread, and the thread.
 type Ready = (SystemTime, String);
 
-/// Who runs a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Holder {
     /// No worker.
     #[default]
     Nobody,
     /// A worker: the token of its lease, how long it lasts, and until when.
-    Worker { token: u64, lasts: Duration, until: Instant },
-    /// A worker whose lease has run out.
-    Lost { token: u64, lasts: Duration },
+    Worker {
+        token: u64,
+        lasts: Duration,
+        until: Instant,
+    },
+    Lost {
+        token: u64,
+        lasts: Duration,
+    },
 }
 
 impl Holder {
-    /// How long the lease with this token lasts.
     fn lasts(self, of: u64) -> Option<Duration> {
         match self {
             Self::Worker { token, lasts, .. } | Self::Lost { token, lasts } if token == of => Some(lasts),
@@ -66,7 +70,7 @@ impl Holder {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ThreadEntry {
     pub(super) row: ThreadRow,
     /// Its runs, and those of them that have not ended.
     runs: HashSet<Uuid>,
@@ -77,13 +81,13 @@ pub(super) struct Entry {
     pub(super) holder: Holder,
 }
 
-impl Tables {
-    pub(super) fn entry(&self, thread: &str) -> Result<&Entry, RunsError> {
+impl MemoryTables {
+    pub(super) fn entry(&self, thread: &str) -> Result<&ThreadEntry, RunsError> {
         self.threads.get(thread).ok_or_else(|| no_thread(thread))
     }
 
     pub(super) fn insert(&mut self, row: ThreadRow) {
-        let entry = Entry {
+        let entry = ThreadEntry {
             runs: HashSet::new(),
             live: Vec::new(),
             events: VecDeque::new(),
@@ -107,10 +111,10 @@ impl Tables {
     }
 
     /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
-    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> Ended {
+    pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> EndedRuns {
         let (mut row, change) = queue.changed();
         let Change { put, removed, events, undone, settled, documents, ready, is_crowded } = change;
-        let ended = Ended { undone, settled };
+        let ended = EndedRuns { undone, settled };
         for document in documents {
             self.put_document(document, None);
         }
@@ -145,7 +149,7 @@ impl Tables {
     }
 
     /// Changes whether and until when a thread is ready or held, and lists it accordingly.
-    fn list(&mut self, thread: &str, change: impl FnOnce(&mut Entry)) {
+    fn list(&mut self, thread: &str, change: impl FnOnce(&mut ThreadEntry)) {
         let Some(entry) = self.threads.get_mut(thread) else { return };
         match (entry.holder, &entry.ready) {
             (Holder::Worker { until, .. }, _) => drop(self.held.remove(&(until, thread.to_owned()))),
@@ -160,12 +164,10 @@ impl Tables {
         }
     }
 
-    /// From now on this is who runs the thread.
     pub(super) fn hold(&mut self, thread: &str, holder: Holder) {
         self.list(thread, |entry| entry.holder = holder);
     }
 
-    /// The lease of a worker lasts for another while.
     pub(super) fn renew(&mut self, lease: &Lease, now: Instant) {
         let lasts = self.threads.get(&*lease.thread).and_then(|entry| entry.holder.lasts(lease.token));
         if let Some((lasts, until)) = lasts.and_then(|lasts| Some((lasts, now.checked_add(lasts)?))) {
@@ -173,14 +175,12 @@ impl Tables {
         }
     }
 
-    /// The lease of a worker has ended.
     pub(super) fn let_go(&mut self, lease: &Lease) {
         if self.threads.get(&*lease.thread).is_some_and(|entry| entry.holder.lasts(lease.token).is_some()) {
             self.hold(&lease.thread, Holder::Nobody);
         }
     }
 
-    /// Takes the threads from the workers whose leases have run out.
     pub(super) fn lose(&mut self, now: Instant) {
         while let Some((_, thread)) = self.held.first().filter(|(until, _)| *until <= now).cloned() {
             self.list(&thread, |entry| {
@@ -207,7 +207,6 @@ impl Tables {
         ready.find(|(_, thread)| wanted(thread)).cloned()
     }
 
-    /// The runs of a thread, or of all.
     pub(super) fn runs_of(&self, thread: Option<&str>) -> Box<dyn Iterator<Item = &Run> + '_> {
         match thread {
             None => Box::new(self.runs.values()),
@@ -218,7 +217,6 @@ impl Tables {
         }
     }
 
-    /// Deletes a run that has ended.
     pub(super) fn remove_run(&mut self, id: Uuid) {
         if let Some(run) = self.runs.remove(&id)
             && let Some(entry) = self.threads.get_mut(&run.thread)
@@ -276,7 +274,7 @@ fn no_thread(thread: &str) -> RunsError {
     RunsError::NoThread { thread: thread.to_owned() }
 }
 
-impl Entry {
+impl ThreadEntry {
     /// The row. Values that are not wanted are not cloned.
     pub(super) fn copy(&mut self, with_values: bool) -> ThreadRow {
         let values = if with_values { None } else { self.row.values.take() };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::checkpoint::{Agenda, Checkpoint, TaskWrites, slot};
+use crate::checkpoint::{NextTasks, Checkpoint, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::durable::pending::{Pending, questions_of};
 use crate::engine::durable::thread_reader::ThreadReader;
@@ -68,7 +68,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         checkpoint: &Checkpoint,
         is_newest: bool,
     ) -> Result<Self, RunError> {
-        let Agenda { start, ready, sends, .. } = &checkpoint.agenda;
+        let NextTasks { start, ready, sends, .. } = &checkpoint.agenda;
         let is_redirected = pending.is_redirected().map_err(|error| reader.unfit(error))?;
         let standing = match (*start || !ready.is_empty() || !sends.is_empty() || is_redirected, is_newest) {
             (false, _) => Standing::Over(checkpoint.step),

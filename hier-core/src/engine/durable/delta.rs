@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::delta::{self, Rule};
-use crate::checkpoint::{Chain, CodecError, codec};
+use crate::checkpoint::{CodecError, DeltaChain, codec};
 use crate::state::Values;
 
 /// Cost of reading one delta, in bytes of a full value.
@@ -32,7 +32,7 @@ impl Size {
     }
 
     /// Measures a chain. `spec` is the channel in this program.
-    pub(crate) fn of_chain(chain: &Chain, spec: Option<&ChannelSpec>) -> Self {
+    pub(crate) fn of_chain(chain: &DeltaChain, spec: Option<&ChannelSpec>) -> Self {
         let deltas: usize = chain.deltas.iter().map(Vec::len).sum();
         let is_own =
             |packed: &Vec<u8>| delta::unpack(packed).is_ok_and(|(rule, _)| spec.and_then(delta::grows) == Some(rule));
@@ -45,7 +45,7 @@ impl Size {
 }
 
 /// Loads a channel's value.
-pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Chain) -> Result<(), CodecError> {
+pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &DeltaChain) -> Result<(), CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
     state.load(channel, full)?;
@@ -87,7 +87,7 @@ fn foreign(rule: &Rule<'_>, today: &str) -> String {
 pub(in crate::engine) fn put_together<S: Values>(
     mut state: S,
     channel: usize,
-    chain: &Chain,
+    chain: &DeltaChain,
 ) -> Result<Value, CodecError> {
     load_chain(&mut state, channel, chain)?;
     let mut bytes = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::checkpoint::{Also, CodecError, DueChange, Posted, SaverError, TaskWrites, slot};
+use crate::checkpoint::{CodecError, Delivered, DueChange, SaverError, SideEffects, TaskWrites, slot};
 use crate::engine::attempt::stored::{INTERRUPT, entry};
 use crate::engine::durable::answer::answer_to;
 use crate::engine::durable::pending::{Pending, TaskRecord, questions_of};
@@ -28,8 +28,8 @@ pub(crate) struct ThreadWait {
 /// The names of waiting signals.
 type SignalNames = HashSet<Arc<str>>;
 
-fn signals(mail: &[Posted]) -> SignalNames {
-    mail.iter().filter_map(|posted| posted.letter.signal.clone()).collect()
+fn signals(mail: &[Delivered]) -> SignalNames {
+    mail.iter().filter_map(|posted| posted.message.signal.clone()).collect()
 }
 
 /// Returns true if the time or the signal of a question has come.
@@ -71,7 +71,7 @@ impl Pending {
     pub(in crate::engine) fn woken(
         &self,
         now: SystemTime,
-        mail: &[Posted],
+        mail: &[Delivered],
     ) -> Result<Vec<NamespacedWrites>, NodeError> {
         let (signals, mut writes) = (signals(mail), Vec::new());
         for (record, mut questions) in self.open()? {
@@ -124,11 +124,11 @@ pub(crate) async fn settle(
     let waiting = waiting(&committer.saver, &committer.lease.thread, renamed, now).await?;
     let graph = waiting.graph.clone().unwrap_or_else(|| committer.graph.clone());
     let due = DueChange::Exactly { at: waiting.at, graph, seen: waiting.seen };
-    committer.commit_also(Vec::new(), Also::due(due)).await?;
+    committer.commit_also(Vec::new(), SideEffects::due(due)).await?;
     Ok(waiting)
 }
 
 /// Postpones a due thread to this time.
 pub(crate) async fn postpone(committer: &Committer, until: SystemTime) -> Result<(), SaverError> {
-    committer.commit_also(Vec::new(), Also::due(DueChange::Postponed { until })).await
+    committer.commit_also(Vec::new(), SideEffects::due(DueChange::Postponed { until })).await
 }

@@ -1,7 +1,7 @@
 //! Heads of subgraphs with checkpoints per thread: the checkpoint from which each of them continues.
 //!
 //! The namespace of such a subgraph has the checkpoints of all branches of the history. So each checkpoint of the outer graph records the
-//! heads that belong to it ([`Agenda::kept`](crate::checkpoint::Agenda::kept)). A checkpoint that a call makes in the open step carries
+//! heads that belong to it ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)). A checkpoint that a call makes in the open step carries
 //! the id of the calling task instead.
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Chain, CodecError, Piece, Record, Saved, SaverError, delta};
+use crate::checkpoint::{ChannelBlob, CodecError, DeltaChain, Saved, SaverError, WriteRecord, delta};
 use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
@@ -17,9 +17,11 @@ const REFERENCE: u8 = 254;
 const SHORT: usize = 64;
 
 /// Replaces values of an input that its step stores, too.
-pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
-    let (Record::Checkpoint { checkpoint, pieces, .. }, Record::Checkpoint { checkpoint: after, pieces: stored, .. }) =
-        (input, step)
+pub(in crate::engine) fn shorten(input: &mut WriteRecord, step: &WriteRecord) {
+    let (
+        WriteRecord::Checkpoint { checkpoint, pieces, .. },
+        WriteRecord::Checkpoint { checkpoint: after, pieces: stored, .. },
+    ) = (input, step)
     else {
         return;
     };
@@ -29,7 +31,7 @@ pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
     let mut packed = Vec::with_capacity(start.bytes.len());
     delta::begin_writes(&mut packed);
     for [name, rule, bytes] in parts.as_chunks::<3>().0 {
-        let same = |piece: &&Piece| {
+        let same = |piece: &&ChannelBlob| {
             after.channels.get(piece.channel).is_some_and(|channel| channel.as_bytes() == *name)
                 && is_part(piece, bytes)
         };
@@ -47,7 +49,7 @@ pub(in crate::engine) fn shorten(input: &mut Record, step: &Record) {
 }
 
 /// Returns true if a piece consists of this one part, added to an earlier value.
-fn is_part(piece: &Piece, bytes: &[u8]) -> bool {
+fn is_part(piece: &ChannelBlob, bytes: &[u8]) -> bool {
     piece.base.is_some() && delta::unpack(&piece.bytes).is_ok_and(|(_, parts)| parts == [bytes])
 }
 
@@ -96,7 +98,7 @@ fn referred(part: &[u8]) -> Option<Uuid> {
 fn last_part(after: &Saved, name: &[u8]) -> Result<Vec<u8>, CodecError> {
     let missing = || CodecError::new("its input is part of a later checkpoint, which no longer has it");
     let named = |channel: &usize| after.checkpoint.channels.get(*channel).is_some_and(|known| known.as_bytes() == name);
-    let chain: Option<&Chain> = after.values.iter().find(|(channel, _)| named(channel)).map(|(_, chain)| chain);
+    let chain: Option<&DeltaChain> = after.values.iter().find(|(channel, _)| named(channel)).map(|(_, chain)| chain);
     let packed = chain.and_then(|chain| chain.deltas.last()).ok_or_else(missing)?;
     let (_, parts) = delta::unpack(packed)?;
     parts.first().map(|part| part.to_vec()).ok_or_else(missing)

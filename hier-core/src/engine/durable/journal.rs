@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::channel::ChannelSpec;
 use crate::checkpoint::scratch::Scratch;
 use crate::checkpoint::{
-    Agenda, Chain, Checkpoint, CodecError, Piece, Record, SaverError, Schema, Since, Source, delta,
+    ChannelBlob, Checkpoint, CodecError, DeltaChain, NextTasks, SaverError, Schema, Since, Source, WriteRecord, delta,
 };
 use crate::engine::durable::clock::IdClock;
 use crate::engine::durable::delta::{Size, load_chain};
@@ -67,7 +67,7 @@ pub(crate) struct Journal {
 
 struct HeldCheckpoint {
     checkpoint: Box<Checkpoint>,
-    pieces: Vec<Piece>,
+    pieces: Vec<ChannelBlob>,
     /// Later parts of channels of which the whole value is held.
     tails: Vec<(usize, Vec<u8>)>,
 }
@@ -83,7 +83,7 @@ impl Drop for Journal {
 pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: NextTasks,
 }
 
 impl Journal {
@@ -153,7 +153,7 @@ impl Journal {
         state: &S,
         unstored: Unstored<'_, S>,
         metadata: StepMetadata,
-    ) -> Result<Option<Record>, RunError> {
+    ) -> Result<Option<WriteRecord>, RunError> {
         let Unstored { input, changes, returned } = unstored;
         let id = self.clock.id(metadata.step);
         let mut fresh = returned.as_deref().map(Returns::unstored).unwrap_or_default();
@@ -176,13 +176,13 @@ impl Journal {
     }
 
     /// The whole input.
-    fn input_piece<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<Piece, RunError> {
+    fn input_piece<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<ChannelBlob, RunError> {
         let channel = self.channels.len() - 2;
         let specs = &self.specs;
         let packed = self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(drop));
         let bytes = packed.map_err(|error| self.unfit("the input", &error))?;
         self.versions[channel] = id;
-        Ok(Piece { channel, base: None, bytes })
+        Ok(ChannelBlob { channel, base: None, bytes })
     }
 
     /// The changed channels, with capacity for exactly `more` further pieces: a saver in memory keeps the list as it is.
@@ -192,7 +192,7 @@ impl Journal {
         state: &S,
         changes: &mut Changes,
         more: usize,
-    ) -> Result<Vec<Piece>, RunError> {
+    ) -> Result<Vec<ChannelBlob>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
             return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
         }
@@ -217,7 +217,7 @@ impl Journal {
         state: &S,
         changes: &Changes,
         channel: usize,
-    ) -> Result<Option<Piece>, CodecError> {
+    ) -> Result<Option<ChannelBlob>, CodecError> {
         let Some(value) = state.stored(channel) else {
             self.versions[channel] = Uuid::nil();
             return Ok(None);
@@ -230,7 +230,7 @@ impl Journal {
             let bytes = delta::pack(&rule, parts().map(|part| &part.bytes));
             let size = &mut self.sizes[channel];
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
-            return Ok(Some(Piece { channel, base: Some(base), bytes }));
+            return Ok(Some(ChannelBlob { channel, base: Some(base), bytes }));
         }
         let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
         if cfg!(debug_assertions) || !self.readable[channel].load(Ordering::Relaxed) {
@@ -238,7 +238,7 @@ impl Journal {
             self.readable[channel].store(true, Ordering::Relaxed);
         }
         self.sizes[channel] = Size { bytes: bytes.len(), ..Size::default() };
-        Ok(Some(Piece { channel, base: None, bytes }))
+        Ok(Some(ChannelBlob { channel, base: None, bytes }))
     }
 
     /// The writes that a subgraph returns: the latest, or all of them.
@@ -246,14 +246,14 @@ impl Journal {
         &mut self,
         id: Uuid,
         fresh: &mut UnstoredReturns<W>,
-    ) -> Result<Piece, CodecError> {
+    ) -> Result<ChannelBlob, CodecError> {
         let channel = self.channels.len() - 1;
         let (specs, writes, sizes) = (&self.specs, &fresh.writes, &mut fresh.sizes);
         let bytes =
             self.scratch.bytes(|bytes| pack_writes(specs, writes.iter(), bytes).map(|packed| *sizes = packed))?;
         let base = Some(self.versions[channel]).filter(|version| !version.is_nil() && !fresh.whole);
         self.versions[channel] = id;
-        Ok(Piece { channel, base, bytes })
+        Ok(ChannelBlob { channel, base, bytes })
     }
 
     #[inline]
@@ -261,8 +261,8 @@ impl Journal {
         &mut self,
         id: Uuid,
         StepMetadata { step, source, mut agenda }: StepMetadata,
-        pieces: Vec<Piece>,
-    ) -> Option<Record> {
+        pieces: Vec<ChannelBlob>,
+    ) -> Option<WriteRecord> {
         agenda.kept = self.log.heads();
         let checkpoint = Box::new(Checkpoint {
             id,
@@ -283,11 +283,11 @@ impl Journal {
         }
         self.report_head(id);
         let namespace = self.log.namespace.clone();
-        Some(Record::Checkpoint { namespace, checkpoint, pieces })
+        Some(WriteRecord::Checkpoint { namespace, checkpoint, pieces })
     }
 
     /// Holds a checkpoint until the run ends, in place of the one that was held before.
-    fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<Piece>) {
+    fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
         self.log.drop_applied();
         let Some(mut held) = self.held.take() else {
             self.held = Some(HeldCheckpoint { checkpoint, pieces, tails: Vec::new() });
@@ -306,7 +306,7 @@ impl Journal {
     }
 
     /// Takes the records that were held until the end of the run.
-    pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<Record>, RunError> {
+    pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<WriteRecord>, RunError> {
         let mut records = Vec::new();
         if let Some(HeldCheckpoint { checkpoint, mut pieces, tails }) = self.held.take() {
             for (channel, tail) in tails {
@@ -317,7 +317,7 @@ impl Journal {
             }
             self.report_head(checkpoint.id);
             let namespace = self.log.namespace.clone();
-            records.push(Record::Checkpoint { namespace, checkpoint, pieces });
+            records.push(WriteRecord::Checkpoint { namespace, checkpoint, pieces });
         }
         records.extend(self.log.take_held().into_iter().map(|writes| self.log.record(writes)));
         Ok(records)
@@ -341,7 +341,7 @@ impl Journal {
 
 impl HeldCheckpoint {
     /// Adds the piece of a later step. The pieces of [`RETURNED`], whose index is `returned`, are always parts of a list.
-    fn put(&mut self, piece: Piece, returned: usize) {
+    fn put(&mut self, piece: ChannelBlob, returned: usize) {
         // The rule is stored only once.
         let added = || {
             if piece.channel == returned { piece.bytes.get(1..).unwrap_or_default() } else { delta::tail(&piece.bytes) }
@@ -365,8 +365,8 @@ impl HeldCheckpoint {
 }
 
 /// Merges the parts that were added to a whole value into it.
-fn lengthen<S: Values>(state: &mut S, piece: &mut Piece, tail: Vec<u8>) -> Result<(), CodecError> {
-    let chain = Chain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
+fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) -> Result<(), CodecError> {
+    let chain = DeltaChain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
     if let Some(value) = state.stored(piece.channel) {
         value.encode(&mut piece.bytes)?;

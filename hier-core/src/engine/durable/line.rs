@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Record, SaverError, TaskWrites, is_per_call, slot};
+use crate::checkpoint::{Checkpoint, CodecError, ListQuery, SaverError, TaskWrites, WriteRecord, is_per_call, slot};
 use crate::config::Config;
 use crate::engine::attempt::stored;
 use crate::engine::durable::heads::{newest, newest_before};
@@ -58,7 +58,7 @@ impl CheckpointLine {
         thread: &str,
         namespace: &str,
         made: &Checkpoint,
-    ) -> Result<Vec<Record>, LineError> {
+    ) -> Result<Vec<WriteRecord>, LineError> {
         let (around, segment) = namespace.rsplit_once('|').unwrap_or(("", namespace));
         let mut records = Vec::new();
         let outer = self.outer.iter().find(|(outer, _)| outer == around);
@@ -68,13 +68,13 @@ impl CheckpointLine {
             // No call is open: the next one starts from the new checkpoint.
             let mut checkpoint = Box::new(checkpoint.clone());
             Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(segment.into(), made.id);
-            records.push(Record::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
+            records.push(WriteRecord::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
             return Ok(records);
         }
         for (outer, checkpoint) in &self.outer {
             let found = saver.get(thread, outer, Some(checkpoint.id)).await?;
             for writes in withdrawn(found.map(|found| found.writes).unwrap_or_default(), namespace)? {
-                records.push(Record::Writes { namespace: outer.as_str().into(), writes });
+                records.push(WriteRecord::Writes { namespace: outer.as_str().into(), writes });
             }
         }
         Ok(records)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Chain, Checkpoint, CodecError, Conversation, Saved, TaskWrites};
+use crate::checkpoint::{DeltaChain, Checkpoint, CodecError, Conversation, Saved, TaskWrites};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::journal::JournalStart;
 use crate::engine::durable::names::{RETURNED, START};
@@ -99,7 +99,7 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
         self.reader.graph.channels.iter().position(|spec| spec.name == *name)
     }
 
-    fn load(&mut self, index: usize, chain: &Chain) -> Result<(), RunError> {
+    fn load(&mut self, index: usize, chain: &DeltaChain) -> Result<(), RunError> {
         let Some((name, version)) = self.checkpoint.channels.get(index).zip(self.checkpoint.versions.get(index)) else {
             return Ok(());
         };
@@ -142,14 +142,14 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
     }
 
     /// Loads the values of an older version of the state. The next checkpoint stores them again, as a whole.
-    fn migrate(&mut self, upgrade: &SchemaUpgrade, values: &[(usize, Chain)]) -> Result<(), RunError> {
+    fn migrate(&mut self, upgrade: &SchemaUpgrade, values: &[(usize, DeltaChain)]) -> Result<(), RunError> {
         let migrated = upgrade.values(self.reader)?;
         let specs = self.reader.graph.channels.iter().enumerate();
         let is_stored = specs.filter(|(_, spec)| migrated.contains_key(&*spec.name));
         self.channels.migrated = is_stored.map(|(channel, _)| channel).collect();
         self.channels.held.clone_from(&self.channels.migrated);
         let name = |index: usize| self.checkpoint.channels.get(index).map(|name| &**name);
-        let stored: Vec<(&str, &Chain)> =
+        let stored: Vec<(&str, &DeltaChain)> =
             values.iter().filter_map(|(index, chain)| Some((name(*index)?, chain))).collect();
         take_migrated(self.reader, &mut self.state, upgrade, migrated, &stored)?;
         self.versions.clear();

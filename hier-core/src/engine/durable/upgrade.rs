@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::checkpoint::{Chain, Checkpoint, CodecError, SendRecord, chain_json, codec};
+use crate::checkpoint::{Checkpoint, CodecError, DeltaChain, SendRecord, chain_json, codec};
 use crate::engine::attempt::stored::{RoutingRecord, WriteRule};
 use crate::engine::durable::delta::{load_chain, put_together};
 use crate::engine::durable::names::{RETURNED, START};
@@ -27,7 +27,7 @@ impl SchemaUpgrade {
     pub(in crate::engine) fn needed_by<S: Values, C>(
         reader: ThreadReader<'_, S, C>,
         checkpoint: &Checkpoint,
-        values: &[(usize, Chain)],
+        values: &[(usize, DeltaChain)],
     ) -> Result<Option<Self>, RunError> {
         let (stored, present) = (checkpoint.schema.version, S::VERSION);
         if stored == present {
@@ -113,7 +113,7 @@ fn newer(stored: u32, present: u32) -> String {
 }
 
 /// A channel's value as JSON. A custom reducer merges its own parts, if the channel still has it.
-fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &Chain) -> Result<Value, CodecError> {
+fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &DeltaChain) -> Result<Value, CodecError> {
     chain_json(chain).or_else(|error| {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
         let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
@@ -129,7 +129,7 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     state: &mut S,
     upgrade: &SchemaUpgrade,
     channels: Map<String, Value>,
-    stored: &[(&str, &Chain)],
+    stored: &[(&str, &DeltaChain)],
 ) -> Result<(), RunError> {
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);

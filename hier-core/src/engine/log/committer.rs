@@ -13,7 +13,7 @@ use super::deferred::Deferred;
 use super::runtime::{Handle, JoinHandle};
 use super::saver::Saver;
 use super::signal_inbox::SignalInbox;
-use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
+use crate::checkpoint::{Delivered, Lease, SaverError, SideEffects, WriteRecord};
 use crate::config::Durability;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
@@ -37,7 +37,7 @@ pub(crate) struct Committer {
     /// Locked while a task looks for a signal and takes it.
     pub(crate) signals: tokio::sync::Mutex<SignalInbox>,
     /// Changes for the last commit of the run.
-    held: Mutex<Also>,
+    held: Mutex<SideEffects>,
     /// Records that subgraphs hold until the end of the run.
     pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
@@ -66,7 +66,7 @@ enum CommitJob {
     /// Finishes a commit that was tried in place.
     Finish(StartedCommit, OwnedSemaphorePermit),
     /// Stores records. The permit returns their bytes when they are stored or dropped.
-    Store(Vec<Record>, OwnedSemaphorePermit),
+    Store(Vec<WriteRecord>, OwnedSemaphorePermit),
     /// Reports that everything queued before is stored.
     Flush(oneshot::Sender<()>),
 }
@@ -93,7 +93,7 @@ impl Committer {
     }
 
     /// Stores records, now or soon. Returns an error of earlier records that were stored in the background.
-    pub(crate) async fn commit(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         // A saver in this process is fast enough.
         if self.durability == Durability::Async
             && self.saver.leases_expire()
@@ -105,24 +105,24 @@ impl Committer {
     }
 
     /// Stores records together with other changes of the thread, whatever the durability of the run.
-    pub(crate) async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), SaverError> {
+    pub(crate) async fn commit_also(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit_also(&self.lease, records, also).await
     }
 
     /// The messages that wait for the thread, without those that this run takes at its end.
-    pub(crate) async fn mail(&self) -> Result<Vec<Posted>, SaverError> {
+    pub(crate) async fn mail(&self) -> Result<Vec<Delivered>, SaverError> {
         let mut waiting = self.saver.mail(&self.lease.thread).await?;
-        waiting.retain(|posted| !self.deferred.is_reserved(posted.letter.id));
+        waiting.retain(|posted| !self.deferred.is_reserved(posted.message.id));
         Ok(waiting)
     }
 
     /// Adds a change to the last commit of the run.
-    pub(crate) fn hold(&self, change: impl FnOnce(&mut Also)) {
+    pub(crate) fn hold(&self, change: impl FnOnce(&mut SideEffects)) {
         change(&mut lock(&self.held));
     }
 
-    pub(crate) fn take_held(&self) -> Also {
+    pub(crate) fn take_held(&self) -> SideEffects {
         std::mem::take(&mut lock(&self.held))
     }
 
@@ -137,25 +137,25 @@ impl Committer {
     }
 
     /// Stores records, and returns when they are stored, whatever the durability of the run.
-    pub(crate) async fn commit_now(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit_now(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit(&self.lease, records).await
     }
 
     /// Stores the last records of the run and releases the lease in one commit, if the saver supports that and the thread has no due time.
     /// A released lease must not be renewed.
-    pub(crate) async fn commit_last(&self, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit_last(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         if self.has_waited() || !self.stop_renewal.get().is_none_or(|stop| stop()) {
             return self.commit(records).await;
         }
         self.flush().await?;
-        if self.saver.commit_last(&self.lease, records, Also::default()).await? {
+        if self.saver.commit_last(&self.lease, records, SideEffects::default()).await? {
             self.released.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    async fn enqueue(&self, records: Vec<Record>, runtime: &Handle) -> Result<(), SaverError> {
+    async fn enqueue(&self, records: Vec<WriteRecord>, runtime: &Handle) -> Result<(), SaverError> {
         if let Some(error) = self.failure.get() {
             return Err(error.clone());
         }
@@ -282,7 +282,7 @@ async fn write(
 /// Finishes the started commits, then stores the records, which are newer.
 async fn store(
     begun: Vec<StartedCommit>,
-    records: Vec<Record>,
+    records: Vec<WriteRecord>,
     saver: &Saver,
     lease: &Lease,
 ) -> Result<(), SaverError> {
@@ -304,13 +304,13 @@ async fn release(writer: Option<BackgroundWriter>, saver: &Saver, lease: &Lease)
 }
 
 /// The approximate size of a record, in bytes.
-fn size(record: &Record) -> usize {
+fn size(record: &WriteRecord) -> usize {
     let values = match record {
-        Record::Checkpoint { checkpoint, pieces, .. } => {
+        WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
             let sent = checkpoint.agenda.sends.iter().map(|send| send.payload.len()).sum::<usize>();
             sent + pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>() + size_of_val(&*checkpoint.versions)
         }
-        Record::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum(),
+        WriteRecord::Writes { writes, .. } => writes.writes.iter().map(|write| write.value.len()).sum(),
     };
     OVERHEAD + values
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::checkpoint::Record;
+use crate::checkpoint::WriteRecord;
 use crate::sync::{Mutex, lock};
 
 /// Identifies a log.
@@ -21,7 +21,7 @@ pub(crate) struct Deferred {
 
 #[derive(Default)]
 struct DeferredRecords {
-    records: Vec<(LogId, Record)>,
+    records: Vec<(LogId, WriteRecord)>,
     messages: Vec<(LogId, Uuid)>,
 }
 
@@ -47,7 +47,7 @@ impl Deferred {
     }
 
     /// Passes everything of this log, and these records, to the outer log.
-    pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<Record>) {
+    pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<WriteRecord>) {
         let mut held = lock(&self.held);
         let DeferredRecords { records: all, messages } = &mut *held;
         let own = all.iter_mut().map(|(of, _)| of).chain(messages.iter_mut().map(|(of, _)| of));
@@ -70,27 +70,28 @@ impl Deferred {
             return;
         }
         // The namespace of a call contains the id of its task.
-        let is_of_call =
-            |record: &Record| namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'));
+        let is_of_call = |record: &WriteRecord| {
+            namespace_of(record).strip_prefix(namespace).is_some_and(|inside| inside.contains(':'))
+        };
         held.records.retain(|(of, record)| *of != log || !is_of_call(record));
     }
 
     /// Takes everything of this log.
-    pub(crate) fn take_of(&self, log: LogId) -> (Vec<Record>, Vec<Uuid>) {
+    pub(crate) fn take_of(&self, log: LogId) -> (Vec<WriteRecord>, Vec<Uuid>) {
         let mut held = lock(&self.held);
         let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();
         (records, held.messages.extract_if(.., |(of, _)| *of == log).map(|(_, message)| message).collect())
     }
 
     /// The waiting records of a namespace, or all of them.
-    pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<Record> {
-        let is_wanted = |record: &&Record| namespace.is_none_or(|namespace| namespace == namespace_of(record));
+    pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<WriteRecord> {
+        let is_wanted = |record: &&WriteRecord| namespace.is_none_or(|namespace| namespace == namespace_of(record));
         lock(&self.held).records.iter().map(|(_, record)| record).filter(is_wanted).cloned().collect()
     }
 }
 
-fn namespace_of(record: &Record) -> &str {
+fn namespace_of(record: &WriteRecord) -> &str {
     match record {
-        Record::Checkpoint { namespace, .. } | Record::Writes { namespace, .. } => namespace,
+        WriteRecord::Checkpoint { namespace, .. } | WriteRecord::Writes { namespace, .. } => namespace,
     }
 }

@@ -1,20 +1,19 @@
 //! The saver as the engine calls it: a panic in it is an error.
 
-use std::any::Any;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_core::future::BoxFuture;
+use hier_checkpoint::checkpoint::guard::{GuardedCall, guarded};
 use uuid::Uuid;
 
 use super::deferred::Deferred;
 use crate::checkpoint::{
-    self, Also, Checkpointer, Claim, Conversations, DueQuery, DueThread, Lease, Letter, ListQuery, Listed, Posted,
-    Record, Saved, SaverError,
+    self, Checkpointer, Claim, Commit, Conversations, Delivered, DueQuery, DueThread, InboxMessage, Lease, LeaseState,
+    ListQuery, Listed, PostOutcome, Saved, SaverError, SideEffects, WriteRecord,
 };
-use crate::panics;
 use crate::runs::overlay;
+
+/// A guarded call of the saver.
+pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 
 /// A saver whose panics become [`SaverError::Panicked`], whatever of it is called.
 #[derive(Clone)]
@@ -22,15 +21,6 @@ pub struct Saver {
     saver: Arc<dyn Checkpointer>,
     /// What is read as if it were stored.
     deferred: Option<Arc<Deferred>>,
-}
-
-macro_rules! guarded {
-    ($($method:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {$(
-        #[inline]
-        pub(crate) fn $method<'a>(&'a self, $($argument: $type),*) -> Call<'a, $output> {
-            Call::new(|| self.saver.$method($($argument),*))
-        }
-    )+};
 }
 
 impl Saver {
@@ -43,22 +33,73 @@ impl Saver {
         Self { deferred: Some(deferred), ..self.clone() }
     }
 
-    guarded! {
-        acquire(thread: &'a str, claim: Claim) -> Lease;
-        renew(lease: &'a Lease) -> ();
-        release(lease: &'a Lease) -> ();
-        commit(lease: &'a Lease, records: Vec<Record>) -> ();
-        commit_also(lease: &'a Lease, records: Vec<Record>, also: Also) -> ();
-        commit_last(lease: &'a Lease, records: Vec<Record>, also: Also) -> bool;
-        get_changed(
-            thread: &'a str, namespace: &'a str, id: Option<Uuid>, known: &'a [(Arc<str>, Uuid)]
-        ) -> Option<Saved>;
-        post(thread: &'a str, graph: &'a str, letter: Letter) -> bool;
-        mail(thread: &'a str) -> Vec<Posted>;
+    #[inline]
+    pub(crate) fn acquire<'a>(&'a self, thread: &'a str, claim: Claim) -> Call<'a, Lease> {
+        Call::new(|| self.saver.acquire(thread, claim))
     }
 
+    #[inline]
+    pub(crate) fn renew<'a>(&'a self, lease: &'a Lease) -> Call<'a, ()> {
+        Call::new(|| self.saver.renew(lease))
+    }
+
+    #[inline]
+    pub(crate) fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a, ()> {
+        Call::new(|| self.saver.release(lease))
+    }
+
+    #[inline]
+    pub(crate) async fn commit(&self, lease: &Lease, records: Vec<WriteRecord>) -> Result<(), SaverError> {
+        Call::new(|| self.saver.commit(lease, Commit::new(records))).await.map(|_| ())
+    }
+
+    #[inline]
+    pub(crate) async fn commit_also(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
+    ) -> Result<(), SaverError> {
+        Call::new(|| self.saver.commit(lease, Commit::new(records).also(also))).await.map(|_| ())
+    }
+
+    /// Commits for the last time in a run. Returns true if the lease was released in the same transaction.
+    #[inline]
+    pub(crate) async fn commit_last(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
+    ) -> Result<bool, SaverError> {
+        let commit = Commit::new(records).also(also).release();
+        Call::new(|| self.saver.commit(lease, commit)).await.map(|state| state == LeaseState::Released)
+    }
+
+    pub(crate) fn get_changed<'a>(
+        &'a self,
+        thread: &'a str,
+        namespace: &'a str,
+        id: Option<Uuid>,
+        known: &'a [(Arc<str>, Uuid)],
+    ) -> Call<'a, Option<Saved>> {
+        Call::new(|| match self.saver.capabilities().cache {
+            Some(cache) => cache.get_changed(thread, namespace, id, known),
+            None => self.saver.get(thread, namespace, id),
+        })
+    }
+
+    pub(crate) fn post<'a>(&'a self, thread: &'a str, graph: &'a str, letter: InboxMessage) -> Call<'a, PostOutcome> {
+        Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.post(thread, graph, letter)).map_err(Err))
+    }
+
+    /// Returns the messages of a thread. There are none without inboxes.
+    pub(crate) fn mail<'a>(&'a self, thread: &'a str) -> Call<'a, Vec<Delivered>> {
+        Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.messages(thread)).map_err(|_| Ok(Vec::new())))
+    }
+
+    /// Returns the threads that are due. There are none without timers.
     pub(crate) fn due(&self, query: DueQuery) -> Call<'_, Vec<DueThread>> {
-        Call::new(|| self.saver.due(query))
+        Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.due(query)).map_err(|_| Ok(Vec::new())))
     }
 
     pub(crate) async fn get(
@@ -92,46 +133,10 @@ impl Saver {
     }
 
     pub(crate) fn leases_expire(&self) -> bool {
-        self.saver.leases_expire()
+        self.saver.capabilities().leases_expire
     }
 
     pub(crate) fn conversations(&self) -> Option<&Conversations> {
-        self.saver.conversations()
+        self.saver.capabilities().cache?.conversations()
     }
-}
-
-/// A call of the saver: its panics become errors. Written out, since each step of a durable run makes one.
-pub(crate) enum Call<'a, T> {
-    Runs(BoxFuture<'a, Result<T, SaverError>>),
-    /// It panicked before it began.
-    Failed(SaverError),
-}
-
-impl<'a, T> Call<'a, T> {
-    #[inline]
-    fn new(call: impl FnOnce() -> BoxFuture<'a, Result<T, SaverError>>) -> Self {
-        panics::catch(call).map_or_else(|payload| Self::Failed(panicked(&*payload)), Self::Runs)
-    }
-}
-
-impl<T> Future for Call<'_, T> {
-    type Output = Result<T, SaverError>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Runs(call) => panics::catch(|| call.as_mut().poll(context))
-                .unwrap_or_else(|payload| Poll::Ready(Err(panicked(&*payload)))),
-            Self::Failed(error) => Poll::Ready(Err(error.clone())),
-        }
-    }
-}
-
-/// Runs several calls of the saver; their panics become errors.
-async fn guarded<T>(work: impl Future<Output = Result<T, SaverError>>) -> Result<T, SaverError> {
-    panics::caught(work).await.unwrap_or_else(|payload| Err(panicked(&*payload)))
-}
-
-fn panicked(payload: &(dyn Any + Send)) -> SaverError {
-    SaverError::Panicked { message: panics::text(payload) }
 }

@@ -6,20 +6,20 @@ use std::sync::{Arc, Weak};
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Letter, Posted};
+use crate::checkpoint::{Delivered, InboxMessage};
 
 /// The waiting signals of a thread, and the signals that tasks of the run have found and may not have stored yet, which no other task
 /// takes. The view stays valid while the run holds the lease.
 #[derive(Default)]
 pub(crate) struct SignalInbox {
-    waiting: HashMap<Arc<str>, VecDeque<Letter>>,
+    waiting: HashMap<Arc<str>, VecDeque<InboxMessage>>,
     /// The log of the task that found each signal. Once the log is dropped, it is unknown whether the signal was stored.
     found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
 }
 
 impl SignalInbox {
     /// The first known signal with this name.
-    pub(crate) fn first(&mut self, name: &str) -> Option<&Letter> {
+    pub(crate) fn first(&mut self, name: &str) -> Option<&InboxMessage> {
         let before = self.found.len();
         self.found.retain(|_, task| task.strong_count() > 0);
         if self.found.len() < before {
@@ -29,9 +29,9 @@ impl SignalInbox {
     }
 
     /// Replaces the waiting signals.
-    pub(crate) fn read(&mut self, waiting: Vec<Posted>) {
+    pub(crate) fn read(&mut self, waiting: Vec<Delivered>) {
         self.waiting.clear();
-        for Posted { letter, .. } in waiting {
+        for Delivered { message: letter, .. } in waiting {
             if let Some(name) = letter.signal.clone().filter(|_| !self.found.contains_key(&letter.id)) {
                 self.waiting.entry(name).or_default().push_back(letter);
             }

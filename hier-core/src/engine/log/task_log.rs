@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::committer::Committer;
 use super::deferred::LogId;
-use crate::checkpoint::{Also, DueChange, Kept, Record, SaverError, TaskWrites};
+use crate::checkpoint::{DueChange, Kept, SaverError, SideEffects, TaskWrites, WriteRecord};
 use crate::config::Durability;
 use crate::sync::lock;
 
@@ -30,8 +30,8 @@ pub(crate) struct NamespacedWrites {
 }
 
 impl NamespacedWrites {
-    pub(crate) fn into_record(self) -> Record {
-        Record::Writes { namespace: self.namespace, writes: self.writes }
+    pub(crate) fn into_record(self) -> WriteRecord {
+        WriteRecord::Writes { namespace: self.namespace, writes: self.writes }
     }
 }
 
@@ -110,9 +110,9 @@ impl TaskLog {
             self.reserve(message);
             return Ok(());
         }
-        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.letter.id == message);
+        let is_there = fresh || self.committer.mail().await?.iter().any(|posted| posted.message.id == message);
         let taken = is_there.then_some(message).into_iter().collect();
-        self.committer.commit_also(vec![self.record(writes)], Also::taking(taken)).await
+        self.committer.commit_also(vec![self.record(writes)], SideEffects::taking(taken)).await
     }
 
     /// Like [`Self::write_with`], for a task that waits until its thread is due.
@@ -130,7 +130,7 @@ impl TaskLog {
             return self.write_with(writes, around).await;
         }
         let records = [self.record(writes)].into_iter().chain(around.map(NamespacedWrites::into_record));
-        self.committer.commit_also(records.collect(), Also::due(due)).await
+        self.committer.commit_also(records.collect(), SideEffects::due(due)).await
     }
 
     /// Like [`Self::write_now`], for a task that waits in place until this time. If the process is killed, another process finds the thread
@@ -141,15 +141,15 @@ impl TaskLog {
         }
         self.committer.note_waiting();
         let due = DueChange::Driven { until, graph: self.committer.graph.clone() };
-        match self.committer.commit_also(vec![self.record(writes.clone())], Also::due(due)).await {
+        match self.committer.commit_also(vec![self.record(writes.clone())], SideEffects::due(due)).await {
             // A saver without timers can still store the result.
             Err(SaverError::NotSupported { .. }) => self.write_now(writes).await,
             stored => stored,
         }
     }
 
-    pub(crate) fn record(&self, writes: TaskWrites) -> Record {
-        Record::Writes { namespace: self.namespace.clone(), writes }
+    pub(crate) fn record(&self, writes: TaskWrites) -> WriteRecord {
+        WriteRecord::Writes { namespace: self.namespace.clone(), writes }
     }
 
     /// Takes a message with the last commit of the run.
@@ -163,7 +163,7 @@ impl TaskLog {
     }
 
     /// Passes these records, and those that subgraphs have left, to the outer graph.
-    pub(crate) fn hand_up(&self, outer: &Self, records: Vec<Record>) {
+    pub(crate) fn hand_up(&self, outer: &Self, records: Vec<WriteRecord>) {
         self.committer.deferred.hand_up(self.id, outer.id, records);
     }
 
@@ -181,7 +181,7 @@ impl TaskLog {
     }
 
     /// Takes the records that subgraphs have left, and the messages that they take.
-    pub(crate) fn take_deferred(&self) -> (Vec<Record>, Vec<Uuid>) {
+    pub(crate) fn take_deferred(&self) -> (Vec<WriteRecord>, Vec<Uuid>) {
         self.committer.deferred.take_of(self.id)
     }
 

@@ -1,6 +1,6 @@
 //! Begins a graph with an input.
 
-use crate::checkpoint::{Record, Source};
+use crate::checkpoint::{WriteRecord, Source};
 use crate::engine::durable::input;
 use crate::engine::run::commit::StepCommit;
 use crate::engine::run::runner::GraphRunner;
@@ -51,7 +51,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Adds the checkpoint of START. The one of the input refers to it instead of storing the same bytes again.
-    fn add_start(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
+    fn add_start(&mut self, records: &mut Vec<WriteRecord>) -> Result<(), RunError> {
         if let Some(start) = self.checkpoint(Source::Loop)? {
             for input in &mut *records {
                 input::shorten(input, &start);

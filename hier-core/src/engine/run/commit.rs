@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, Record, Source, TaskWrites};
+use crate::checkpoint::{SideEffects, WriteRecord, Source, TaskWrites};
 use crate::engine::attempt::exec::TaskResult;
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::stored::FailureRecord;
@@ -16,7 +16,7 @@ use crate::state::Values;
 /// The records of a step, and the messages of the thread's inbox that it has applied.
 #[derive(Default)]
 pub(super) struct StepCommit {
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<WriteRecord>,
     pub(super) taken: Vec<Uuid>,
 }
 
@@ -52,7 +52,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Makes the checkpoint of the current position. Returns none if it is held until the run ends.
-    pub(super) fn checkpoint(&mut self, source: Source) -> Result<Option<Record>, RunError> {
+    pub(super) fn checkpoint(&mut self, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
         let Some(unstored) = self.position.begin_checkpoint() else { return Ok(None) };
@@ -67,7 +67,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             && self.task.run.shared.tracker.is_empty()
     }
 
-    async fn commit_last(&self, records: Vec<Record>) -> Result<(), RunError> {
+    async fn commit_last(&self, records: Vec<WriteRecord>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.log.committer.commit_last(records).await.map_err(|error| journal.saver(error))
     }
@@ -81,16 +81,16 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                 Ok(())
             }
             _ if taken.is_empty() => self.commit_records(records).await,
-            _ => Box::pin(self.commit_also(records, Also::taking(taken))).await,
+            _ => Box::pin(self.commit_also(records, SideEffects::taking(taken))).await,
         }
     }
 
-    async fn commit_records(&self, records: Vec<Record>) -> Result<(), RunError> {
+    async fn commit_records(&self, records: Vec<WriteRecord>) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !records.is_empty()) else { return Ok(()) };
         journal.log.committer.commit(records).await.map_err(|error| journal.saver(error))
     }
 
-    async fn commit_also(&self, records: Vec<Record>, also: Also) -> Result<(), RunError> {
+    async fn commit_also(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), RunError> {
         let Some(journal) = self.journal.as_ref().filter(|_| !also.is_empty()) else {
             return self.commit_records(records).await;
         };
@@ -98,7 +98,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Stores these records at once, whatever the durability of the run: a caller's command or answer must not get lost.
-    pub(super) async fn commit_now(&self, records: Vec<Record>, also: Also) -> Result<(), RunError> {
+    pub(super) async fn commit_now(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let committer = &journal.log.committer;
         let stored = if also.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, DueChange, Record, Source, TaskWrites, slot};
+use crate::checkpoint::{SideEffects, DueChange, WriteRecord, Source, TaskWrites, slot};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::stored::{self, RoutingRecord};
@@ -62,7 +62,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let effect = CommandEffect { writes, destinations };
 
         let mut records = self.absorb(&mut thread.pending, answered);
-        let mut also = Also::default();
+        let mut also = SideEffects::default();
         if config.checkpoint.is_none() {
             let woken = self.wake(&thread.pending).await?;
             records.extend(self.absorb(&mut thread.pending, woken));
@@ -118,7 +118,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Adds new writes to the records of the open step, and returns them for the commit.
-    fn absorb(&self, pending: &mut Pending, writes: Vec<NamespacedWrites>) -> Vec<Record> {
+    fn absorb(&self, pending: &mut Pending, writes: Vec<NamespacedWrites>) -> Vec<WriteRecord> {
         let Some(journal) = &self.journal else { return Vec::new() };
         let own = writes.iter().filter(|writes| *writes.namespace == *journal.log.namespace);
         own.for_each(|own| pending.absorb(own.writes.clone()));
@@ -150,7 +150,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         thread: &OpenThread,
         unaddressed: Option<&serde_json::Value>,
         effect: Option<&CommandEffect<S>>,
-    ) -> Result<Option<Record>, RunError> {
+    ) -> Result<Option<WriteRecord>, RunError> {
         let Some(journal) = &self.journal else { return Ok(None) };
         let mut writes = Vec::new();
         if let Some(answer) = unaddressed {
@@ -202,7 +202,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             return Ok(());
         }
         let records = void.iter().cloned().map(|writes| journal.log.record(writes)).collect();
-        self.commit_now(records, Also::default()).await?;
+        self.commit_now(records, SideEffects::default()).await?;
         void.into_iter().filter(|writes| !writes.task.is_nil()).for_each(|writes| pending.absorb(writes));
         Ok(())
     }

@@ -25,10 +25,10 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let Some(journal) = &self.journal else { return Ok(Vec::new()) };
         let waiting = journal.log.committer.mail().await.map_err(|error| journal.saver(error))?;
         let (mut taken, mut writes) = (Vec::new(), Writes::<S>::new());
-        for posted in waiting.into_iter().filter(|posted| posted.letter.signal.is_none()) {
-            let write = self.task.state.write_from(channel, false, &posted.letter.value);
-            writes.push(write.map_err(|error| self.bad_message(posted.letter.id, error))?);
-            taken.push(posted.letter.id);
+        for posted in waiting.into_iter().filter(|posted| posted.message.signal.is_none()) {
+            let write = self.task.state.write_from(channel, false, &posted.message.value);
+            writes.push(write.map_err(|error| self.bad_message(posted.message.id, error))?);
+            taken.push(posted.message.id);
         }
         if !taken.is_empty() {
             self.check_messages(&taken, &writes)?;

@@ -8,7 +8,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::checkpoint::{Agenda, JoinRecord};
+use crate::checkpoint::{JoinRecord, NextTasks};
 use crate::engine::program::{Exit, Join, Plan};
 
 /// The triggered nodes, the state of the joins, and the waiting deferred nodes.
@@ -257,7 +257,7 @@ impl Frontier {
     }
 
     /// Writes the ready nodes by name.
-    pub(crate) fn note(&self, plan: &Plan, agenda: &mut Agenda) {
+    pub(crate) fn note(&self, plan: &Plan, agenda: &mut NextTasks) {
         let name = |node: usize| plan.shared_name(node).clone();
         agenda.ready.extend(self.ready.iter().map(|node| name(*node)));
         if plan.defers {
@@ -274,7 +274,7 @@ impl Frontier {
     /// Reads a stored frontier. `find` returns the rank of a node by its name.
     pub(crate) fn read<E>(
         plan: &Plan,
-        agenda: &Agenda,
+        agenda: &NextTasks,
         find: impl Fn(&str) -> Result<usize, E>,
         no_join: impl Fn(&str) -> E,
     ) -> Result<Self, E> {

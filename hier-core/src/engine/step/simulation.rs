@@ -15,7 +15,7 @@ use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 
 use super::tests::{Graph, program};
 use super::{Applied, Position};
-use crate::checkpoint::{Agenda, SendRecord, codec};
+use crate::checkpoint::{NextTasks, SendRecord, codec};
 use crate::engine::program::{Destinations, SendArg, TaskOutcome};
 use crate::state::{DynState, Writes};
 
@@ -71,7 +71,12 @@ impl<'a> Explored<'a> {
     }
 
     /// The positions after a step of these tasks. None if there are too many.
-    fn after(&self, agenda: &Agenda, tasks: &[(Source, bool)], fired: &mut BTreeSet<usize>) -> Option<Vec<Agenda>> {
+    fn after(
+        &self,
+        agenda: &NextTasks,
+        tasks: &[(Source, bool)],
+        fired: &mut BTreeSet<usize>,
+    ) -> Option<Vec<NextTasks>> {
         let mut combined: Vec<Vec<Way>> = vec![Vec::new()];
         for (from, _) in tasks {
             let ways = self.ways(*from)?;
@@ -94,9 +99,9 @@ impl<'a> Explored<'a> {
     }
 
     /// The stored form of a position, without the last node. Two tasks of a node can choose two ways. More tasks add nothing.
-    fn stand(&self, position: &Position<DynState>, fired: &mut BTreeSet<usize>) -> Agenda {
+    fn stand(&self, position: &Position<DynState>, fired: &mut BTreeSet<usize>) -> NextTasks {
         let mut agenda = position.agenda(&self.graph).expect("numbers can be encoded");
-        agenda.last = Agenda::default().last;
+        agenda.last = NextTasks::default().last;
         agenda.tied.clear();
         agenda.sends.sort_by(|a: &SendRecord, b| (&a.node, &a.payload).cmp(&(&b.node, &b.payload)));
         agenda.sends.dedup();
@@ -116,7 +121,7 @@ impl<'a> Explored<'a> {
     }
 
     /// The tasks of the next step: the node, and true if a Send started it.
-    fn tasks(&self, agenda: &Agenda) -> Vec<(Source, bool)> {
+    fn tasks(&self, agenda: &NextTasks) -> Vec<(Source, bool)> {
         let node = |name: &str| Source::Node(self.spec.node(name).expect("a node of the graph"));
         let position = Position::restore(&self.graph, agenda, false).expect("its own nodes and joins");
         let tasks: Vec<_> = position.tasks(1).collect();
@@ -127,15 +132,15 @@ impl<'a> Explored<'a> {
     fn explore(&self) -> Option<Seen> {
         let mut seen = Seen::default();
         let mut numbers: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        let mut found: Vec<Agenda> = Vec::new();
-        let mut number = |agenda: Agenda, found: &mut Vec<Agenda>| {
+        let mut found: Vec<NextTasks> = Vec::new();
+        let mut number = |agenda: NextTasks, found: &mut Vec<NextTasks>| {
             let key = codec::encode(&agenda).expect("it can be encoded");
             *numbers.entry(key).or_insert_with(|| {
                 found.push(agenda);
                 found.len() - 1
             })
         };
-        for agenda in self.after(&Agenda::default(), &[(Source::Start, false)], &mut seen.fired)? {
+        for agenda in self.after(&NextTasks::default(), &[(Source::Start, false)], &mut seen.fired)? {
             number(agenda, &mut found);
         }
         while seen.places.len() < found.len() {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Applied, Last, Position, StoredChannels};
-use crate::checkpoint::{Agenda, codec};
+use crate::checkpoint::{NextTasks, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
     Destinations, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey, TaskOutcome,
@@ -129,7 +129,7 @@ impl<'a> Hand<'a> {
     /// Stores the thread and reads it, as another machine does.
     fn moved(&self) -> Self {
         let agenda = codec::encode(&self.position.agenda(self.graph).unwrap()).unwrap();
-        let agenda: Agenda = codec::decode(&agenda).unwrap();
+        let agenda: NextTasks = codec::decode(&agenda).unwrap();
         let mut state = (self.graph.initial)();
         let mut live = Vec::new();
         for channel in 0..self.graph.channels.len() {

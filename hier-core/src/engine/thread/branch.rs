@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpointer, Lease, Piece, Record, SaverError, Source, TaskWrites};
+use crate::checkpoint::{ChannelBlob, Checkpointer, Lease, SaverError, Source, TaskWrites, WriteRecord};
 use crate::engine::durable::clock::IdClock;
 use crate::engine::durable::heads::newest;
 use crate::engine::durable::input;
@@ -37,15 +37,19 @@ pub async fn branch_off(
         let mut versions = copy.versions.to_vec();
         versions[channel] = copy.id;
         copy.versions = versions.into();
-        pieces.push(Piece { channel, base: None, bytes });
+        pieces.push(ChannelBlob { channel, base: None, bytes });
     }
     let id = copy.id;
     let namespace: Arc<str> = Arc::from("");
-    let mut records = vec![Record::Checkpoint { namespace: namespace.clone(), checkpoint: Box::new(copy), pieces }];
+    let mut records =
+        vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint: Box::new(copy), pieces }];
     // Commands belong to no task and are copied. Answers stay with their tasks.
     for mut writes in found.writes.into_iter().filter(|writes| writes.task.is_nil()) {
         writes.writes.retain(|write| write.slot >= 0);
-        records.push(Record::Writes { namespace: namespace.clone(), writes: TaskWrites { checkpoint: id, ..writes } });
+        records.push(WriteRecord::Writes {
+            namespace: namespace.clone(),
+            writes: TaskWrites { checkpoint: id, ..writes },
+        });
     }
     saver.commit(lease, records).await?;
     Ok(Some(id))

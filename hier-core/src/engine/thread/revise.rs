@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, Kept, Record, Saved, SaverError, Source};
+use crate::checkpoint::{Checkpoint, CodecError, Kept, Saved, SaverError, Source, WriteRecord};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
@@ -144,7 +144,7 @@ async fn superstep<S: Values, C: GraphContext>(
         Some(record) => vec![record],
         None => journal.take_held(|| (graph.initial)())?,
     };
-    if let Some(Record::Checkpoint { checkpoint, .. }) = records.first() {
+    if let Some(WriteRecord::Checkpoint { checkpoint, .. }) = records.first() {
         let around = line.follow(saver, &committer.lease.thread, namespace, checkpoint).await;
         records.extend(around.map_err(|refused| refused.into_run_error(reader))?);
     }
@@ -316,7 +316,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         }
     }
 
-    fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<Record>, RunError> {
+    fn record(mut self, journal: &mut Journal, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let agenda = self.position.agenda(self.reader.graph)?;
         let metadata = StepMetadata { step: self.step(), source, agenda };
         let Some(unstored) = self.position.begin_checkpoint() else { return Ok(None) };

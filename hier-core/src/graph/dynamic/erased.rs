@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, RunContext};
-use crate::checkpoint::{Checkpointer, Letter, ListQuery, codec};
+use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program};
@@ -185,8 +185,8 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let refused = |reason: String| RunError::Send { graph: graph.to_owned(), reason };
         let value = codec::encode(value).map_err(|error| refused(format!("it cannot be stored: {error}")))?;
         let letter = match signal {
-            Some(name) => Letter::signal(id, name, value),
-            None => Letter::message(id, self.program.fit(value).map_err(refused)?),
+            Some(name) => InboxMessage::signal(id, name, value),
+            None => InboxMessage::message(id, self.program.fit(value).map_err(refused)?),
         };
         mail::post(&self.program, &Saver::new(saver), thread, letter).await
     }

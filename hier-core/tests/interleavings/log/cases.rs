@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::committer::Committer;
 use super::saver::{Place, Saver};
-use crate::checkpoint::{Also, Lease, PendingWrite, Record, SaverError, TaskWrites};
+use crate::checkpoint::{Lease, PendingWrite, SaverError, SideEffects, TaskWrites, WriteRecord};
 use crate::config::Durability;
 
 const SCHEDULES: usize = 150;
@@ -22,10 +22,10 @@ const SCHEDULES: usize = 150;
 const STEPS: Place = 5;
 const TASKS: usize = 2;
 
-fn record(place: Place) -> Record {
+fn record(place: Place) -> WriteRecord {
     let write = PendingWrite { slot: 0, channel: "list".into(), value: vec![0; 100] };
     let writes = TaskWrites { checkpoint: Uuid::nil(), task: Uuid::nil(), path: "".into(), writes: vec![write] };
-    Record::Writes { namespace: place.to_string().into(), writes }
+    WriteRecord::Writes { namespace: place.to_string().into(), writes }
 }
 
 /// The records of which it was said that they are stored, or will be.
@@ -94,7 +94,7 @@ impl Run {
                     self.promised.check(&self.saver);
                 }
                 1 => {
-                    self.committer.commit_also(vec![record(place + 1)], Also::default()).await?;
+                    self.committer.commit_also(vec![record(place + 1)], SideEffects::default()).await?;
                     self.promised.add(place + 1);
                     self.promised.check(&self.saver);
                 }

@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
 use super::deferred::Deferred;
-use crate::checkpoint::{Also, Lease, Posted, Record, SaverError};
+use crate::checkpoint::{Delivered, Lease, SaverError, SideEffects, WriteRecord};
 
 /// The place of a record in the run: twice its step, and one more for the checkpoint behind the writes of the step.
 pub(super) type Place = u32;
@@ -74,7 +74,7 @@ impl Saver {
         true
     }
 
-    pub(crate) async fn commit(&self, _: &Lease, records: Vec<Record>) -> Result<(), SaverError> {
+    pub(crate) async fn commit(&self, _: &Lease, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         let places: Vec<Place> = records.iter().map(place).collect();
         let first = places.iter().min().copied().expect("a commit has records");
         {
@@ -97,12 +97,22 @@ impl Saver {
         Ok(())
     }
 
-    pub(crate) async fn commit_also(&self, lease: &Lease, records: Vec<Record>, _: Also) -> Result<(), SaverError> {
+    pub(crate) async fn commit_also(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        _: SideEffects,
+    ) -> Result<(), SaverError> {
         self.commit(lease, records).await
     }
 
     /// Releases the lease too, or leaves that to whoever committed.
-    pub(crate) async fn commit_last(&self, lease: &Lease, records: Vec<Record>, _: Also) -> Result<bool, SaverError> {
+    pub(crate) async fn commit_last(
+        &self,
+        lease: &Lease,
+        records: Vec<WriteRecord>,
+        _: SideEffects,
+    ) -> Result<bool, SaverError> {
         self.commit(lease, records).await?;
         let releases = thread_rng().gen_ratio(1, 2);
         if releases {
@@ -113,7 +123,7 @@ impl Saver {
     }
 
     #[allow(clippy::unused_self)]
-    pub(crate) fn mail(&self, _: &str) -> Ready<Result<Vec<Posted>, SaverError>> {
+    pub(crate) fn mail(&self, _: &str) -> Ready<Result<Vec<Delivered>, SaverError>> {
         ready(Ok(Vec::new()))
     }
 
@@ -135,8 +145,10 @@ pub(super) fn failure() -> SaverError {
     SaverError::database("storing", std::io::Error::other("the disk is full"))
 }
 
-fn place(record: &Record) -> Place {
+fn place(record: &WriteRecord) -> Place {
     match record {
-        Record::Checkpoint { namespace, .. } | Record::Writes { namespace, .. } => namespace.parse().expect("a place"),
+        WriteRecord::Checkpoint { namespace, .. } | WriteRecord::Writes { namespace, .. } => {
+            namespace.parse().expect("a place")
+        }
     }
 }

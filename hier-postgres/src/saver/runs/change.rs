@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hier_checkpoint::checkpoint::{Also, Deletion, Lease};
+use hier_checkpoint::checkpoint::{Deletion, Lease, SideEffects};
 use hier_checkpoint::runs::{Claimed, Document, Queue, Run, ThreadAction, ThreadChange, ThreadRow, ThreadSnapshot};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -45,7 +45,7 @@ pub(super) struct Beside<'a> {
     /// Checkpoints, and what tasks have done.
     pub(super) records: Option<&'a Arc<Batch>>,
     /// What is changed beside the records; not nothing.
-    pub(super) also: Option<&'a Also>,
+    pub(super) also: Option<&'a SideEffects>,
     /// A document that has to have this revision, and is replaced.
     pub(super) document: Option<&'a Document>,
 }
@@ -54,7 +54,7 @@ impl<'a> Beside<'a> {
     /// What this change stores beside the runs, with its records as they are encoded. `holder` is the stored holder of its claim.
     pub(super) fn of(change: &'a ThreadChange, holder: Option<&'a str>, records: Option<&'a Arc<Batch>>) -> Self {
         let also = match &change.action {
-            ThreadAction::Record(_, settlement) => Some(&settlement.also).filter(|also| !also.is_empty()),
+            ThreadAction::Commit(_, settlement) => Some(&settlement.also).filter(|also| !also.is_empty()),
             _ => None,
         };
         Self {

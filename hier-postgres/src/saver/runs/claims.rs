@@ -72,7 +72,7 @@ impl Postgres {
                 let runs = look!(self, tables => tables.runs(&query).await)?;
                 (runs.into_iter().filter(|run| cancelled.contains(&run.id)).collect(), None)
             }
-            ThreadAction::Patch(_) | ThreadAction::Record(..) | ThreadAction::Requeue(..) => (Vec::new(), None),
+            ThreadAction::Patch(_) | ThreadAction::Commit(..) | ThreadAction::Requeue(..) => (Vec::new(), None),
         };
         Ok(Changed { last_event, is_busy, runs, claimed: claimed(change, started, token) })
     }

@@ -20,7 +20,7 @@ use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal,
 };
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// A change of a thread's runs as it is stored.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Item {
 impl Item {
     /// What has changed, to be stored unless somebody else has changed it since.
     pub(super) fn of(
-        vault: &Vault,
+        vault: &ValueCodec,
         seen: &Seen,
         op: Uuid,
         (thread, change): (&ThreadRow, &Change),
@@ -127,7 +127,7 @@ impl Item {
     }
 }
 
-fn runs_of(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
+fn runs_of(vault: &ValueCodec, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
     let columns = change.put.iter().map(|run| {
         Ok(RunColumns {
             id: run.id,
@@ -140,7 +140,7 @@ fn runs_of(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError
     columns.collect()
 }
 
-fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
+fn events_of(vault: &ValueCodec, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
     let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
     let columns = (first..).zip(&change.events).map(|(at, event)| {
         let body = seal(vault, EVENTS, &event_key(&thread.id, at), event)?;
@@ -149,7 +149,7 @@ fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<E
     columns.collect()
 }
 
-fn document_columns(vault: &Vault, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
+fn document_columns(vault: &ValueCodec, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
     let Document { kind, id, value, .. } = document;
     let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
     let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -38,7 +38,7 @@ impl Drop for Ear {
 
 impl Ear {
     /// Begins to listen, if there is a runtime.
-    pub(super) fn open(line: Arc<Line>, session: &Session, bell: Arc<Bell>) -> Option<Self> {
+    pub(super) fn open(line: Arc<Line>, session: &Session, bell: Arc<ChangeNotifier>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let (channel, tag) = (channel(session), session.tag.clone());
         Some(Self(runtime.spawn(async move {
@@ -52,7 +52,7 @@ impl Ear {
 }
 
 /// Listens until the connection is lost.
-async fn listen(line: &Line, channel: (&str, &str), bell: &Bell) -> Result<(), tokio_postgres::Error> {
+async fn listen(line: &Line, channel: (&str, &str), bell: &ChangeNotifier) -> Result<(), tokio_postgres::Error> {
     #[cfg(feature = "tls")]
     if let Some(roots) = &line.roots {
         // It could be made when the pool was.
@@ -68,7 +68,7 @@ async fn hear<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
     (channel, tag): (&str, &str),
-    bell: &Bell,
+    bell: &ChangeNotifier,
 ) -> Result<(), tokio_postgres::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -83,7 +83,7 @@ where
                 asked = true;
                 match answer {
                     // What changed before it listened was not heard.
-                    Ok(()) => bell.ring_all(),
+                    Ok(()) => bell.notify_all(),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 }
             }

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
-use hier_checkpoint::checkpoint::{Letter, SaverError};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, SaverError};
 use hier_checkpoint::runs::{
-    Bell, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, Run, RunBackend,
-    RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery,
-    ThreadRow,
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
+    Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs,
+    ThreadQuery, ThreadRow,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -97,7 +97,15 @@ async fn insert_copy(tables: &Tables<'_>, from: &str, to: &NewThread) -> Result<
 }
 
 impl RunStore for Postgres {
-    fn backend(&self) -> &dyn RunBackend {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
         self
     }
 }
@@ -169,7 +177,7 @@ impl RunBackend for Postgres {
         look!(self, tables => tables.events(&query).await)?.ok_or_else(|| no_thread(&query.thread))
     }
 
-    async fn delete_older(&self, than: Duration) -> Result<(u64, u64), RunsError> {
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let now = look!(self, tables => tables.now().await)?;
         let cutoff = now.checked_sub(than).map_or(0, micros);
         let mut events = 0;
@@ -181,12 +189,13 @@ impl RunBackend for Postgres {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok((events, in_transaction!(self, tables => tables.prune_runs(cutoff).await)?))
+        let runs = in_transaction!(self, tables => tables.prune_runs(cutoff).await)?;
+        Ok(PrunedRuns { events, runs })
     }
 
     /// Also rung by what other processes do, from the first call in a tokio runtime on: that opens one more connection. Through
     /// a pooler that gives each transaction another connection nothing is heard of them.
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         let inner = &self.0;
         if inner.ear.get().is_none()
             && let Some(ear) = Ear::open(inner.session.line.clone(), &inner.session, inner.bell.clone())
@@ -239,8 +248,14 @@ impl ThreadBackend for Postgres {
         Ok(removed > 0)
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
-        Ok(self.post_letter(thread, Some(&is), graph, &letter).await?)
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
+        Ok(self.post_letter(thread, Some(&is), graph, &letter).await?.into())
     }
 }
 

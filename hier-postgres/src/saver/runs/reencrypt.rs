@@ -9,11 +9,11 @@ use super::super::client::Parameter;
 use super::super::fault::Fault;
 use super::super::text::unescape;
 use super::tables::Tables;
-use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number,
 };
+use hier_checkpoint::backend::storage_key::StorageKey;
 
 /// How far the work has come: a table, and the last row of it that was done; none at its beginning.
 pub(in super::super) enum Mark {
@@ -121,7 +121,7 @@ impl Tables<'_> {
         key: &str,
         stored: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, SaverError> {
-        let place = Place::Row { table, key };
+        let place = StorageKey::Row { table, key };
         let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.tell(error))?;
         opened.map(|opened| self.vault.seal(place, opened)).transpose()
     }

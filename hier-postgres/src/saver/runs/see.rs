@@ -16,7 +16,7 @@ use super::super::text::{escape, unescape};
 use super::change::Seen;
 use super::tables::Tables;
 use hier_checkpoint::backend::run_rows::{THREADS, number, open, open_live, open_run, time};
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The threads that wait, as far as they were read.
 pub(super) type Waiting = VecDeque<(String, Result<Option<Seen>, SaverError>)>;
@@ -117,11 +117,11 @@ impl Tables<'_> {
 }
 
 /// What was read of a thread, from this column on.
-fn seen(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
+fn seen(vault: &ValueCodec, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
     read_seen(vault, thread, new, row, column).map_err(|fault| fault.of_thread(thread))
 }
 
-fn read_seen(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
+fn read_seen(vault: &ValueCodec, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<Seen, Fault> {
     let body: Option<Vec<u8>> = row.try_get(column)?;
     let (ids, bodies): (Option<Vec<Uuid>>, Option<Vec<Vec<u8>>>) = (row.try_get(column + 3)?, row.try_get(column + 4)?);
     let live = ids.unwrap_or_default().into_iter().zip(bodies.unwrap_or_default());

@@ -17,7 +17,7 @@ use hier_checkpoint::backend::run_rows::{
     THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim,
 };
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// How many runs are read at once where most may be wanted by nobody.
 const PAGE: i64 = 200;
@@ -27,7 +27,7 @@ const PAGE: i64 = 200;
 pub(in super::super) struct Tables<'a> {
     pub(in super::super) session: &'a Session,
     pub(in super::super) client: &'a Client,
-    pub(in super::super) vault: &'a Vault,
+    pub(in super::super) vault: &'a ValueCodec,
     pub(in super::super) unreadable: &'a Unreadable,
 }
 
@@ -194,6 +194,6 @@ impl Tables<'_> {
     }
 }
 
-pub(super) fn sealed_values(vault: &Vault, thread: &ThreadRow) -> Result<Option<Vec<u8>>, SaverError> {
+pub(super) fn sealed_values(vault: &ValueCodec, thread: &ThreadRow) -> Result<Option<Vec<u8>>, SaverError> {
     thread.values.as_ref().map(|values| seal(vault, VALUES, &thread.id, values)).transpose()
 }

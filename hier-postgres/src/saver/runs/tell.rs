@@ -12,7 +12,7 @@ use super::super::Postgres;
 use super::super::session::retrying;
 use super::super::text::{escape, unescape};
 use super::channel;
-use hier_checkpoint::runs::Bell;
+use hier_checkpoint::runs::ChangeNotifier;
 
 /// How long changes are collected after others were told.
 const COLLECTS: Duration = Duration::from_millis(10);
@@ -97,19 +97,19 @@ fn notice(tag: &str, thread: &str, runs: bool) -> String {
 }
 
 /// Rings as somebody else has told; what this process has told itself it has rung already.
-pub(super) fn hear(notice: &str, tag: &str, bell: &Bell) {
+pub(super) fn hear(notice: &str, tag: &str, bell: &ChangeNotifier) {
     let mut parts = notice.splitn(3, ' ');
     let (teller, runs, name) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
     if teller == Some(tag) {
         return;
     }
     if name.is_empty() {
-        return bell.ring_all();
+        return bell.notify_all();
     }
     if runs == Some("r") {
-        bell.ring_thread(&unescape(name));
-        bell.ring_runs();
+        bell.notify_thread(&unescape(name));
+        bell.notify_runs();
     } else {
-        bell.ring_events(&unescape(name));
+        bell.notify_events(&unescape(name));
     }
 }

@@ -1,6 +1,9 @@
 //! Messages to threads that have a row.
 
-use hier_checkpoint::checkpoint::{Letter, SaverError, check_thread};
+use hier_checkpoint::async_trait;
+use hier_checkpoint::checkpoint::{
+    Delivered, DueQuery, DueThread, Inbox, InboxMessage, PostOutcome, SaverError, check_thread,
+};
 use hier_checkpoint::runs::ThreadIs;
 use rusqlite::Connection;
 
@@ -15,7 +18,7 @@ impl Sqlite {
         thread: &str,
         is: Option<ThreadIs>,
         graph: &str,
-        letter: Letter,
+        letter: InboxMessage,
     ) -> Result<bool, SaverError> {
         check_thread(thread)?;
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
@@ -31,5 +34,21 @@ impl Sqlite {
             inbox::post(connection, &vault, &thread, &graph, &letter)
         };
         self.0.writer.submit(size, post).await
+    }
+}
+
+#[async_trait]
+impl Inbox for Sqlite {
+    async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
+        self.post_letter(thread, None, graph, letter).await.map(PostOutcome::from)
+    }
+
+    async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
+        let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
+        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
+        self.read(move |connection| mail::due(connection, &query)).await
     }
 }

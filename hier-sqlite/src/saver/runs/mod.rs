@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use hier_checkpoint::async_trait;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{no_thread, superseded};
-use hier_checkpoint::checkpoint::{Lease, Letter};
+use hier_checkpoint::checkpoint::{InboxMessage, Lease, PostOutcome};
 use hier_checkpoint::runs::{
-    Bell, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Run, RunBackend, RunClaim,
-    RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
+    ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run,
+    RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -124,7 +124,15 @@ fn apply(
 }
 
 impl RunStore for Sqlite {
-    fn backend(&self) -> &dyn RunBackend {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
         self
     }
 }
@@ -184,12 +192,16 @@ impl RunBackend for Sqlite {
         self.look(move |tables| tables.events(&query)).await?.ok_or_else(|| no_thread(&thread))
     }
 
-    async fn delete_older(&self, than: Duration) -> Result<(u64, u64), RunsError> {
+    async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let cutoff = SystemTime::now().checked_sub(than).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.transact(move |tables, _| Ok(Ok(tables.prune(cutoff)?))).await
+        self.transact(move |tables, _| {
+            let (events, runs) = tables.prune(cutoff)?;
+            Ok(Ok(PrunedRuns { events, runs }))
+        })
+        .await
     }
 
-    fn notifier(&self) -> &Bell {
+    fn notifier(&self) -> &ChangeNotifier {
         &self.0.bell
     }
 }
@@ -250,8 +262,14 @@ impl ThreadBackend for Sqlite {
         removed
     }
 
-    async fn post_to(&self, thread: &str, is: ThreadIs, graph: &str, letter: Letter) -> Result<bool, RunsError> {
-        Ok(self.post_letter(thread, Some(is), graph, letter).await?)
+    async fn post_to(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        letter: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
+        Ok(self.post_letter(thread, Some(is), graph, letter).await?.into())
     }
 }
 

@@ -6,11 +6,11 @@ use rusqlite::{Connection, Row, params};
 
 use super::super::fault::Fault;
 use super::super::read::uuid_at;
-use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
+use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The sealed columns, in the order of their processing.
 const TABLES: [SealedColumn; 5] = [
@@ -79,14 +79,14 @@ impl ReencryptCursor {
 /// Seals the next rows again. Returns where to continue, or `None` at the end. Unreadable rows stay as they are.
 pub(in super::super) fn reencrypt(
     connection: &Connection,
-    vault: &Vault,
+    vault: &ValueCodec,
     unreadable: &Unreadable,
     ReencryptCursor { table: at, last }: ReencryptCursor,
 ) -> Result<(UnreadRows, Option<ReencryptCursor>), Fault> {
     let mut unread = UnreadRows::default();
     let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
     let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
-        let place = Place::Row { table: table.name, key };
+        let place = StorageKey::Row { table: table.name, key };
         let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
         opened.map(|opened| vault.seal(place, opened)).transpose()
     };

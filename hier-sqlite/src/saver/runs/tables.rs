@@ -20,12 +20,12 @@ use hier_checkpoint::backend::run_rows::{
     seal, time, trim,
 };
 use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::vault::Vault;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 #[derive(Clone, Copy)]
 pub(super) struct RunTables<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) vault: &'a Vault,
+    pub(super) vault: &'a ValueCodec,
     pub(super) unreadable: &'a Unreadable,
     /// The limit of the stored bytes of a row. Larger rows return [`Fault::Long`].
     pub(super) longest: usize,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Last, Position};
 use crate::channel::ChannelSpec;
-use crate::checkpoint::{Agenda, CodecError, LastRan, SendRecord};
+use crate::checkpoint::{CodecError, LastRan, NextTasks, SendRecord};
 use crate::engine::program::{Plan, Program, SendArg};
 use crate::engine::step::frontier::Frontier;
 use crate::engine::step::ledger::{StoredChannels, Unstored};
@@ -13,9 +13,9 @@ use crate::state::Values;
 
 impl<S: Values> Position<S> {
     /// The position by name. Together with the state and the input it is all that a checkpoint stores.
-    pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<Agenda, RunError> {
+    pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<NextTasks, RunError> {
         let plan = &graph.plan;
-        let mut agenda = Agenda::default();
+        let mut agenda = NextTasks::default();
         agenda.start = self.start.is_some();
         agenda.unentered = self.waits_to_be_entered();
         agenda.last = self.last_ran(plan);
@@ -39,7 +39,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Restores a stored position.
-    pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &Agenda, is_child: bool) -> Result<Self, CodecError> {
+    pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &NextTasks, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let no_join = |name: &str| {
             CodecError::new(format!(

@@ -1,17 +1,17 @@
-//! Where bytes are stored.
+//! The storage location of bytes.
 
 use std::fmt;
 
 use crate::checkpoint::SaverError;
 use uuid::Uuid;
 
-/// Where bytes are stored.
+/// The storage location of bytes. Encrypted bytes are bound to it.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum StorageKey<'a> {
     /// A checkpoint.
     Body { thread: &'a str, namespace: &'a str, id: Uuid },
     /// A channel's value, or what was added to it.
-    Piece { thread: &'a str, namespace: &'a str, channel: &'a str, version: Uuid, base: Option<Uuid> },
+    ChannelBlob { thread: &'a str, namespace: &'a str, channel: &'a str, version: Uuid, base: Option<Uuid> },
     /// A write of a task.
     Write {
         thread: &'a str,
@@ -22,15 +22,15 @@ pub enum Place<'a> {
         path: &'a str,
         channel: &'a str,
     },
-    /// A letter in the mailbox of a thread, and its signal.
-    Letter { thread: &'a str, id: Uuid, signal: Option<&'a str> },
+    /// A message in the inbox of a thread, and its signal.
+    InboxMessage { thread: &'a str, id: Uuid, signal: Option<&'a str> },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
     /// A row of the runs: of which table, and its key there.
     Row { table: &'static str, key: &'a str },
 }
 
-impl Place<'_> {
+impl StorageKey<'_> {
     /// The place as bytes. No two places have the same: each text comes after its length.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128);
@@ -45,7 +45,7 @@ impl Place<'_> {
                 text(&mut bytes, namespace);
                 bytes.extend(id.as_bytes());
             }
-            Self::Piece { thread, namespace, channel, version, base } => {
+            Self::ChannelBlob { thread, namespace, channel, version, base } => {
                 bytes.push(b'p');
                 text(&mut bytes, thread);
                 text(&mut bytes, namespace);
@@ -63,7 +63,7 @@ impl Place<'_> {
                 bytes.extend(task.as_bytes());
                 bytes.extend(slot.to_le_bytes());
             }
-            Self::Letter { thread, id, signal } => {
+            Self::InboxMessage { thread, id, signal } => {
                 bytes.push(if signal.is_some() { b's' } else { b'l' });
                 text(&mut bytes, thread);
                 text(&mut bytes, signal.unwrap_or_default());
@@ -86,7 +86,7 @@ impl Place<'_> {
     pub fn damaged(&self, reason: impl fmt::Display) -> SaverError {
         let (thread, place) = match *self {
             Self::Body { thread, namespace, id } => (thread, format!("checkpoint `{id}` of namespace `{namespace}`")),
-            Self::Piece { thread, namespace, channel, version, .. } => {
+            Self::ChannelBlob { thread, namespace, channel, version, .. } => {
                 let of = format!("that checkpoint `{version}` of namespace `{namespace}` brought");
                 (thread, format!("the value of channel `{channel}` {of}"))
             }
@@ -100,7 +100,7 @@ impl Place<'_> {
                     reason: format!("it {reason}"),
                 };
             }
-            Self::Letter { thread, id, .. } => (thread, format!("letter `{id}`")),
+            Self::InboxMessage { thread, id, .. } => (thread, format!("message `{id}`")),
             Self::Item { namespace, key, .. } => {
                 let place = format!("item `{key}` of namespace `{namespace}`");
                 return SaverError::Unusable { place, reason: format!("it {reason}") };

@@ -1,6 +1,5 @@
-//! What reaches a thread from outside its runs, and when a thread is due: messages, signals, timers.
+//! Messages and signals to a thread, and the times at which threads are due.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,21 +7,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Checkpointer, Claim, CodecError, SaverError, codec};
-use crate::panics;
+use super::{Checkpointer, Claim, CodecError, Commit, SaverError, codec};
+use crate::checkpoint::guard::guarded;
 
-/// Maximum size of the mailbox of one thread, in bytes. Letters taken by a run that may still be rolled back count. A letter that does not
-/// fit is refused with [`SaverError::MailboxFull`](super::SaverError::MailboxFull).
-pub const MAILBOX_BYTES: usize = 16 << 20;
+/// Maximum size of the inbox of one thread, in bytes. Messages taken by a run that may still be rolled back count. A message that does not
+/// fit is refused with [`SaverError::InboxFull`](super::SaverError::InboxFull).
+pub const INBOX_BYTES: usize = 16 << 20;
 
-/// What a letter takes of the mailbox beside its value.
-pub const LETTER_OVERHEAD: usize = 256;
+/// Size of a message in the inbox in addition to its value, in bytes.
+pub const MESSAGE_OVERHEAD: usize = 256;
 
-/// Something that was sent to a thread: a message for the inbox of its graph, or a signal.
+/// A message to a thread: for the inbox of its graph, or a signal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Letter {
-    /// The id: of two letters with one id to one thread the second is ignored, also once the first was taken.
+pub struct InboxMessage {
+    /// The id. A second message with the id of an earlier one to the same thread is ignored, even if the first was taken.
     pub id: Uuid,
     /// The name of the signal; none for a message.
     pub signal: Option<Arc<str>>,
@@ -31,123 +30,122 @@ pub struct Letter {
     pub value: Vec<u8>,
 }
 
-impl Letter {
-    /// A message for the inbox of the thread's graph.
+impl InboxMessage {
+    /// Creates a message for the inbox of the thread's graph.
     pub fn message(id: Uuid, value: Vec<u8>) -> Self {
         Self { id, signal: None, value }
     }
 
-    /// A signal.
+    /// Creates a signal.
     pub fn signal(id: Uuid, name: impl Into<Arc<str>>, value: Vec<u8>) -> Self {
         Self { id, signal: Some(name.into()), value }
     }
 
-    /// The value: of a signal what was sent, of a message what the inbox takes. As a [`serde_json::Value`], whatever it is.
+    /// Parses the value. A [`serde_json::Value`] can hold any value.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
         codec::decode(&self.value)
     }
 
-    /// What it takes of the mailbox.
+    /// Returns the size of the message in the inbox, in bytes.
     pub fn size(&self) -> usize {
-        LETTER_OVERHEAD + self.value.len() + self.signal.as_ref().map_or(0, |name| name.len())
+        MESSAGE_OVERHEAD + self.value.len() + self.signal.as_ref().map_or(0, |name| name.len())
     }
 }
 
-/// A letter that waits in a mailbox.
+/// A message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Posted {
-    /// Its number: greater than that of every letter that was posted to the thread before.
+pub struct Delivered {
+    /// The number, greater than the numbers of all earlier messages to the thread.
     pub number: u64,
-    /// The letter.
-    pub letter: Letter,
+    /// The message.
+    pub message: InboxMessage,
 }
 
-impl Posted {
-    /// A letter with its number.
-    pub fn new(number: u64, letter: Letter) -> Self {
-        Self { number, letter }
+impl Delivered {
+    /// Creates a numbered message.
+    pub fn new(number: u64, message: InboxMessage) -> Self {
+        Self { number, message }
     }
 }
 
-/// Takes a letter out of the mailbox of a thread that nobody runs, without anybody reading it; false if it is not there.
+/// Takes a message out of the inbox of a thread without reading it. Returns false if the inbox does not have it.
 ///
-/// The thread is claimed for it, and free again at the end, also if the saver fails or panics in between. If the future is dropped, the
-/// letter is taken or not, and the thread may stay claimed until the lease runs out.
+/// The function claims the thread, and releases it at the end, even if the saver fails or panics. If the future is dropped, the
+/// message may or may not be taken, and the thread may stay claimed until the lease expires.
 pub async fn discard(
     saver: &(impl Checkpointer + ?Sized),
     thread: &str,
     claim: Claim,
     id: Uuid,
 ) -> Result<bool, SaverError> {
-    let is_there = |letters: &[Posted]| letters.iter().any(|posted| posted.letter.id == id);
-    if !is_there(&saver.mail(thread).await?) {
+    let inbox = saver.inbox()?;
+    let has = |messages: &[Delivered]| messages.iter().any(|posted| posted.message.id == id);
+    if !has(&inbox.messages(thread).await?) {
         return Ok(false);
     }
     let lease = saver.acquire(thread, claim).await?;
-    // A run may have taken it until now; from now on none can.
+    // A run may have taken the message until now. From now on none can.
     let taking = async {
-        if !is_there(&saver.mail(thread).await?) {
+        if !has(&inbox.messages(thread).await?) {
             return Ok(false);
         }
-        saver.commit_also(&lease, Vec::new(), Also::taking(vec![id])).await.map(|()| true)
+        saver.commit(&lease, Commit::default().also(SideEffects::taking(vec![id]))).await.map(|_| true)
     };
-    // Whatever becomes of it, the thread is free again.
-    let told = |payload: Box<dyn Any + Send>| SaverError::Panicked { message: panics::text(&*payload) };
-    let taken = panics::caught(taking).await.map_err(told).flatten();
-    let released = panics::caught(saver.release(&lease)).await.map_err(told).flatten();
+    let taken: Result<bool, SaverError> = guarded(taking).await;
+    let released = guarded(saver.release(&lease)).await;
     taken.and_then(|taken| released.map(|()| taken))
 }
 
-/// What a commit changes beside its records, in the same instant.
+/// Changes that a commit makes in addition to its records, in the same transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Also {
-    /// The letters that are taken from the thread's mailbox. All of them must be there.
+pub struct SideEffects {
+    /// The messages to take from the thread's inbox. All of them must exist.
     pub taken: Vec<Uuid>,
-    /// When the thread is due.
+    /// The change of the time at which the thread is due.
     pub due: Option<DueChange>,
-    /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken letters
-    /// ([`Settlement::undo`](crate::runs::Settlement::undo)).
+    /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken messages
+    /// ([`RunCommit::undo`](crate::runs::RunCommit::undo)).
     pub run: Option<Uuid>,
 }
 
-impl Also {
-    /// Takes these letters.
+impl SideEffects {
+    /// Takes these messages.
     pub fn taking(taken: Vec<Uuid>) -> Self {
         Self { taken, ..Self::default() }
     }
 
-    /// Says when the thread is due.
+    /// Changes the time at which the thread is due.
     pub fn due(due: DueChange) -> Self {
         Self { due: Some(due), ..Self::default() }
     }
 
-    /// Whether nothing is changed.
+    /// Returns true if nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// When a thread is due: when somebody has to look at it next.
+/// A change of the time at which a thread is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
     /// Due at this time, or earlier if it is already due earlier. A run that advances the thread ([`Self::Driven`]) is not affected.
     NoLaterThan {
-        /// Then.
+        /// The due time.
         at: SystemTime,
         /// The graph that is to be driven.
         graph: Arc<str>,
     },
-    /// Then, whatever was said before; not at all if none. If a signal was posted after the one with the number `seen`, the thread
-    /// stays due for it.
+    /// Due at this time, which replaces any earlier time. None if the thread is not due. If a signal arrived after the
+    /// message with the number `seen`, the thread stays due for the signal.
     Exactly {
-        /// Then.
+        /// The due time.
         at: Option<SystemTime>,
         /// The graph that is to be driven.
         graph: Arc<str>,
-        /// The greatest number of a letter that is known to whoever says it; 0 for none.
+        /// The greatest message number that the caller knows. 0 for none.
         seen: u64,
     },
     /// A run is advancing the thread. When it ends, it sets the next due time with [`Self::Exactly`]. If the thread is found due before
@@ -161,22 +159,22 @@ pub enum DueChange {
     /// A thread that is due could not be advanced, and is due again at this time. Everything else about it is kept: its graph, and
     /// whether a run was advancing it ([`Self::Driven`]).
     Postponed {
-        /// Then.
+        /// The next due time.
         until: SystemTime,
     },
 }
 
-/// Which threads to list as due.
+/// A query for due threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueQuery {
-    /// Those that are due then or before.
+    /// The latest due time.
     pub by: SystemTime,
-    /// Those of these graphs.
+    /// The graphs of the threads.
     pub graphs: Vec<String>,
-    /// At most so many.
+    /// Maximum number of threads.
     pub limit: usize,
-    /// Those that come after this one in the order of the list: by time, then by name. From the first on if none.
+    /// Only threads after this one in the order of the list: by time, then by name. None for the first page.
     pub after: Option<DueThread>,
 }
 
@@ -186,7 +184,7 @@ impl DueQuery {
         Self { by, graphs, limit, after: None }
     }
 
-    /// The same after this thread: the next page of a list that ended with it.
+    /// Continues after this thread: the next page of a list that ended with it.
     #[must_use]
     pub fn after(mut self, last: Option<DueThread>) -> Self {
         self.after = last;

@@ -1,4 +1,4 @@
-//! The mailboxes of threads in memory, and when threads are due.
+//! The inboxes of threads in memory, and when threads are due.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -8,58 +8,58 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, DueChange, DueQuery, DueThread, Letter, MAILBOX_BYTES, Posted, SaverError};
+use crate::checkpoint::{
+    Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, SaverError, SideEffects,
+};
 
-/// All mailboxes.
 #[derive(Debug, Default)]
-pub(super) struct Mail {
-    boxes: HashMap<Arc<str>, Mailbox>,
+pub(super) struct MemoryInboxes {
+    boxes: HashMap<Arc<str>, StoredInbox>,
     /// For each graph its threads, by when they are due.
     due: HashMap<Arc<str>, BTreeSet<(SystemTime, Arc<str>)>>,
     last: u64,
 }
 
-/// What was sent to one thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Mailbox {
-    waiting: Vec<Posted>,
-    /// Letters taken by runs that may still be rolled back.
-    taken: Vec<(Uuid, Posted)>,
+pub(super) struct StoredInbox {
+    waiting: Vec<Delivered>,
+    /// Messages taken by runs that may still be rolled back.
+    taken: Vec<(Uuid, Delivered)>,
     /// The ids of all that ever came.
     known: HashSet<Uuid>,
-    due: Option<Due>,
+    due: Option<DueEntry>,
 }
 
 /// The due time of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Due {
+struct DueEntry {
     at: SystemTime,
     graph: Arc<str>,
     /// True if a run is advancing the thread.
     driven: bool,
 }
 
-impl Mail {
+impl MemoryInboxes {
     pub(super) fn post(
         &mut self,
         thread: &str,
         graph: &str,
-        letter: Letter,
+        message: InboxMessage,
         now: SystemTime,
     ) -> Result<bool, SaverError> {
-        let (name, mailbox) = self.open(thread);
-        if mailbox.known.contains(&letter.id) {
+        let (name, inbox) = self.open(thread);
+        if inbox.known.contains(&message.id) {
             return Ok(false);
         }
-        let kept = mailbox.waiting.iter().chain(mailbox.taken.iter().map(|(_, posted)| posted));
-        let kept: usize = kept.map(|posted| posted.letter.size()).sum();
-        if kept + letter.size() > MAILBOX_BYTES {
-            return Err(SaverError::MailboxFull { thread: thread.to_owned() });
+        let kept = inbox.waiting.iter().chain(inbox.taken.iter().map(|(_, posted)| posted));
+        let kept: usize = kept.map(|posted| posted.message.size()).sum();
+        if kept + message.size() > INBOX_BYTES {
+            return Err(SaverError::InboxFull { thread: thread.to_owned() });
         }
-        let wakes = letter.signal.is_some();
-        mailbox.known.insert(letter.id);
+        let wakes = message.signal.is_some();
+        inbox.known.insert(message.id);
         self.last += 1;
-        let posted = Posted::new(self.last, letter);
+        let posted = Delivered::new(self.last, message);
         self.open(&name).1.waiting.push(posted);
         if wakes {
             let graph = self.due_of(&name).map_or_else(|| graph.into(), |due| due.graph.clone());
@@ -68,23 +68,22 @@ impl Mail {
         Ok(true)
     }
 
-    pub(super) fn of(&self, thread: &str) -> Vec<Posted> {
-        self.boxes.get(thread).map(|mailbox| mailbox.waiting.clone()).unwrap_or_default()
+    pub(super) fn of(&self, thread: &str) -> Vec<Delivered> {
+        self.boxes.get(thread).map(|inbox| inbox.waiting.clone()).unwrap_or_default()
     }
 
-    /// Changes what the commit says, or nothing.
-    pub(super) fn commit(&mut self, thread: &Arc<str>, also: &Also, now: SystemTime) -> Result<(), SaverError> {
-        let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
+    pub(super) fn commit(&mut self, thread: &Arc<str>, also: &SideEffects, now: SystemTime) -> Result<(), SaverError> {
+        let waiting = self.boxes.get(thread).map(|inbox| inbox.waiting.as_slice()).unwrap_or_default();
         let mut taken = HashSet::with_capacity(also.taken.len());
         for id in &also.taken {
-            if !taken.insert(*id) || !waiting.iter().any(|posted| posted.letter.id == *id) {
-                return Err(SaverError::no_letter(thread, *id));
+            if !taken.insert(*id) || !waiting.iter().any(|posted| posted.message.id == *id) {
+                return Err(SaverError::no_message(thread, *id));
             }
         }
-        if let Some(mailbox) = self.boxes.get_mut(thread) {
-            let gone = mailbox.waiting.extract_if(.., |posted| taken.contains(&posted.letter.id));
+        if let Some(inbox) = self.boxes.get_mut(thread) {
+            let gone = inbox.waiting.extract_if(.., |posted| taken.contains(&posted.message.id));
             match also.run {
-                Some(run) => mailbox.taken.extend(gone.map(|posted| (run, posted))),
+                Some(run) => inbox.taken.extend(gone.map(|posted| (run, posted))),
                 None => drop(gone.collect::<Vec<_>>()),
             }
         }
@@ -92,36 +91,35 @@ impl Mail {
             None => {}
             Some(DueChange::NoLaterThan { at, graph }) => self.no_later_than(thread, *at, graph.clone()),
             Some(DueChange::Exactly { at, graph, seen }) => {
-                let waiting = self.boxes.get(thread).map(|mailbox| mailbox.waiting.as_slice()).unwrap_or_default();
-                let wakes = |posted: &&Posted| posted.number > *seen && posted.letter.signal.is_some();
+                let waiting = self.boxes.get(thread).map(|inbox| inbox.waiting.as_slice()).unwrap_or_default();
+                let wakes = |posted: &&Delivered| posted.number > *seen && posted.message.signal.is_some();
                 let woken = waiting.iter().find(wakes).map(|_| now);
                 let at = at.iter().copied().chain(woken).min();
-                self.set_due(thread, at.map(|at| Due { at, graph: graph.clone(), driven: false }));
+                self.set_due(thread, at.map(|at| DueEntry { at, graph: graph.clone(), driven: false }));
             }
             Some(DueChange::Driven { until, graph }) => {
                 let at = self.due_of(thread).map_or(*until, |known| known.at.min(*until));
-                self.set_due(thread, Some(Due { at, graph: graph.clone(), driven: true }));
+                self.set_due(thread, Some(DueEntry { at, graph: graph.clone(), driven: true }));
             }
             Some(DueChange::Postponed { until }) => {
-                let due = self.due_of(thread).map(|due| Due { at: *until, ..due.clone() });
+                let due = self.due_of(thread).map(|due| DueEntry { at: *until, ..due.clone() });
                 self.set_due(thread, due);
             }
         }
         Ok(())
     }
 
-    /// Returns the letters that a run has taken to the mailbox.
+    /// Returns the messages that a run has taken to the inbox.
     pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
-        let Some(mailbox) = self.boxes.get_mut(thread) else { return };
-        let back = mailbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
-        mailbox.waiting.extend(back);
-        mailbox.waiting.sort_by_key(|posted| posted.number);
+        let Some(inbox) = self.boxes.get_mut(thread) else { return };
+        let back = inbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
+        inbox.waiting.extend(back);
+        inbox.waiting.sort_by_key(|posted| posted.number);
     }
 
-    /// Discards the letters that a run has taken.
     pub(super) fn settle(&mut self, thread: &str, run: Uuid) {
-        if let Some(mailbox) = self.boxes.get_mut(thread) {
-            mailbox.taken.retain(|(by, _)| *by != run);
+        if let Some(inbox) = self.boxes.get_mut(thread) {
+            inbox.taken.retain(|(by, _)| *by != run);
         }
     }
 
@@ -142,7 +140,6 @@ impl Mail {
         found
     }
 
-    /// Forgets a thread.
     pub(super) fn delete(&mut self, thread: &str) {
         if let Some((name, _)) = self.boxes.get_key_value(thread) {
             let name = name.clone();
@@ -153,7 +150,7 @@ impl Mail {
 
     /// Copies the due time of a thread, as not driven by a run.
     pub(super) fn copy(&mut self, from: &str, to: &Arc<str>) {
-        let due = self.due_of(from).map(|due| Due { driven: false, ..due.clone() });
+        let due = self.due_of(from).map(|due| DueEntry { driven: false, ..due.clone() });
         self.set_due(to, due);
     }
 
@@ -162,46 +159,44 @@ impl Mail {
         self.due_of(thread).is_some_and(|due| due.driven)
     }
 
-    /// The mailbox of a thread.
-    pub(super) fn mailbox(&self, thread: &str) -> Mailbox {
+    pub(super) fn inbox(&self, thread: &str) -> StoredInbox {
         self.boxes.get(thread).cloned().unwrap_or_default()
     }
 
-    /// A thread has this mailbox.
-    pub(super) fn put(&mut self, thread: &str, mut mailbox: Mailbox) {
-        self.last = mailbox.waiting.iter().map(|posted| posted.number).chain([self.last]).max().unwrap_or_default();
-        let due = mailbox.due.take();
+    pub(super) fn put(&mut self, thread: &str, mut inbox: StoredInbox) {
+        self.last = inbox.waiting.iter().map(|posted| posted.number).chain([self.last]).max().unwrap_or_default();
+        let due = inbox.due.take();
         let name = self.open(thread).0;
-        self.boxes.insert(name.clone(), mailbox);
+        self.boxes.insert(name.clone(), inbox);
         self.set_due(&name, due);
     }
 
-    fn open(&mut self, thread: &str) -> (Arc<str>, &mut Mailbox) {
+    fn open(&mut self, thread: &str) -> (Arc<str>, &mut StoredInbox) {
         let name = self.boxes.get_key_value(thread).map_or_else(|| Arc::from(thread), |(name, _)| name.clone());
         (name.clone(), self.boxes.entry(name).or_default())
     }
 
-    fn due_of(&self, thread: &str) -> Option<&Due> {
+    fn due_of(&self, thread: &str) -> Option<&DueEntry> {
         self.boxes.get(thread)?.due.as_ref()
     }
 
     fn no_later_than(&mut self, thread: &Arc<str>, at: SystemTime, graph: Arc<str>) {
         let known = self.due_of(thread);
         let (at, driven) = known.map_or((at, false), |known| (known.at.min(at), known.driven));
-        self.set_due(thread, Some(Due { at, graph, driven }));
+        self.set_due(thread, Some(DueEntry { at, graph, driven }));
     }
 
-    fn set_due(&mut self, thread: &Arc<str>, due: Option<Due>) {
+    fn set_due(&mut self, thread: &Arc<str>, due: Option<DueEntry>) {
         if due.is_none() && !self.boxes.contains_key(thread) {
             return;
         }
         let before = std::mem::replace(&mut self.open(thread).1.due, due.clone());
-        if let Some(Due { at, graph, .. }) = before
+        if let Some(DueEntry { at, graph, .. }) = before
             && let Some(threads) = self.due.get_mut(&graph)
         {
             threads.remove(&(at, thread.clone()));
         }
-        if let Some(Due { at, graph, .. }) = due {
+        if let Some(DueEntry { at, graph, .. }) = due {
             self.due.entry(graph).or_default().insert((at, thread.clone()));
         }
     }

@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Also, Record, Source, codec, slot};
+use crate::checkpoint::{SideEffects, Source, WriteRecord, codec, slot};
 
-/// Committed records that wait to be stored.
 #[derive(Default)]
-pub(super) struct Held {
-    pub(super) records: Vec<Record>,
+pub(super) struct PendingCommit {
+    pub(super) records: Vec<WriteRecord>,
     /// Number of leading records that begin the run. They wait for the next records, and no longer than events do.
     pub(super) beginning: usize,
     /// True if storing something of the run has succeeded or was attempted.
@@ -21,9 +20,8 @@ pub(super) struct Held {
 /// Maximum number of a run's own checkpoints to remember.
 const OWN: usize = 1 << 16;
 
-impl Held {
-    /// Everything, to be stored now.
-    pub(super) fn take(&mut self) -> Vec<Record> {
+impl PendingCommit {
+    pub(super) fn take(&mut self) -> Vec<WriteRecord> {
         self.beginning = 0;
         self.has_begun |= !self.records.is_empty();
         std::mem::take(&mut self.records)
@@ -31,17 +29,22 @@ impl Held {
 
     /// Returns what to store in addition to these records of this run. If the records change other checkpoints than the run's own, the
     /// changes can be undone until the run ends.
-    pub(super) fn beside(&mut self, run: Option<Uuid>, records: &[Record], mut also: Also) -> Also {
+    pub(super) fn side_effects(
+        &mut self,
+        run: Option<Uuid>,
+        records: &[WriteRecord],
+        mut also: SideEffects,
+    ) -> SideEffects {
         let mut changes_others = !also.taken.is_empty();
         for record in records {
             match record {
-                Record::Checkpoint { checkpoint, .. } => {
+                WriteRecord::Checkpoint { checkpoint, .. } => {
                     if self.own.len() == OWN {
                         self.own.clear();
                     }
                     self.own.insert(checkpoint.id);
                 }
-                Record::Writes { writes, .. } => changes_others |= !self.own.contains(&writes.checkpoint),
+                WriteRecord::Writes { writes, .. } => changes_others |= !self.own.contains(&writes.checkpoint),
             }
         }
         also.run = run.filter(|_| changes_others);
@@ -49,7 +52,7 @@ impl Held {
     }
 
     /// Takes the records that begin the run, to store them now.
-    pub(super) fn take_beginning(&mut self) -> Vec<Record> {
+    pub(super) fn take_beginning(&mut self) -> Vec<WriteRecord> {
         let rest = self.records.split_off(std::mem::take(&mut self.beginning));
         self.has_begun |= !self.records.is_empty();
         std::mem::replace(&mut self.records, rest)
@@ -57,9 +60,9 @@ impl Held {
 }
 
 /// Returns true if a record may be the last of a run: its graph is finished, or a task asked a question or failed.
-pub(super) fn may_be_last(record: &Record) -> bool {
+pub(super) fn may_be_last(record: &WriteRecord) -> bool {
     match record {
-        Record::Checkpoint { namespace, checkpoint, .. } => {
+        WriteRecord::Checkpoint { namespace, checkpoint, .. } => {
             let agenda = &checkpoint.agenda;
             namespace.is_empty()
                 && !agenda.start
@@ -68,7 +71,7 @@ pub(super) fn may_be_last(record: &Record) -> bool {
                 && agenda.waiting.is_empty()
                 && agenda.released.is_empty()
         }
-        Record::Writes { writes, .. } => writes.writes.iter().any(|write| match write.slot {
+        WriteRecord::Writes { writes, .. } => writes.writes.iter().any(|write| match write.slot {
             slot::ERROR => !is_handled(&write.value),
             slot::INTERRUPT => true,
             _ => false,
@@ -82,18 +85,19 @@ fn is_handled(failure: &[u8]) -> bool {
 }
 
 /// Returns true if a record contains an answer. A later record of the same commit notes that the question is answered.
-pub(super) fn has_answer(record: &Record) -> bool {
+pub(super) fn has_answer(record: &WriteRecord) -> bool {
     // The results of steps are far below.
     let is_answer = |slot: i32| slot <= slot::answer(0) && slot > i32::MIN / 2;
-    matches!(record, Record::Writes { writes, .. } if writes.writes.iter().any(|write| is_answer(write.slot)))
+    matches!(record, WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| is_answer(write.slot)))
 }
 
-pub(super) fn is_input(record: &Record) -> bool {
-    matches!(record, Record::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
+pub(super) fn is_input(record: &WriteRecord) -> bool {
+    matches!(record, WriteRecord::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
 }
 
 /// Returns true if a commit is the beginning of the root graph of a run: an input, and at most the following step. No node has run.
-pub(super) fn is_beginning(records: &[Record]) -> bool {
-    let is_own = |record: &Record| matches!(record, Record::Checkpoint { namespace, .. } if namespace.is_empty());
+pub(super) fn is_beginning(records: &[WriteRecord]) -> bool {
+    let is_own =
+        |record: &WriteRecord| matches!(record, WriteRecord::Checkpoint { namespace, .. } if namespace.is_empty());
     matches!(records.len(), 1 | 2) && is_input(&records[0]) && records.iter().all(is_own)
 }

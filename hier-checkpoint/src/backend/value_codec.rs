@@ -1,8 +1,8 @@
-//! How bytes are stored: plain, compressed or encrypted.
+//! The stored form of bytes: plain, compressed or encrypted.
 //!
-//! The last byte says which. What is encrypted is bound to its database and its place (thread, namespace, checkpoint, channel,
-//! …), so that a row that somebody moved elsewhere is refused; and a store with a key refuses what is not encrypted. An earlier
-//! version of a row in the place of the present one is not noticed, nor that rows are missing.
+//! The last byte is the form. Encrypted bytes are bound to their database and storage location (thread, namespace,
+//! checkpoint, channel, …). A row that was moved is rejected, and a store with a key rejects bytes that are not
+//! encrypted. It does not detect an earlier version of a row in the same place, or missing rows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 #[cfg(feature = "encryption")]
 use crate::backend::cipher::Cipher;
-use crate::backend::place::Place;
+use crate::backend::storage_key::StorageKey;
 
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 const ENCRYPTED: u8 = 2;
 
-/// Puts bytes into the form in which they are stored, and back.
+/// Encodes bytes for storage: plain, compressed or encrypted.
 #[derive(Clone, Default)]
-pub struct Vault {
+pub struct ValueCodec {
     #[cfg(feature = "compression")]
     compress: bool,
     #[cfg(feature = "encryption")]
@@ -28,11 +28,10 @@ pub struct Vault {
     #[cfg(feature = "encryption")]
     earlier_keys: Vec<crate::Key>,
     cipher: Option<Cipher>,
-    /// Which database it is; known once its tables are there.
+    /// The id of the database. Empty until its tables exist.
     database: Arc<OnceLock<Uuid>>,
 }
 
-/// In a build without encryption there is none.
 #[cfg(not(feature = "encryption"))]
 #[derive(Clone)]
 enum Cipher {}
@@ -48,13 +47,13 @@ impl Cipher {
     }
 }
 
-impl fmt::Debug for Vault {
+impl fmt::Debug for ValueCodec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vault")
+        f.write_str("ValueCodec")
     }
 }
 
-impl Vault {
+impl ValueCodec {
     #[cfg(feature = "compression")]
     pub fn compress(&mut self) {
         self.compress = true;
@@ -77,13 +76,13 @@ impl Vault {
         self.cipher = self.key.as_ref().map(|key| Cipher::new(key, &self.earlier_keys));
     }
 
-    /// The same for a database that is still to be named.
+    /// Returns a copy for a database whose id is not yet known.
     #[must_use]
     pub fn of_a_database(&self) -> Self {
         Self { database: Arc::default(), ..self.clone() }
     }
 
-    /// Whether it has to know the database, and does not.
+    /// Returns true if the id of the database is needed and not yet known.
     pub fn lacks_database(&self) -> bool {
         self.cipher.is_some() && self.database.get().is_none()
     }
@@ -94,14 +93,14 @@ impl Vault {
     }
 
     /// The additional authenticated data: the place of the value.
-    fn bound_to(&self, place: Place<'_>) -> Vec<u8> {
+    fn bound_to(&self, place: StorageKey<'_>) -> Vec<u8> {
         let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
         bytes.extend(place.bytes());
         bytes
     }
 
     /// The bytes as they are stored in this place.
-    pub fn seal(&self, place: Place<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+    pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
         if self.lacks_database() {
@@ -113,7 +112,7 @@ impl Vault {
     }
 
     /// The bytes that were stored in this place; [`SaverError::Damaged`] if these are not.
-    pub fn open(&self, place: Place<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+    pub fn open(&self, place: StorageKey<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {
             Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
@@ -140,7 +139,7 @@ fn marked(mut bytes: Vec<u8>, mark: u8) -> Vec<u8> {
     bytes
 }
 
-fn unpack(place: Place<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
+fn unpack(place: StorageKey<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
     match bytes.pop() {
         Some(PLAIN) => Ok(bytes),
         #[cfg(feature = "compression")]

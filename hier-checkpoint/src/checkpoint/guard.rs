@@ -1,0 +1,81 @@
+//! The guard of savers and stores: a panic in one of them becomes [`SaverError::Panicked`].
+
+use std::any::Any;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::future::BoxFuture;
+
+use super::error::SaverError;
+use crate::panics;
+
+/// A guarded call of a saver or a store. It needs no box of its own, since each step of a durable run makes such a call.
+pub enum GuardedCall<'a, T, E> {
+    /// The call runs.
+    Running(BoxFuture<'a, Result<T, E>>),
+    /// The call has a result before its first poll. None once it was returned.
+    Ready(Option<Result<T, E>>),
+}
+
+impl<'a, T, E: From<SaverError>> GuardedCall<'a, T, E> {
+    /// Starts a call. A panic of `call` itself is guarded as well.
+    #[inline]
+    pub fn new(call: impl FnOnce() -> BoxFuture<'a, Result<T, E>>) -> Self {
+        Self::or_ready(|| Ok(call()))
+    }
+
+    /// Starts a call, or returns the result that `call` already has.
+    #[inline]
+    pub fn or_ready(call: impl FnOnce() -> Result<BoxFuture<'a, Result<T, E>>, Result<T, E>>) -> Self {
+        match panics::catch(call) {
+            Ok(Ok(running)) => Self::Running(running),
+            Ok(Err(ready)) => Self::Ready(Some(ready)),
+            Err(payload) => Self::Ready(Some(Err(panicked(&*payload).into()))),
+        }
+    }
+}
+
+// The values of a ready call are never pinned.
+impl<T, E> Unpin for GuardedCall<'_, T, E> {}
+
+impl<T, E: From<SaverError>> Future for GuardedCall<'_, T, E> {
+    type Output = Result<T, E>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Running(call) => panics::catch(|| call.as_mut().poll(context))
+                .unwrap_or_else(|payload| Poll::Ready(Err(panicked(&*payload).into()))),
+            Self::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+        }
+    }
+}
+
+/// Runs several calls of a saver or a store. A panic in them is an error.
+pub async fn guarded<T, E: From<SaverError>>(calls: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    panics::caught(calls).await.unwrap_or_else(|payload| Err(panicked(&*payload).into()))
+}
+
+/// Runs a call of a store of runs, or several. A panic in them is logged and returned as an error.
+pub async fn reported<T, E: From<SaverError>>(
+    call: &'static str,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    panics::caught(work).await.unwrap_or_else(|payload| Err(report(call, &*payload).into()))
+}
+
+/// Logs a panic of a store of runs, and returns it as an error.
+pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
+    let error = panicked(payload);
+    tracing::error!(
+        call,
+        %error,
+        "the store of runs panicked; the call failed and its caller goes on: fix the store, `RunBackend` defines its calls"
+    );
+    error
+}
+
+/// Returns the error for a caught panic.
+pub fn panicked(payload: &(dyn Any + Send)) -> SaverError {
+    SaverError::Panicked { message: panics::text(payload) }
+}
