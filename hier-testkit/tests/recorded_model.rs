@@ -79,15 +79,15 @@ async fn a_miss_names_the_nearest_request() {
     let replay = RecordedModel::replay(&tape.0).unwrap();
     let miss = async |request| replay.chat(request).await.unwrap_err().to_string();
     let told = miss(ask(&["one", "zwei", "three"])).await;
-    assert!(told.contains("in line 2, differs in message 2: recorded was `{\"content\":\"two\""), "{told}");
+    assert!(told.contains("in line 2, differs in message 2: recorded `{\"content\":\"two\""), "{told}");
     assert!(told.contains("zwei"), "{told}");
     let told = miss(ask(&["one", "two"])).await;
-    assert!(told.contains("in line 2, goes on with message 3"), "{told}");
+    assert!(told.contains("in line 2, continues with message 3"), "{told}");
     let told = miss(ask(&["one", "two", "three", "four"])).await;
     assert!(told.contains("in line 2, ends before message 4"), "{told}");
     let hotter = ModelOptions::new().temperature(1.0);
     let told = miss(ask(&["far away"]).options(hotter)).await;
-    assert!(told.contains("in line 1, has the same messages and differs in its options"), "{told}");
+    assert!(told.contains("in line 1, has the same messages but different options"), "{told}");
 }
 
 #[tokio::test]
@@ -122,5 +122,5 @@ async fn what_cannot_be_used_is_told() {
     let tape = Tape::new("torn");
     std::fs::write(&tape.0, "{\"key\": \"x\", \"requ").unwrap();
     let torn = RecordedModel::replay(&tape.0).unwrap_err().to_string();
-    assert!(torn.contains("line 1 is no recorded answer"), "{torn}");
+    assert!(torn.contains("line 1 is not a recorded answer"), "{torn}");
 }

@@ -4,7 +4,7 @@ use hier_agents::{ChatRequest, Content, FinishReason, Message, ModelOptions, Par
 use hier_core::{NodeError, Run};
 use serde_json::{Value, json};
 
-use super::options::Options;
+use super::options::ClientOptions;
 use super::question::{McpQuestion, RequestedInput};
 
 pub(crate) fn roots(roots: &[String]) -> Value {

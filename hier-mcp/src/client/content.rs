@@ -4,7 +4,7 @@ use hier_agents::{Content, Part};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-use super::options::Options;
+use super::options::ClientOptions;
 
 /// The note for a part of an unknown kind.
 const UNKNOWN: &str = "[a part of the result has an unknown kind]";
@@ -12,8 +12,7 @@ const UNKNOWN: &str = "[a part of the result has an unknown kind]";
 /// Returns the content of a result, and true if the tool reports a failure.
 pub(crate) fn of_result(result: CallToolResult, options: &ClientOptions) -> (Content, bool) {
     let structured = result.structured_content.filter(|structured| !repeats(&result.content, structured));
-    let mut collector =
-        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    let mut collector = ContentCollector::new(options);
     for block in result.content {
         collector.block(block);
     }
@@ -24,8 +23,7 @@ pub(crate) fn of_result(result: CallToolResult, options: &ClientOptions) -> (Con
 }
 
 pub(crate) fn of_resources(contents: Vec<ResourceContents>, options: &ClientOptions) -> Content {
-    let mut collector =
-        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    let mut collector = ContentCollector::new(options);
     for contents in contents {
         collector.resource(contents, false);
     }
@@ -33,8 +31,7 @@ pub(crate) fn of_resources(contents: Vec<ResourceContents>, options: &ClientOpti
 }
 
 pub(crate) fn of_block(block: ContentBlock, options: &ClientOptions) -> Content {
-    let mut collector =
-        ContentCollector { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media };
+    let mut collector = ContentCollector::new(options);
     collector.block(block);
     collector.finish()
 }
@@ -56,6 +53,10 @@ struct ContentCollector {
 }
 
 impl ContentCollector {
+    fn new(options: &ClientOptions) -> Self {
+        Self { parts: Vec::new(), left: options.max_text, cut: 0, media: options.max_media }
+    }
+
     fn block(&mut self, block: ContentBlock) {
         match block {
             ContentBlock::Text(text) => self.text(&text.text),
@@ -82,10 +83,7 @@ impl ContentCollector {
     }
 
     fn text(&mut self, text: &str) {
-        let mut end = text.len().min(self.left);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = text.floor_char_boundary(self.left);
         self.cut += text.len() - end;
         self.left -= end;
         if end > 0 || text.is_empty() {

@@ -11,7 +11,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::{Value, json};
 
 use super::answer;
-use super::options::Options;
+use super::options::ClientOptions;
 use super::question::RequestedInput;
 
 pub(crate) struct ServerRequestHandler {

@@ -142,7 +142,7 @@ fn difference(recorded: &RecordedLine, asked: &RecordedLine, equal: usize) -> St
         (None, None) => {
             let parts = ["tools", "output", "options"].into_iter();
             let parts: Vec<_> = parts.filter(|part| recorded.request.get(part) != asked.request.get(part)).collect();
-            format!("has the same messages but another {}", parts.join(" and "))
+            format!("has the same messages but different {}", parts.join(" and "))
         }
     }
 }

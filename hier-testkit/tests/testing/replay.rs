@@ -130,7 +130,7 @@ async fn the_same_program_does_the_same_and_leaves_the_threads_alone() {
     let report = Replay::new(&First::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     assert!(report.is_unchanged(), "{report}");
     assert_eq!(report.turns.iter().map(|turn| (&*turn.thread, turn.turn)).collect::<Vec<_>>(), [("17", 0), ("17", 1)]);
-    assert_eq!(report.to_string(), "0 of 2 turns came out otherwise");
+    assert_eq!(report.to_string(), "0 of 2 turns have changed");
     assert_eq!(saver.threads(None).await.unwrap(), before);
 }
 
@@ -140,7 +140,7 @@ async fn each_kind_of_change_is_told() {
     let report = Replay::new(&Books::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(first(&report), [ReplayChange::Nodes { step: 3, recorded: names(&["pay"]), now: names(&["book"]) }]);
-    assert!(report.to_string().starts_with("thread `17`, turn 0: step 3 runs [book], it ran [pay]\n"), "{report}");
+    assert!(report.to_string().starts_with("thread `17`, turn 0: step 3 ran [book] instead of [pay]\n"), "{report}");
 
     let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     assert_eq!(first(&report), [ReplayChange::Nodes { step: 2, recorded: names(&["Sign"]), now: names(&["pay"]) }]);

@@ -216,19 +216,19 @@ async fn an_assertion_that_fails_shows_the_run() {
     let shown = |said: String, what: &str| {
         assert!(said.contains(what) && said.contains("weigh") && said.contains("waits for 1 answers"), "{said}");
     };
-    shown(said(&run, |run| _ = run.assert_finished()), "it has not finished");
-    shown(said(&run, |run| _ = run.assert_waits_for(2)), "it waits for 1 answers instead of 2");
+    shown(said(&run, |run| _ = run.assert_finished()), "the run has not finished");
+    shown(said(&run, |run| _ = run.assert_waits_for(2)), "the run waits for 1 answers instead of 2");
     shown(said(&run, |run| _ = run.assert_nodes(["pay"])), r#"["weigh"] ran instead of ["pay"]"#);
     shown(said(&run, |run| _ = run.assert_ran("pay")), "`pay` did not run");
     shown(said(&run, |run| _ = run.assert_did_not_run("weigh")), "`weigh` ran");
-    shown(said(&run, |run| _ = run.assert_failed("x")), "it has not failed with `x`");
-    shown(said(&run, |run| _ = run.assert_model_calls(1..)), "models were asked 0 times, not 1..");
+    shown(said(&run, |run| _ = run.assert_failed("x")), "the run has not failed with `x`");
+    shown(said(&run, |run| _ = run.assert_model_calls(1..)), "models were called 0 times, not 1..");
 
     let run = desk([Message::assistant("Hello!").with_usage(Usage::new(5, 5))]).say("Hello?").await;
     for (check, message) in [
         (said(&run, |run| _ = run.assert_called("refund", &json!({}))), "no call of `refund` has {}"),
         (said(&run, |run| _ = run.assert_calls(["refund"])), r#"[] were called instead of ["refund"]"#),
-        (said(&run, |run| _ = run.assert_order(["refund"])), r#"[] were called, which are not ["refund"]"#),
+        (said(&run, |run| _ = run.assert_order(["refund"])), r#"[] were called, not ["refund"]"#),
         (said(&run, |run| _ = run.assert_tokens(..5)), "the models used 10 tokens, not ..5"),
     ] {
         assert!(check.contains(message) && check.contains("\"Hello!\""), "{check}");
