@@ -180,7 +180,6 @@ fn asks_to_be_drawn(main: &Path) -> bool {
         })
 }
 
-/// Asks a program for its graphs.
 fn read_graphs(arguments: &GraphArgs, package: &str, target: &CargoTarget) -> Result<Vec<Drawn>, DrawError> {
     let kind = if arguments.example.is_some() { "--example" } else { "--bin" };
     let output = cargo(arguments, &["run", "--quiet", "--package", package, kind, &target.name, "--", REQUEST])?;

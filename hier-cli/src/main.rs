@@ -86,7 +86,6 @@ fn exit_code(result: Result<(), threads::ThreadsError>) -> ExitCode {
     }
 }
 
-/// Prints an error.
 fn failed(error: &dyn Display, code: u8) -> ExitCode {
     let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     anstream::eprintln!("{label}error:{label:#} {error}");

@@ -34,7 +34,7 @@ fn a_new_project_has_what_its_kind_needs() {
         let name = format!("my-{kind}");
         let made = hier(folder.path(), &["new", &name, "--kind", kind, "--git", URL]);
         assert!(made.status.success(), "{}", text(&made.stderr));
-        assert!(text(&made.stdout).starts_with(&format!("made `{name}`")), "{}", text(&made.stdout));
+        assert!(text(&made.stdout).starts_with(&format!("created `{name}`")), "{}", text(&made.stdout));
         let read = |file: &str| fs::read_to_string(folder.path().join(&name).join(file)).expect(file);
         let manifest = read("Cargo.toml");
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{manifest}");

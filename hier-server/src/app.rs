@@ -124,7 +124,6 @@ pub(crate) fn system_assistant(graph: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, graph.as_bytes())
 }
 
-/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
@@ -175,7 +174,6 @@ impl Caller {
         found.filter(|run| run.thread == thread.id).ok_or_else(|| ApiError::not_found("Not Found"))
     }
 
-    /// Returns an assistant by its id.
     pub(crate) async fn assistant(&self, assistant: &str, action: Action) -> ApiResult<Assistant> {
         let assistant = id("assistant", assistant)?.to_string();
         let filter = self.may(Resource::Assistants, action).await?;

@@ -17,7 +17,6 @@ pub struct ApiError {
     pub detail: String,
 }
 
-/// The result of a handler.
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
@@ -62,12 +61,10 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
     }
 
-    /// 404 for a thread.
     pub(crate) fn no_thread(id: impl fmt::Display) -> Self {
         Self::not_found(format!("Thread with ID {id} not found"))
     }
 
-    /// 404 for an assistant.
     pub(crate) fn no_assistant(id: impl fmt::Display) -> Self {
         Self::not_found(format!("Assistant with ID {id} not found"))
     }

@@ -62,7 +62,6 @@ pub(crate) struct EventTail {
     read: VecDeque<EventRow>,
 }
 
-/// The result of reading the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LogRead {
     Events,

@@ -22,7 +22,6 @@ impl Metrics {
         counts.iter().map(|((method, route, status), count)| form(method, route, *status, *count)).collect()
     }
 
-    /// Formats the counts as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows = self.each(
             |method, path, status, count| json!({ "method": method, "path": path, "status": status, "count": count }),
@@ -30,7 +29,6 @@ impl Metrics {
         json!({ "http_requests_total": rows })
     }
 
-    /// Formats the counts in Prometheus' text format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(
             "# HELP http_requests_total Requests by method, route and status.\n# TYPE http_requests_total counter\n",

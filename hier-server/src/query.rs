@@ -39,7 +39,6 @@ fn read<T: DeserializeOwned>(pairs: Vec<(String, String)>) -> ApiResult<T> {
 
 type ParameterError = serde::de::value::Error;
 
-/// The values of a parameter.
 struct ParameterValues(Vec<String>);
 
 impl ParameterValues {

@@ -8,7 +8,6 @@ use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 
-/// A schedule in a time zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     cron: Cron,

@@ -69,7 +69,6 @@ pub struct Server {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StudioMode {
-    /// In addition to the API.
     WithApi,
     /// Without the API and without graphs.
     Only,
@@ -395,7 +394,6 @@ async fn create_assistants(app: &App) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Adds the middleware to the routes.
 fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {
     let router = served
         .fallback(middleware::not_found)

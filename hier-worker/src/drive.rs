@@ -79,7 +79,6 @@ async fn execute(
     }
 }
 
-/// An attempt to execute a run.
 struct RunAttempt<'a> {
     shared: &'a WorkerContext,
     run: &'a Run,

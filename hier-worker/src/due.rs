@@ -14,13 +14,10 @@ use hier_core::checkpoint::{DueQuery, DueThread};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
 
-/// Number of threads in a page.
 const PAGE: usize = 256;
-/// Number of pages in a pass.
 const PAGES: usize = 4;
 /// Delay after the first run that did not make progress. It doubles each time.
 const FIRST_DELAY: Duration = Duration::from_mins(1);
-/// Maximum delay.
 const MAX_DELAY: Duration = Duration::from_hours(24);
 /// The metadata field that marks such a run.
 const WOKEN: &str = "woken";

@@ -147,7 +147,7 @@ async fn index_of(
 }
 
 /// The error of a rollback that becomes a cancellation.
-const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled but not rolled back, because the effects of a run on a cluster cannot be undone: \
+const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled and not rolled back, because the effects of a run on a cluster cannot be undone: \
                          cancel such runs with `interrupt`, and go back with a checkpoint";
 
 /// Returns true if the effects of the run are outside this store.

@@ -22,7 +22,6 @@ use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
-/// A running worker.
 #[derive(Clone)]
 pub(super) struct RunningWorker {
     pub(super) shared: Arc<WorkerContext>,

@@ -65,7 +65,6 @@ use hier_core::store::Store;
 
 /// Maximum number of runs that are claimed at once, so that other workers get their share.
 const CLAIM_LIMIT: usize = 32;
-/// Delay after the store has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Claims runs and executes them.

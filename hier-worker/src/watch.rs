@@ -21,7 +21,6 @@ pub(super) enum StopCause {
     Cancelled(Cancel),
     /// The run exceeded its time limit.
     Timeout,
-    /// The worker stops.
     Shutdown,
     /// Another worker has claimed the thread, or it was deleted.
     Lost,

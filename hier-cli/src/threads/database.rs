@@ -17,12 +17,10 @@ use super::{SharedSaver, ThreadsError};
 /// The environment variable with the key of an encrypted database.
 const KEY: &str = "HIER_KEY";
 
-/// Opens the database as a saver.
 pub(super) async fn saver(arguments: &DatabaseArgs) -> Result<SharedSaver, ThreadsError> {
     open(arguments).await.map(<dyn RunStore>::as_checkpointer)
 }
 
-/// Opens the database with its runs.
 pub(crate) async fn open(arguments: &DatabaseArgs) -> Result<Arc<dyn RunStore>, ThreadsError> {
     let key = key(arguments)?;
     match location(&arguments.db) {

@@ -66,7 +66,6 @@ pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
     }
 }
 
-/// A task of the open step.
 pub(super) struct TaskView {
     pub(super) id: String,
     /// None for the writes of a caller's command.
@@ -113,7 +112,6 @@ impl TaskView {
         })
     }
 
-    /// Describes the results in words.
     pub(super) fn results(&self) -> Vec<String> {
         let mut results = Vec::new();
         let wrote: Vec<&str> = self.writes.keys().map(String::as_str).collect();

@@ -70,7 +70,6 @@ fn frame(event: &Value) -> String {
     format!("data: {event}\n\n")
 }
 
-/// The events of one run.
 struct AguiStream {
     app: Arc<App>,
     run: Run,

@@ -16,7 +16,6 @@ use crate::wire::message;
 use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::{ROOT, questions};
 
-/// The version of the protocol.
 const VERSION: &str = "1.0";
 
 /// Translates the events of one run. Events of subgraphs are not sent.

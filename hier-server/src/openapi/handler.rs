@@ -27,7 +27,7 @@ impl HandlerArgument for Caller {}
 impl HandlerArgument for State<Arc<App>> {}
 impl HandlerArgument for WebSocketUpgrade {}
 impl HandlerArgument for Admitted {}
-/// RouteDescription by the path itself.
+/// Described by the path itself.
 impl<T> HandlerArgument for Path<T> {}
 
 impl<T: JsonSchema> HandlerArgument for JsonBody<T> {
@@ -193,7 +193,6 @@ pub(crate) struct Generators {
     pub(crate) written: SchemaGenerator,
 }
 
-/// A handler with these arguments.
 pub(crate) trait DescribedHandler<Arguments> {
     /// Adds the arguments and responses to the description of an operation.
     fn describe(&self, generators: &mut Generators, operation: &mut Map<String, Value>);

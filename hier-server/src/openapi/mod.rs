@@ -10,13 +10,11 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::handler::DescribedHandler;
 use self::handler::Generators;
 
-/// A route and its description.
 pub(crate) struct RouteDescription {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     /// The heading under which the route is listed.
     pub(crate) tag: &'static str,
-    /// The summary.
     pub(crate) does: &'static str,
     /// Adds the arguments and responses of the handler.
     pub(crate) add: fn(&mut Generators, &mut Map<String, Value>),

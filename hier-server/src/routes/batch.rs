@@ -86,7 +86,6 @@ fn some_added(number: usize, error: &ApiError, stay: &[String], unknown: Option<
     ApiError::new(error.status, format!("run {number} of the batch: {}; {before}{itself}", error.detail))
 }
 
-/// Deletes the thread of a run.
 async fn delete_thread(app: &App, graph: &str, thread: &str) -> ApiResult<()> {
     app.runs.remove_thread(thread).await.map_err(refused)?;
     app.forget(graph, thread).await

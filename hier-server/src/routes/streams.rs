@@ -141,7 +141,6 @@ pub(super) fn respond_at_end(
 pub(crate) struct EventPosition(pub(super) u64, pub(super) usize);
 
 impl EventPosition {
-    /// The position before all events.
     const START: Self = Self(0, 0);
 
     pub(super) fn id(self) -> String {
@@ -178,7 +177,6 @@ impl<S: Send + Sync> FromRequestParts<S> for StreamStart {
     }
 }
 
-/// The events of one run.
 struct RunStream {
     app: Arc<App>,
     run: Run,

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::assembler::{Block, MessageChange, MessageDelta, PartialMessage, field};
 
-/// Returns the message so far.
 pub(super) fn partial(message: &PartialMessage) -> Value {
     json!({
         "content": message.text(), "additional_kwargs": {}, "response_metadata": {}, "type": "ai", "name": null,

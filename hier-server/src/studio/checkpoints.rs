@@ -20,18 +20,15 @@ const PAGE: usize = 1_000;
 /// Prefix of the engine's own channels.
 const OWN: &str = "__";
 
-/// Selects checkpoints.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CheckpointsQuery {
     limit: Option<usize>,
-    /// The namespace of the graph.
     ns: String,
     /// Returns only checkpoints before this one.
     before: Option<String>,
 }
 
-/// Selects a graph of a thread.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NamespaceQuery {

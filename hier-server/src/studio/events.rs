@@ -23,7 +23,6 @@ use crate::wire::message_paths::MessagePaths;
 /// Size of an event above which its data is left out, in bytes. The studio requests the state itself.
 const LARGE: u64 = 32 << 10;
 
-/// Selects events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EventsQuery {

@@ -29,7 +29,6 @@ pub(crate) fn is_page(path: &str) -> bool {
     below && !path.starts_with(DATA)
 }
 
-/// Returns the routes of the studio.
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/studio", get(pages::enter))

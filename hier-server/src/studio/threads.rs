@@ -45,7 +45,6 @@ async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
     Ok(found.map(|saved| saved.checkpoint))
 }
 
-/// Selects threads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ThreadsQuery {

@@ -34,7 +34,6 @@ pub(crate) async fn open(
     Ok(upgrade.max_message_size(limit).on_upgrade(move |socket| connection.serve(socket)))
 }
 
-/// A connection to a thread.
 struct Connection {
     caller: Caller,
     thread: String,

@@ -50,7 +50,6 @@ pub(crate) struct V3Event {
 }
 
 impl V3Event {
-    /// Renumbers the event for this pass.
     pub(crate) fn in_pass(mut self, pass: u64) -> Self {
         self.seq = numbered(self.seq, pass);
         self
@@ -64,7 +63,6 @@ impl V3Event {
             && matches!(event, Some("completed" | "failed" | "interrupted"))
     }
 
-    /// Formats the event for the wire.
     pub(crate) fn json(&self) -> Value {
         let mut params = json!({ "namespace": self.namespace, "timestamp": self.at, "data": self.data });
         if let Some(node) = &self.node {

@@ -20,7 +20,6 @@ use crate::graphs::ServedGraph;
 
 /// Interval at which the sender looks for due webhooks.
 const EVERY: Duration = Duration::from_secs(1);
-/// Time limit of an attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which a claim keeps other processes from sending. Longer than an attempt.
 const CLAIM: Duration = Duration::from_mins(1);
@@ -29,7 +28,6 @@ const CONCURRENCY: usize = 32;
 /// Delays after failed attempts, in seconds. After the last attempt, the webhook is abandoned.
 const DELAYS: [u64; 8] = [1, 5, 30, 120, 600, 3_600, 6 * 3_600, 24 * 3_600];
 
-/// Sends the webhooks of a store.
 #[derive(Clone)]
 pub(crate) struct WebhookSender {
     store: Arc<dyn RunStore>,

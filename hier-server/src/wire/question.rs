@@ -30,7 +30,6 @@ pub(crate) fn task(task: &TaskEvent) -> Value {
     data
 }
 
-/// Formats each question of a list.
 pub(crate) fn each(questions: Option<&Value>, form: fn(&Value) -> Value) -> Value {
     questions.and_then(Value::as_array).into_iter().flatten().map(form).collect()
 }

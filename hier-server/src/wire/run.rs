@@ -174,7 +174,6 @@ pub(crate) enum OnCompletion {
 const LATEST: f64 = 315_360_000.0;
 
 impl RunCreate {
-    /// Returns the delay of the run.
     pub(crate) fn delay(&self) -> Result<Duration, String> {
         match self.after_seconds {
             None => Ok(Duration::ZERO),
@@ -183,7 +182,6 @@ impl RunCreate {
         }
     }
 
-    /// Returns the durability of the run's checkpoints.
     pub(crate) fn durability(&self) -> Durability {
         match (self.durability, self.checkpoint_during) {
             (Some(word), _) => word,
@@ -192,7 +190,6 @@ impl RunCreate {
         }
     }
 
-    /// Returns the options for clients that follow the run.
     pub(crate) fn options(&self) -> RunOptions {
         let mut options = RunOptions::default();
         if let Some(modes) = &self.stream_mode {

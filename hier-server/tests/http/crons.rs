@@ -221,7 +221,10 @@ async fn size_of_a_cron_is_limited() {
     // A change is measured with the rest of the cron.
     let (status, refused) = desk.ask(Method::PATCH, &path, json!({ "metadata": { "k": "v" } })).await;
     assert_eq!(status, 422);
-    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("at most 1048576 are stored")), "{refused}");
+    assert!(
+        refused["detail"].as_str().is_some_and(|text| text.contains("more than the limit of 1048576")),
+        "{refused}"
+    );
     assert_eq!(desk.get(&path).await, (200, cron));
     assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
     desk.stop().await;
