@@ -21,10 +21,10 @@ use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, Wri
 /// Write the implementation with [`async_trait`](crate::async_trait). A call begins when its future is first polled. If the order of
 /// calls matters, it is the order of these polls.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no saver of threads",
-    label = "no saver",
-    note = "savers are `MemorySaver::new()`, `Sqlite::open(…).await?`, `Postgres::connect(…).await?`, and an `Arc` of one: one that is \
-            still to be opened is awaited first"
+    message = "`{Self}` is not a saver of threads",
+    label = "not a saver",
+    note = "savers are `MemorySaver::new()`, `Sqlite::open(…).await?`, `Postgres::connect(…).await?`, and an `Arc` of one: await a future \
+            that opens a saver"
 )]
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
