@@ -1,6 +1,5 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
-mod reducer;
 mod types;
 pub mod words;
 
@@ -15,7 +14,6 @@ pub use hier_spec::{
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
 
-pub use reducer::reduce_with;
 pub use types::{Checked, Known, Late, Mention};
 
 pub use crate::NodeError;

@@ -249,7 +249,7 @@ struct GraphEdge {
 
 /// The edges from one node to another.
 #[derive(Default)]
-struct Connection {
+struct MergedEdges {
     always: bool,
     labels: BTreeSet<String>,
 }
@@ -270,7 +270,7 @@ fn lines(spec: &GraphSpec) -> Vec<GraphEdge> {
     lines
 }
 
-fn line(spec: &GraphSpec, from: Source, to: Target, way: Connection) -> GraphEdge {
+fn line(spec: &GraphSpec, from: Source, to: Target, way: MergedEdges) -> GraphEdge {
     let name = spec.target_name(to);
     let is_labelled = !way.always && way.labels.iter().any(|label| label != name);
     let label = is_labelled.then(|| Vec::from_iter(way.labels).join(", "));
@@ -278,12 +278,12 @@ fn line(spec: &GraphSpec, from: Source, to: Target, way: Connection) -> GraphEdg
 }
 
 /// Merges the edges between two nodes. Ignores invalid indices.
-fn connections(spec: &GraphSpec) -> BTreeMap<(Source, Target), Connection> {
+fn connections(spec: &GraphSpec) -> BTreeMap<(Source, Target), MergedEdges> {
     let mut connections = BTreeMap::new();
     let mut add = |from: Source, to: Target, always: bool, label: Option<&str>| {
         let known = |node: Option<Source>| !matches!(node, Some(Source::Node(node)) if node >= spec.nodes.len());
         if known(Some(from)) && known(as_source(to)) {
-            let way: &mut Connection = connections.entry((from, to)).or_default();
+            let way: &mut MergedEdges = connections.entry((from, to)).or_default();
             way.always |= always;
             way.labels.extend(label.map(str::to_owned));
         }

@@ -3,7 +3,7 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use crate::client::{read, told};
+use crate::client::{error_text, read};
 use crate::error::Error;
 use crate::stored::META;
 
@@ -42,7 +42,9 @@ pub async fn threads(admin: &str, graph: &str, after: Option<&str>, limit: usize
 async fn asked(request: RequestBuilder, place: String) -> Result<Vec<u8>, Error> {
     match read(request).await {
         Ok((status, said)) if status.is_success() => Ok(said),
-        Ok((status, said)) => Err(Error::Restate { place, reason: told(status, &String::from_utf8_lossy(&said)) }),
+        Ok((status, said)) => {
+            Err(Error::Restate { place, reason: error_text(status, &String::from_utf8_lossy(&said)) })
+        }
         Err(reason) => Err(Error::Restate { place, reason }),
     }
 }

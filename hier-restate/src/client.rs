@@ -151,9 +151,9 @@ impl Client {
                     let said = String::from_utf8_lossy(&bytes).into_owned();
                     let will_come = known.load(Ordering::Relaxed) || is_late && begun.elapsed() < LAG;
                     if !(is_passing(status) || status == StatusCode::NOT_FOUND && will_come) {
-                        return Err(Error::Restate { reason: told(status, &said), place });
+                        return Err(Error::Restate { reason: error_text(status, &said), place });
                     }
-                    told(status, &said)
+                    error_text(status, &said)
                 }
                 Err(error) => error,
             };
@@ -184,7 +184,7 @@ fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-pub(crate) fn told(status: StatusCode, said: &str) -> String {
+pub(crate) fn error_text(status: StatusCode, said: &str) -> String {
     match status {
         StatusCode::NOT_FOUND => {
             format!("{said} ({status}): no worker with this graph is registered, see `hier_restate::register`")

@@ -88,8 +88,8 @@ impl ClusterGraph {
             }
         };
         let hearing = async {
-            while let Some(told) = stream.next().await {
-                match (told, &run.tell) {
+            while let Some(item) = stream.next().await {
+                match (item, &run.tell) {
                     (StreamItem::Event(event), Some(tell)) => tell(event),
                     (StreamItem::Lost, _) => tracing::warn!(thread, "lost events of a run on the cluster"),
                     _ => {}

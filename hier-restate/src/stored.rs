@@ -99,7 +99,7 @@ pub(crate) async fn load(state: &ContextInternal, meta: &ThreadMeta, whole: bool
 }
 
 /// Like [`load`], while another handler may change the thread. Returns `None` for an unknown thread.
-async fn load_beside(state: &ContextInternal, whole: bool) -> Result<Option<LogSource>, TerminalError> {
+async fn load_concurrently(state: &ContextInternal, whole: bool) -> Result<Option<LogSource>, TerminalError> {
     loop {
         let Some(Packed(meta)) = state.get::<Packed<ThreadMeta>>(META).await? else { return Ok(None) };
         let source = load(state, &meta, whole).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn read(
 ) -> Result<Packed<Result<Vec<DynSnapshot>, RunFailure>>, HandlerError> {
     let whole = read.history.is_some() || read.settings.checkpoint.is_some();
     let source = match &host.saver {
-        None => load_beside(state, whole).await?.unwrap_or_default(),
+        None => load_concurrently(state, whole).await?.unwrap_or_default(),
         Some(_) => LogSource::default(),
     };
     Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
@@ -131,7 +131,7 @@ pub(crate) async fn read(
 
 /// Returns the thread as bytes, for a worker that executes one of its tasks.
 pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
-    let Some(source) = load_beside(state, false).await? else { return Ok(Vec::new()) };
+    let Some(source) = load_concurrently(state, false).await? else { return Ok(Vec::new()) };
     let saver = crate::log::rebuilt(ctx.key(), source).await?;
     Ok(hier_core::drive::dump(&saver, ctx.key(), false)?)
 }

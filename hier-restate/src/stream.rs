@@ -38,7 +38,7 @@ pub enum StreamItem {
 /// A stream of the events of a run on the cluster.
 #[must_use = "a stream yields events only when it is polled"]
 pub struct RemoteStream {
-    told: mpsc::UnboundedReceiver<StreamItem>,
+    items: mpsc::UnboundedReceiver<StreamItem>,
     run: JoinHandle<Result<Outcome<Value>, Error>>,
     hub: Hub,
     token: Uuid,
@@ -64,11 +64,11 @@ impl RemoteStream {
         loop {
             if self.ended.is_some() {
                 // All events of a run arrive before it ends.
-                return self.told.try_recv().ok();
+                return self.items.try_recv().ok();
             }
             tokio::select! {
                 biased;
-                Some(told) = self.told.recv() => return Some(told),
+                Some(item) = self.items.recv() => return Some(item),
                 ended = &mut self.run => {
                     let gone = |error| Error::Input(format!("lost the call of the run: {error}"));
                     self.ended = Some(ended.unwrap_or_else(|error| Err(gone(error))));
@@ -105,7 +105,7 @@ impl Drop for HubInner {
 /// The events that were received of a run.
 #[derive(Debug)]
 struct IncomingRun {
-    told: mpsc::UnboundedSender<StreamItem>,
+    items: mpsc::UnboundedSender<StreamItem>,
     slice: u64,
     /// The events of each part of the current slice, by the name of the part.
     pieces: HashMap<String, Vec<NewEvent>>,
@@ -205,22 +205,22 @@ impl IncomingRun {
             self.slice = slice;
             self.pieces.clear();
         }
-        let told = self.pieces.entry(part.clone()).or_default();
-        Some(IncomingPart { slice, part, again: (!told.is_empty()).then_some(0) })
+        let received = self.pieces.entry(part.clone()).or_default();
+        Some(IncomingPart { slice, part, again: (!received.is_empty()).then_some(0) })
     }
 
     fn event(&mut self, piece: &mut IncomingPart, event: NewEvent) {
         if piece.slice != self.slice {
             return;
         }
-        let told = self.pieces.entry(piece.part.clone()).or_default();
+        let received = self.pieces.entry(piece.part.clone()).or_default();
         if let Some(again) = &mut piece.again {
-            if told.get(*again) == Some(&event) {
+            if received.get(*again) == Some(&event) {
                 *again += 1;
                 return;
             }
-            let differs = *again < told.len();
-            told.truncate(*again);
+            let differs = *again < received.len();
+            received.truncate(*again);
             piece.again = None;
             if differs {
                 self.send_item(StreamItem::Lost);
@@ -230,9 +230,9 @@ impl IncomingRun {
         self.send_item(StreamItem::Event(event));
     }
 
-    fn send_item(&self, told: StreamItem) {
+    fn send_item(&self, item: StreamItem) {
         // The stream may have been dropped.
-        let _ = self.told.send(told);
+        let _ = self.items.send(item);
     }
 }
 
@@ -256,14 +256,14 @@ impl RemoteGraph {
         settings: Settings,
         modes: Vec<StreamMode>,
     ) -> RemoteStream {
-        let (sender, told) = mpsc::unbounded_channel();
+        let (sender, items) = mpsc::unbounded_channel();
         let token = Uuid::new_v4();
-        let heard = IncomingRun { told: sender, slice: 0, pieces: HashMap::new() };
+        let heard = IncomingRun { items: sender, slice: 0, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
         let listener = StreamListener { address: hub.0.address.clone(), token, modes };
         let graph = self.clone();
         let run = tokio::spawn(async move { graph.begin(run, input, settings, Some(listener)).await });
-        RemoteStream { told, run, hub: hub.clone(), token, ended: None }
+        RemoteStream { items, run, hub: hub.clone(), token, ended: None }
     }
 }
 
@@ -306,14 +306,14 @@ mod tests {
     #[tokio::test]
     async fn an_event_that_cannot_be_read_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
-        let (sender, mut told) = mpsc::unbounded_channel();
+        let (sender, mut items) = mpsc::unbounded_channel();
         let (token, slice) = (Uuid::new_v4(), 1);
-        let heard = IncomingRun { told: sender, slice, pieces: HashMap::new() };
+        let heard = IncomingRun { items: sender, slice, pieces: HashMap::new() };
         lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
         let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
         let open = serde_json::to_string(&ListenerLine::Open { token, slice, part: None }).unwrap();
         let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
         worker.write_all(format!("{open}\n{unknown}\n").as_bytes()).await.unwrap();
-        assert_eq!(told.recv().await, Some(StreamItem::Lost));
+        assert_eq!(items.recv().await, Some(StreamItem::Lost));
     }
 }

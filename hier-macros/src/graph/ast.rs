@@ -1,6 +1,6 @@
 //! The syntax tree of a `graph!`, with unresolved names.
 
-use super::agent::ast::{AgentFields, Membership};
+use super::agent::ast::{AgentFields, MembershipFields};
 use super::text::the_state;
 use crate::symbol;
 use proc_macro2::{Span, TokenStream};
@@ -37,7 +37,7 @@ pub(super) struct GraphFields {
     pub(super) description: Option<LitStr>,
     /// The value of `crate: path`.
     pub(super) home: Option<Path>,
-    pub(super) member: Membership,
+    pub(super) member: MembershipFields,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.

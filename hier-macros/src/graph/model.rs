@@ -7,7 +7,7 @@ use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr, Type};
 
-use super::agent::ast::{AgentFields, Membership};
+use super::agent::ast::{AgentFields, MembershipFields};
 use super::agent::shape;
 use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl};
 use super::routes;
@@ -34,7 +34,7 @@ pub(super) struct GraphModel {
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
-    pub(super) member: Membership,
+    pub(super) member: MembershipFields,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     sites: Vec<(SpecSite, Span)>,

@@ -296,7 +296,7 @@ fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
         &["a `ReactGraph` has no field `answer`: it is a field of an `Agent`"],
     );
     expect(&agent("prompt: \"?\""), &["an `Agent` has no field `prompt`: write `system: "]);
-    expect(&agent("response_format: V"), &["an `Agent` has no field `response_format`: the channel that takes"]);
+    expect(&agent("response_format: V"), &["an `Agent` has no field `response_format`: write `answer: channel`"]);
     expect(&agent("state_schema: S"), &["an `Agent` has no field `state_schema`: write the state in the head"]);
     expect(&agent("temperature: 0.2"), &["an `Agent` has no field `temperature`: how the model answers is `options:"]);
     expect(&agent("sistem: \"?\""), &["an `Agent` has no field `sistem`; did you mean `system`?"]);

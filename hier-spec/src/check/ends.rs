@@ -139,9 +139,9 @@ fn cycle(spec: &GraphSpec, restless: &[bool], first: usize, visited: &mut [bool]
 fn closing(spec: &GraphSpec, cycle: &[(usize, usize)]) -> (usize, usize) {
     let is_plain = |(_, edge): &&(usize, usize)| matches!(spec.edges[*edge], EdgeSpec::Plain { .. });
     let routed = |(node, _): &&(usize, usize)| route_of(spec, *node).is_some();
-    let beside = cycle.iter().rev().filter(is_plain).find(routed);
+    let next_to_route = cycle.iter().rev().filter(is_plain).find(routed);
     let last = cycle.iter().rev().find(is_plain).or(cycle.last());
-    beside.or(last).copied().unwrap_or_default()
+    next_to_route.or(last).copied().unwrap_or_default()
 }
 
 fn route_of(spec: &GraphSpec, node: usize) -> Option<&str> {

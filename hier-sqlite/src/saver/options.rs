@@ -22,7 +22,7 @@ pub enum Survives {
 /// The maximum that SQLite accepts: 24 days.
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// How a SQLite store is opened, see [`Sqlite::options`].
+/// The options of a SQLite store: see [`Sqlite::options`].
 ///
 /// ```
 /// use hier_sqlite::{Sqlite, Survives};

@@ -42,7 +42,7 @@ impl Sqlite {
     ) -> Option<Result<T, SaverError>> {
         let read = match self.0.writer.read_now(&work) {
             Some(read) => read,
-            None => self.read_beside(work)?,
+            None => self.read_idle(work)?,
         };
         match read {
             Ok(found) => Some(Ok(found)),
@@ -52,7 +52,7 @@ impl Sqlite {
     }
 
     /// Reads with an idle connection. Returns `None` if there is none.
-    fn read_beside<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
+    fn read_idle<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
         let readers = self.0.readers.as_ref()?;
         let connection = readers.idle().pop()?;
         let read = || {

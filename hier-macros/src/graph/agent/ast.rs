@@ -12,7 +12,7 @@ pub(in super::super) struct AgentFields {
     pub(in super::super) system: Option<Expr>,
     pub(in super::super) model: Option<Expr>,
     pub(in super::super) options: Option<AgentModelOptions>,
-    pub(in super::super) layers: Vec<Layer>,
+    pub(in super::super) layers: Vec<LayerExpr>,
     pub(in super::super) answer: Option<Ident>,
     pub(in super::super) attempts: Option<Expr>,
     pub(in super::super) reasoning: Option<Expr>,
@@ -61,7 +61,7 @@ pub(in super::super) enum AgentModelOptions {
 }
 
 /// A layer around the calls of an agent.
-pub(in super::super) enum Layer {
+pub(in super::super) enum LayerExpr {
     /// `Limit { model_calls: 50 }`: setters of the type.
     Fields(Path, Vec<(Ident, Expr)>),
     /// `Retry { attempts: 3 }`: fields of the type.
@@ -69,22 +69,22 @@ pub(in super::super) enum Layer {
     /// `Redact(Emails)`, and the argument of a closure in it.
     Made(Path, Infer, Vec<Expr>),
     /// `Inherited(…)`
-    Wrapper(Path, Box<Layer>),
+    Wrapper(Path, Box<LayerExpr>),
     /// A layer with method calls: `Redact(Emails).mark("…")`.
-    Method(Box<Layer>, ExprMethodCall),
+    Method(Box<LayerExpr>, ExprMethodCall),
     Given(Expr),
 }
 
 /// `Worker { merge_fields: [artifact] }`
 pub(in super::super) struct Attachment {
     pub(in super::super) path: Path,
-    pub(in super::super) policy: Option<Policy>,
+    pub(in super::super) policy: Option<PolicyFields>,
 }
 
 /// The options of any graph as a subagent.
 #[derive(Default)]
-pub(in super::super) struct Membership {
-    pub(in super::super) policy: Option<Policy>,
+pub(in super::super) struct MembershipFields {
+    pub(in super::super) policy: Option<PolicyFields>,
     pub(in super::super) args: Option<Type>,
     pub(in super::super) on_entry: Option<Path>,
     pub(in super::super) on_exit: Option<Path>,
@@ -92,7 +92,7 @@ pub(in super::super) struct Membership {
 }
 
 #[derive(Default)]
-pub(in super::super) struct Policy {
+pub(in super::super) struct PolicyFields {
     pub(in super::super) clear_messages: Option<Expr>,
     pub(in super::super) preserve_chat: Option<Expr>,
     pub(in super::super) reset_iteration: Option<Expr>,

@@ -9,11 +9,16 @@
 
 use syn::{Ident, Path};
 
-use super::ast::{AgentFields, Layer, Membership, Policy};
+use super::ast::{AgentFields, LayerExpr, MembershipFields, PolicyFields};
 use super::shape::members;
 use crate::diag::Errors;
 
-pub(in super::super) fn check(name: &Ident, agent: Option<&mut AgentFields>, member: &Membership, errors: &mut Errors) {
+pub(in super::super) fn check(
+    name: &Ident,
+    agent: Option<&mut AgentFields>,
+    member: &MembershipFields,
+    errors: &mut Errors,
+) {
     let before = errors.len();
     if let Some(policy) = &member.policy {
         merged_or_discarded(policy, errors);
@@ -31,7 +36,7 @@ pub(in super::super) fn check(name: &Ident, agent: Option<&mut AgentFields>, mem
 }
 
 /// A merged field is copied back, a discarded field is not.
-fn merged_or_discarded(policy: &Policy, errors: &mut Errors) {
+fn merged_or_discarded(policy: &PolicyFields, errors: &mut Errors) {
     let discarded = policy.discard_fields.as_deref().unwrap_or_default();
     for field in policy.merge_fields.as_deref().unwrap_or_default() {
         if let Some(other) = discarded.iter().find(|other| *other == field) {
@@ -66,9 +71,9 @@ fn once(agent: &AgentFields, errors: &mut Errors) {
 
 /// The second of two layers that select a part of the conversation would have no effect. An inherited layer may
 /// accompany the agent's own.
-fn one_compact(layers: &[Layer], errors: &mut Errors) {
+fn one_compact(layers: &[LayerExpr], errors: &mut Errors) {
     let found = layers.iter().filter_map(|layer| match layer {
-        Layer::Wrapper(_, inner) => Some((true, compact_of(inner)?)),
+        LayerExpr::Wrapper(_, inner) => Some((true, compact_of(inner)?)),
         layer => Some((false, compact_of(layer)?)),
     });
     let found: Vec<(bool, &Path)> = found.collect();
@@ -80,10 +85,10 @@ fn one_compact(layers: &[Layer], errors: &mut Errors) {
     }
 }
 
-fn compact_of(layer: &Layer) -> Option<&Path> {
+fn compact_of(layer: &LayerExpr) -> Option<&Path> {
     match layer {
-        Layer::Fields(path, _) => path.segments.last().is_some_and(|last| last.ident == "Compact").then_some(path),
-        Layer::Method(receiver, _) => compact_of(receiver),
+        LayerExpr::Fields(path, _) => path.segments.last().is_some_and(|last| last.ident == "Compact").then_some(path),
+        LayerExpr::Method(receiver, _) => compact_of(receiver),
         _ => None,
     }
 }

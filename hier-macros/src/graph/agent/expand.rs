@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, Type};
 
-use super::ast::{AgentFields, AgentModelOptions, Attachment, Membership, Policy};
+use super::ast::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::check::is_itself;
 use super::shape::{members, repeated};
 use crate::graph::expand::{code, named};
@@ -254,7 +254,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
 }
 
 /// `Some(PolicySpec { … })`, or `None`. With the path of the other graph, the channels are looked up in both states.
-fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenStream {
+fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> TokenStream {
     let here = inner.map_or_else(Span::call_site, span);
     let Some(policy) = policy else { return quote_spanned!(here=> __hier::core::option::Option::None) };
     let option = |field: &str, value: &Option<Expr>| {
@@ -299,7 +299,7 @@ fn policy(policy: Option<&Policy>, state: &Type, inner: Option<&Path>) -> TokenS
 }
 
 /// The item of `impl Graph` with the code that runs when the graph is entered and left.
-pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &TokenStream) -> Option<TokenStream> {
+pub(in super::super) fn hooks(member: &MembershipFields, state: &Type, context: &TokenStream) -> Option<TokenStream> {
     let hook = |method: &str, path: &Path| {
         let here = span(path);
         let (method, site) = (Ident::new(method, here), code::site_at(here));
@@ -317,7 +317,7 @@ pub(in super::super) fn hooks(member: &Membership, state: &Type, context: &Token
 }
 
 /// The item of `impl Graph` with the channel for messages from outside.
-pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<TokenStream> {
+pub(in super::super) fn inbox(member: &MembershipFields, state: &Type) -> Option<TokenStream> {
     let channel = member.inbox.as_ref()?;
     Some(quote_spanned! {channel.span()=>
         fn inbox() -> ::core::option::Option<::std::string::String> {
@@ -326,7 +326,7 @@ pub(in super::super) fn inbox(member: &Membership, state: &Type) -> Option<Token
     })
 }
 
-pub(in super::super) fn membership(name: &Ident, member: &Membership, state: &Type) -> TokenStream {
+pub(in super::super) fn membership(name: &Ident, member: &MembershipFields, state: &Type) -> TokenStream {
     let policy = policy(member.policy.as_ref(), state, None);
     let args = member.args.as_ref().map(|args| {
         quote_spanned! {args.span()=>

@@ -6,27 +6,28 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, PathArguments};
 
-use super::ast::Layer;
+use super::ast::LayerExpr;
 use crate::symbol::Infer;
 
 /// The location at which errors of a layer are shown.
-pub(super) fn span(layer: &Layer) -> Span {
+pub(super) fn span(layer: &LayerExpr) -> Span {
     match layer {
-        Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) | Layer::Wrapper(path, _) => {
-            path.span()
-        }
-        Layer::Method(receiver, _) => span(receiver),
-        Layer::Given(expression) => expression.span(),
+        LayerExpr::Fields(path, _)
+        | LayerExpr::Literal(path, _)
+        | LayerExpr::Made(path, ..)
+        | LayerExpr::Wrapper(path, _) => path.span(),
+        LayerExpr::Method(receiver, _) => span(receiver),
+        LayerExpr::Given(expression) => expression.span(),
     }
 }
 
 /// The name in drawings: the type, as far as the syntax shows it.
-pub(super) fn name(layer: &Layer) -> String {
+pub(super) fn name(layer: &LayerExpr) -> String {
     match layer {
-        Layer::Fields(path, _) | Layer::Literal(path, _) | Layer::Made(path, ..) => type_of(path),
-        Layer::Wrapper(path, inner) => format!("{}({})", type_of(path), name(inner)),
-        Layer::Method(receiver, _) => name(receiver),
-        Layer::Given(expression) => made_by(expression).map_or_else(|| "a layer".to_owned(), type_of),
+        LayerExpr::Fields(path, _) | LayerExpr::Literal(path, _) | LayerExpr::Made(path, ..) => type_of(path),
+        LayerExpr::Wrapper(path, inner) => format!("{}({})", type_of(path), name(inner)),
+        LayerExpr::Method(receiver, _) => name(receiver),
+        LayerExpr::Given(expression) => made_by(expression).map_or_else(|| "a layer".to_owned(), type_of),
     }
 }
 
@@ -50,17 +51,17 @@ fn made_by(expression: &Expr) -> Option<&Path> {
     }
 }
 
-pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -> TokenStream {
+pub(super) fn layer(layer: &LayerExpr, state: &TokenStream, context: &TokenStream) -> TokenStream {
     let here = span(layer);
     match layer {
-        Layer::Fields(path, given) => {
+        LayerExpr::Fields(path, given) => {
             let fields = given.iter().map(|(field, value)| quote_spanned!(field.span()=> .#field(#value)));
             // A closure in a field is a function of the context.
             let has_closure = given.iter().any(|(_, value)| matches!(value, Expr::Closure(_)));
             let of = (has_closure && is_plain(path)).then(|| quote!(::<#context>));
             quote_spanned!(here=> #path #of::new() #(#fields)*)
         }
-        Layer::Literal(path, fields) => {
+        LayerExpr::Literal(path, fields) => {
             let fields = fields.iter().map(|(field, value)| quote!(#field: #value,));
             quote_spanned! {here=>
                 #path {
@@ -69,7 +70,7 @@ pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -
                 }
             }
         }
-        Layer::Made(path, infer, arguments) => {
+        LayerExpr::Made(path, infer, arguments) => {
             let of = match infer {
                 Infer::Context => Some(context),
                 Infer::State if matches!(arguments.first(), Some(Expr::Closure(_))) => Some(state),
@@ -78,17 +79,17 @@ pub(super) fn layer(layer: &Layer, state: &TokenStream, context: &TokenStream) -
             let of = of.filter(|_| is_plain(path)).map(|of| quote!(::<#of>));
             quote_spanned!(here=> #path #of::new(#(#arguments),*))
         }
-        Layer::Wrapper(path, inner) => {
+        LayerExpr::Wrapper(path, inner) => {
             // An inherited layer sees the base of a state.
             let inner = self::layer(inner, &quote!(__hier::BaseState), context);
             quote_spanned!(here=> #path::new(#inner))
         }
-        Layer::Method(receiver, call) => {
+        LayerExpr::Method(receiver, call) => {
             let (receiver, method, arguments) = (self::layer(receiver, state, context), &call.method, &call.args);
             let turbofish = &call.turbofish;
             quote_spanned!(method.span()=> #receiver.#method #turbofish (#arguments))
         }
-        Layer::Given(expression) => expression.to_token_stream(),
+        LayerExpr::Given(expression) => expression.to_token_stream(),
     }
 }
 

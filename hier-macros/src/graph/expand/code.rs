@@ -17,7 +17,7 @@ pub(in super::super) fn site() -> Ident {
     Ident::new("__HIER_SITE", Span::call_site())
 }
 
-/// The same constant with the span of a user's token.
+/// [`site`] with the span of a user's token.
 pub(in super::super) fn site_at(here: Span) -> Ident {
     let mut site = site();
     site.set_span(here);

@@ -6,7 +6,7 @@ use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
-use super::super::agent::ast::{AgentFields, AgentModelOptions, Attachment, Policy, ToolItem, parted};
+use super::super::agent::ast::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
 use super::super::ast::{GraphFields, ParsedList};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
@@ -174,7 +174,7 @@ fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment>
 }
 
 /// `Policy { … }`
-fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
+fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<PolicyFields> {
     let shape = "expected a policy: `Policy { merge_fields: […], … }`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), shape))?;
     errors.words.one_of("policy", &word);
@@ -184,10 +184,10 @@ fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
     options(input, errors)
 }
 
-fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
+fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<PolicyFields> {
     let content;
     braced!(content in input);
-    let mut policy = Policy::default();
+    let mut policy = PolicyFields::default();
     let mut given = Vec::new();
     let braces = errors.words.braces("Policy");
     list(&content, errors, always, |input, errors| {
@@ -199,7 +199,7 @@ fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<Policy> {
     Ok(policy)
 }
 
-fn option(input: ParseStream<'_>, word: &Ident, policy: &mut Policy, errors: &mut Errors) -> Result<()> {
+fn option(input: ParseStream<'_>, word: &Ident, policy: &mut PolicyFields, errors: &mut Errors) -> Result<()> {
     let text = &*word.to_string();
     if !symbol::POLICY_OPTIONS.contains(&text) {
         skip_value(input);

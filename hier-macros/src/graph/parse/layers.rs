@@ -6,25 +6,25 @@ use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result};
 
-use super::super::agent::ast::Layer;
+use super::super::agent::ast::LayerExpr;
 use super::{doubled, duration, no_such};
 use crate::diag::Errors;
 use crate::symbol::{self, LayerForm};
 
-pub(super) fn layer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Layer> {
+pub(super) fn layer(input: ParseStream<'_>, errors: &mut Errors) -> Result<LayerExpr> {
     if input.peek(syn::LitStr) {
         return Err(input.error("a layer is a value: write `Limit { model_calls: 50 }`, or a value of your own type"));
     }
     read(input.parse()?, errors)
 }
 
-fn read(expression: Expr, errors: &mut Errors) -> Result<Layer> {
+fn read(expression: Expr, errors: &mut Errors) -> Result<LayerExpr> {
     match expression {
         Expr::Struct(literal) => with_fields(literal, errors),
         Expr::Call(call) => with_arguments(call, errors),
         Expr::Path(path) => alone(path, errors),
         Expr::MethodCall(call) => with_method(call, errors),
-        other => Ok(Layer::Given(other)),
+        other => Ok(LayerExpr::Given(other)),
     }
 }
 
@@ -52,7 +52,7 @@ fn wrong(path: &Path, form: LayerForm) -> syn::Error {
 }
 
 /// `Limit { model_calls: 50 }`
-fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
+fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<LayerExpr> {
     let Some(form) = form(&literal.path).filter(|_| literal.rest.is_none()) else {
         return foreign(&literal.path, Expr::Struct(literal.clone()));
     };
@@ -65,7 +65,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
                 let message = format!("`{name}` without a field does nothing: add {}", known.join(" or "));
                 return Err(syn::Error::new_spanned(&path, message));
             }
-            Ok(Layer::Fields(path, fields(literal, known, errors)))
+            Ok(LayerExpr::Fields(path, fields(literal, known, errors)))
         }
         LayerForm::Retry => {
             let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
@@ -81,7 +81,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<Layer> {
                 }
                 Ok((field, tokens))
             });
-            Ok(Layer::Literal(path, fields.collect::<Result<_>>()?))
+            Ok(LayerExpr::Literal(path, fields.collect::<Result<_>>()?))
         }
         form @ (LayerForm::Made(..) | LayerForm::Wrapper) => Err(wrong(&path, form)),
     }
@@ -111,48 +111,48 @@ fn is_zero(value: &Expr) -> bool {
 }
 
 /// `Redact(Emails)`, `Inherited(Limit { model_calls: 50 })`
-fn with_arguments(call: ExprCall, errors: &mut Errors) -> Result<Layer> {
-    let Expr::Path(function) = &*call.func else { return Ok(Layer::Given(Expr::Call(call))) };
+fn with_arguments(call: ExprCall, errors: &mut Errors) -> Result<LayerExpr> {
+    let Expr::Path(function) = &*call.func else { return Ok(LayerExpr::Given(Expr::Call(call))) };
     let path = function.path.clone();
     let Some(form) = form(&path) else { return foreign(&path, Expr::Call(call)) };
     match form {
         LayerForm::Made(infer, ..) if call.args.len() == 1 => {
-            Ok(Layer::Made(path, infer, call.args.into_iter().collect()))
+            Ok(LayerExpr::Made(path, infer, call.args.into_iter().collect()))
         }
         LayerForm::Wrapper if call.args.len() == 1 => {
             let inner = call.args.into_iter().next().map(|inner| read(inner, errors)).transpose()?;
-            inner.map(|inner| Layer::Wrapper(path.clone(), Box::new(inner))).ok_or_else(|| wrong(&path, form))
+            inner.map(|inner| LayerExpr::Wrapper(path.clone(), Box::new(inner))).ok_or_else(|| wrong(&path, form))
         }
         form => Err(wrong(&path, form)),
     }
 }
 
 /// `Compact`: with the defaults of its fields.
-fn alone(path: syn::ExprPath, _: &mut Errors) -> Result<Layer> {
+fn alone(path: syn::ExprPath, _: &mut Errors) -> Result<LayerExpr> {
     match form(&path.path) {
         None => foreign(&path.path.clone(), Expr::Path(path)),
-        Some(LayerForm::Fields([])) => Ok(Layer::Fields(path.path, Vec::new())),
-        Some(LayerForm::Retry) => Ok(Layer::Literal(path.path, Vec::new())),
+        Some(LayerForm::Fields([])) => Ok(LayerExpr::Fields(path.path, Vec::new())),
+        Some(LayerForm::Retry) => Ok(LayerExpr::Literal(path.path, Vec::new())),
         Some(form) => Err(wrong(&path.path, form)),
     }
 }
 
 /// `Redact(Emails).mark("…")`
-fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<Layer> {
+fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<LayerExpr> {
     let receiver = read((*call.receiver).clone(), errors)?;
     Ok(match receiver {
-        Layer::Given(_) => Layer::Given(Expr::MethodCall(call)),
-        receiver => Layer::Method(Box::new(receiver), call),
+        LayerExpr::Given(_) => LayerExpr::Given(Expr::MethodCall(call)),
+        receiver => LayerExpr::Method(Box::new(receiver), call),
     })
 }
 
 /// A layer that is not the library's. Reports the names of other frameworks.
-fn foreign(path: &Path, expression: Expr) -> Result<Layer> {
+fn foreign(path: &Path, expression: Expr) -> Result<LayerExpr> {
     let word = path.get_ident().map(ToString::to_string).unwrap_or_default();
     match symbol::FOREIGN_LAYERS.iter().find(|(name, _)| *name == word) {
         Some((_, ours)) => {
             Err(syn::Error::new_spanned(path, format!("`{word}` is not a layer of hier: write `{ours}`")))
         }
-        None => Ok(Layer::Given(expression)),
+        None => Ok(LayerExpr::Given(expression)),
     }
 }

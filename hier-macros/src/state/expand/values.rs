@@ -93,7 +93,7 @@ fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
                 quote!({ self.#field = __write; ::core::result::Result::Ok(()) })
             }
             ChannelForm::Topic { .. } => quote!(__hier::reduce(&mut self.#field, __write, __hier::builtin::append)),
-            ChannelForm::Reduced { reducer, .. } => merged(field, reducer),
+            ChannelForm::Reduced { reducer, .. } => merged(channel, reducer),
         };
         quote!(#write::#variant(__write) => #merged,)
     });
@@ -110,13 +110,17 @@ fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
 
 /// The call that merges a write. With a built-in reducer, it has the span of the user's word, where the compiler
 /// reports an unsuitable type.
-fn merged(field: &Ident, reducer: &Merge) -> TokenStream {
+fn merged(ChannelModel { field, ty, .. }: &ChannelModel, reducer: &Merge) -> TokenStream {
     match reducer {
         Merge::Builtin { name, .. } => {
             let (this, write) = (local("self", name.span()), local("__write", name.span()));
             quote_spanned!(name.span()=> __hier::reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        Merge::With(path) => quote!(__hier::reduce_with(&mut self.#field, __write, #path)),
+        // The type of the function, so that the compiler shows the expected signature.
+        Merge::With(path) => quote!({
+            let __reducer: fn(&mut #ty, #ty) -> _ = #path;
+            __hier::reduce(&mut self.#field, __write, __reducer)
+        }),
     }
 }
 
