@@ -126,7 +126,7 @@ async fn told_to_stop() {
 fn worker(app: &App, work: Work) -> hier_worker::Worker {
     let worker = hier_worker::Worker::new(app.runs.clone()).memory(app.store.clone());
     let worker = worker.concurrency(work.concurrency).max_run_time(work.max_run_time).max_steps(work.max_steps);
-    app.graphs.iter().fold(worker, |worker, (name, served)| worker.shared_graph(name.clone(), served.graph.clone()))
+    app.graphs.iter().fold(worker, |worker, (name, served)| worker.dyn_graph(name.clone(), served.graph.clone()))
 }
 
 /// Does runs, and what is done beside them, until the token is cancelled.

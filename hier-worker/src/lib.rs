@@ -100,11 +100,11 @@ impl Worker {
 
     /// Does runs of this graph, which rows name so.
     pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
-        self.shared_graph(name, Arc::new(graph))
+        self.dyn_graph(name, Arc::new(graph))
     }
 
     /// The same of a graph that others hold too.
-    pub fn shared_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
+    pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.0.graphs.insert(name.into(), graph);
         self
     }

@@ -123,7 +123,7 @@ fn graph(model: &Model, state: &Type, doubtful: &[Ident]) -> TokenStream {
 /// The types of an `impl Graph`. Each is shown where it is written: a private type in a public graph is refused there.
 fn types(model: &Model, state: &Type) -> TokenStream {
     let context = context(model);
-    let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
+    let input = model.input.as_ref().map_or_else(|| quote!(__hier::FullState), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
     let types = types.into_iter().map(|ty| {

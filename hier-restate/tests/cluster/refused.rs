@@ -38,7 +38,7 @@ async fn rollback_of_a_run_on_a_cluster_is_refused_and_the_run_is_interrupted() 
     let hub = Hub::listen("127.0.0.1:0").await.expect("a free port");
     let graph = Runner::new(client, hub).graph("review", Arc::new(Review::compile().erase(|_| Ok(()))));
     let stop = CancellationToken::new();
-    let worker = Worker::new(store.clone()).shared_graph("review", graph).poll(Duration::from_millis(20));
+    let worker = Worker::new(store.clone()).dyn_graph("review", graph).poll(Duration::from_millis(20));
     let working = tokio::spawn(worker.run_until(stop.clone()));
     let ended = async {
         loop {

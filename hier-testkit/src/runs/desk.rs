@@ -48,7 +48,7 @@ pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Fail
     let schema = Schema::new().reduced("log", Builtin::Append).last("do").last("answer");
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);
     let own = counts.clone();
-    graph.node("first", move |task: Task<DynState>| {
+    graph = graph.node("first", move |task: Task<DynState>| {
         let own = own.clone();
         async move {
             own.first.fetch_add(1, Ordering::SeqCst);
@@ -59,14 +59,14 @@ pub(super) fn desk(counts: &Arc<Counts>) -> Result<CompiledGraph<DynState>, Fail
         }
     });
     let own = counts.clone();
-    graph.node("second", move |task: Task<DynState>| {
+    graph = graph.node("second", move |task: Task<DynState>| {
         let own = own.clone();
         async move { second(&task, &own).await }
     });
-    graph.edge(START, "first");
-    graph.edge("first", "second");
-    graph.edge("second", END);
-    graph.inbox("log");
+    graph = graph.edge(START, "first");
+    graph = graph.edge("first", "second");
+    graph = graph.edge("second", END);
+    graph = graph.inbox("log");
     graph.compile().map_err(Failure::unexpected)
 }
 
@@ -131,7 +131,7 @@ impl Working {
         lease: Duration,
     ) -> Result<Self, Failure> {
         let graph: Arc<dyn DynGraph> = Arc::new(desk(counts)?.erase(|_| Ok(())));
-        let worker = Worker::new(store.clone()).shared_graph(name, graph).lease(lease).poll(Duration::from_millis(20));
+        let worker = Worker::new(store.clone()).dyn_graph(name, graph).lease(lease).poll(Duration::from_millis(20));
         let stop = CancellationToken::new();
         Ok(Self { task: tokio::spawn(worker.attempts(2).run_until(stop.clone())), stop })
     }

@@ -60,7 +60,7 @@ pub(super) fn items(model: &Model, state: &Type, context: &TokenStream) -> Token
         });
         // A graph that contains itself by way of another is a cycle of these, which is shown at the node.
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: __hier::Facts<#state, #context> = #spot #plain.facts();
+            const #facts: __hier::NodeInfo<#state, #context> = #spot #plain.facts();
         };
         quote! {
             #facts
@@ -128,7 +128,7 @@ fn node(node: &Node, facts: &Ident) -> TokenStream {
     });
     let on_error = options.on_error.as_ref().map(|handler| {
         let call = self::call(handler);
-        quote!(.on_error(#call))
+        quote!(.error_handler(#call))
     });
     let cache = options.cache.as_ref().map(cached);
     let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));
