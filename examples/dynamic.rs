@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hier::graph::{CompiledGraph, GraphBuilder, Place, Task};
+use hier::graph::{CompiledGraph, EdgeEnd, GraphBuilder, Task};
 use hier::prelude::*;
 use hier::state::{Builtin, DynState, Schema};
 use hier::{Event, Result};
@@ -95,7 +95,7 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
             mistakes.push(format!("`{}` reads `{}`, which is no channel", node.name, node.from));
         }
         let (name, to) = (node.name.clone(), node.to.clone());
-        graph.node(&name, move |task: Task<DynState>| {
+        graph = graph.node(&name, move |task: Task<DynState>| {
             let node = node.clone();
             async move {
                 let text = task.state().get(&node.from).and_then(Value::as_str).unwrap_or_default();
@@ -103,14 +103,14 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
             }
         });
         // Its commands go nowhere, and this is what it writes: now the builder can check what follows from that.
-        graph.goto::<&str>(&name, []).writes(&name, [&*to]);
+        graph = graph.goto::<&str>(&name, []).writes(&name, [&*to]);
     }
     for (from, to) in &file.edges {
-        graph.edge(place(from), place(to));
+        graph = graph.edge(place(from), place(to));
     }
     for Route { from, on, arms } in file.routes {
         let arms = arms.into_iter().map(|(arm, to)| (arm, to.iter().map(|to| place(to)).collect::<Vec<_>>()));
-        graph.route(place(&from), on.clone(), arms, move |state| {
+        graph = graph.route(place(&from), on.clone(), arms, move |state| {
             state.get(&on).and_then(Value::as_str).unwrap_or_default().to_owned()
         });
     }
@@ -121,7 +121,7 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
     }
 }
 
-fn place(name: &str) -> Place {
+fn place(name: &str) -> EdgeEnd {
     match name {
         "START" => START.into(),
         "END" => END.into(),

@@ -1,4 +1,4 @@
-//! What a driver outside of this crate needs to run a graph piece by piece: `hier-restate`. Not public API, and exempt from semver.
+//! Items with which a driver in another crate runs a graph in slices: `hier-restate`. Not public API, and exempt from semver.
 //!
 //! A [`StepPolicy`] decides where a run pauses: the driver runs the graph with [`with_policy`] on a saver that records the commits. The next
 //! run continues from that record, on any machine. [`dump`], [`load`] and [`apart`] move a [`MemorySaver`] between machines.
@@ -19,7 +19,7 @@ use crate::graph::{DynCommand, DynInput};
 pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// What of a configuration reaches another machine.
+/// The options of a run that are sent to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The thread.
@@ -28,30 +28,30 @@ pub struct Settings {
     pub checkpoint: Option<Uuid>,
     /// The namespace that is addressed.
     pub namespace: String,
-    /// What happens to a run that is going; none for what is usual.
+    /// The policy for a thread with a live run; none for the default.
     pub when_running: Option<WhenRunning>,
-    /// The most tasks of a step at once.
+    /// The limit of concurrent tasks.
     pub max_concurrency: Option<usize>,
-    /// How long the thread lives after its last run.
+    /// The time for which the thread is kept after its last run.
     #[serde(default)]
     pub time_to_live: Option<Duration>,
-    /// Whether events of subgraphs are told.
+    /// True to stream the events of subgraphs.
     pub stream_subgraphs: bool,
     recursion_limit: usize,
     sleep_in_place: Duration,
     metadata: Map<String, Value>,
     interrupt_before: Option<Vec<String>>,
     interrupt_after: Option<Vec<String>>,
-    /// What the graph's context is made of ([`RunContext`](crate::graph::RunContext)).
+    /// The value from which the context is made: [`RunContext`](crate::graph::RunContext).
     #[serde(default)]
     pub context: Value,
-    /// The configuration's `configurable`, likewise.
+    /// The `configurable` of the request.
     #[serde(default)]
     pub configurable: Map<String, Value>,
 }
 
 impl Settings {
-    /// Those of a configuration; its thread is empty if it names none.
+    /// Returns the options of a configuration. The thread is empty if the configuration has none.
     pub fn of(config: &Config) -> Self {
         Self {
             thread: config.thread.clone().unwrap_or_default(),
@@ -71,12 +71,12 @@ impl Settings {
         }
     }
 
-    /// The id of the run, if it is one of a server's ([`Config::run_id`]).
+    /// Returns the id of the run, if it has one: [`Config::run_id`].
     pub fn run_id(&self) -> Option<Uuid> {
         Uuid::try_parse(self.metadata.get("run_id")?.as_str()?).ok()
     }
 
-    /// The configuration.
+    /// Returns the options as a configuration.
     pub fn config(&self) -> Config {
         let mut config = Config::new().thread(&self.thread).durability(Durability::Sync).namespace(&self.namespace);
         if let Some(lives) = self.time_to_live {
@@ -94,43 +94,43 @@ impl Settings {
     }
 }
 
-/// Resolves when a run of this configuration is cancelled.
+/// Returns the token that cancels a run of this configuration.
 pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
-/// Refuses what a run would refuse at once.
+/// Checks a configuration as a run does.
 pub fn check(config: &Config) -> Result<(), RunError> {
     config.check()
 }
 
-/// A configuration with a policy.
+/// Adds a policy to a configuration.
 pub fn with_policy(mut config: Config, policy: Arc<dyn StepPolicy>) -> Config {
     config.step_policy = Some(policy);
     config
 }
 
-/// The configuration of a run that what is due at this time wakes.
+/// Sets the time of the run.
 pub fn at(config: Config, now: SystemTime) -> Config {
     config.at(now)
 }
 
-/// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
+/// Serializes a thread so that it can be resumed elsewhere. Includes the whole history if `whole` is true, and else the latest checkpoints.
 pub fn dump(saver: &MemorySaver, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
     saver.dump(thread, whole)
 }
 
-/// The thread that these bytes are of, in place of what the saver has.
+/// Replaces a thread of the saver with the one in these bytes.
 pub fn load(saver: &MemorySaver, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
     saver.load(thread, dump)
 }
 
-/// A saver of its own with a copy of a thread.
+/// Returns a new saver with a copy of a thread.
 pub fn apart(saver: &MemorySaver, thread: &str) -> MemorySaver {
     saver.apart(thread)
 }
 
-/// An input as JSON, for graphs that are behind a wire.
+/// Converts an input to JSON.
 pub fn input_json<S: Values>(input: Input<S>) -> Result<DynInput, serde_json::Error> {
     Ok(match input {
         Input::Continue => DynInput::Continue,
@@ -140,7 +140,7 @@ pub fn input_json<S: Values>(input: Input<S>) -> Result<DynInput, serde_json::Er
     })
 }
 
-/// A command as JSON.
+/// Converts a command to JSON.
 pub fn command_json<S: Values>(command: Command<S>) -> Result<DynCommand, serde_json::Error> {
     let jump = |jump: Jump| {
         let sent = jump.arg.map(|arg| arg.to_json()).transpose().map_err(serde::ser::Error::custom)?;
@@ -155,13 +155,13 @@ pub fn command_json<S: Values>(command: Command<S>) -> Result<DynCommand, serde_
     Ok(DynCommand { resume, update: pairs(&command.writes)?, goto })
 }
 
-/// Writes in order, as pairs of a channel and a value.
+/// Converts writes to pairs of a channel and a value, in order.
 fn pairs<S: Values>(writes: &Writes<S>) -> Result<Value, serde_json::Error> {
     let pair = |write: &S::Write| Ok(Value::Array(vec![write.name().into(), write.to_json()?]));
     writes.iter().map(pair).collect()
 }
 
-/// A state with the channels of an object in place of its own.
+/// Sets channels of a state from an object.
 pub fn state_of<S: Values>(mut state: S, values: &Value) -> Result<S, CodecError> {
     let mut channel = 0;
     while let Some(name) = state.channel(channel).map(|spec| spec.name.clone()) {

@@ -1,4 +1,4 @@
-//! The parts of the engine that `hier-agents` builds on. Not public API, and exempt from semver.
+//! Parts of the engine that `hier-agents` uses. Not public API, and exempt from semver.
 
 pub use crate::engine::program::{
     Attached, ContextFn, Enter, ErasedGraph, Hooks, Prepare, Program, Repeat, RouteFn, Scope, Shares, SpecRef,

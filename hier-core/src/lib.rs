@@ -1,8 +1,8 @@
 //! State graphs that the compiler checks.
 //!
-//! A *state* is a struct whose fields are channels ([`state::State`]); a *graph* is declared in a macro
-//! ([`graph!`](macro@prelude::graph)); its nodes are async functions that borrow the state and return updates. What could not run does not compile: unknown
-//! nodes and channels, joins that cannot fire, routes that forget a case, Sends that the target does not take.
+//! A *state* is a struct whose fields are channels ([`state::State`]). A *graph* is declared with [`graph!`](macro@prelude::graph). Its
+//! nodes are async functions that borrow the state and return updates. The compiler rejects unknown nodes and channels, joins that
+//! cannot fire, routes that miss a case, and Sends that the target does not accept.
 //!
 //! ```
 //! use hier_core::prelude::*;
@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! Terms and semantics are LangGraph's (1.2); where they differ on purpose, `docs/semantics.md` of the repository says so.
+//! Terms and semantics are those of LangGraph 1.2. `docs/semantics.md` in the repository lists the differences.
 
 mod config;
 #[doc(hidden)]
@@ -67,7 +67,7 @@ pub use engine::{
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, runs, store};
 use hier_checkpoint::{panics, sync};
-/// The shape of graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) tells it.
+/// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
 pub use hier_spec as spec;
 pub use question::{Question, QuestionKind};
 

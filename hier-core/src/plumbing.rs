@@ -20,11 +20,11 @@ pub use crate::NodeError;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
-pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, Nothing};
-pub use crate::graph::site::{Facts, Site, choose, deepest, inbox, needs_reducer, writable};
+pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
+pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, Checkpoints, FitsContext, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult, Output, Parts,
-    Reads, Retry, Routing, Target, Task, Whole,
+    Cache, Checkpoints, FitsContext, FullState, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult,
+    Output, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};

@@ -370,7 +370,7 @@ mod by_drain {
 
     async fn ended<G>(control: RunControl) -> Outcome<Trace>
     where
-        G: Graph<State = Trace, Context = RunControl, Input = hier_core::graph::Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = RunControl, Input = hier_core::graph::FullState, Output = Trace>,
     {
         let config = Config::new().control(control.clone());
         G::compile().invoke(Trace::update()).config(config).context(control).await.unwrap()

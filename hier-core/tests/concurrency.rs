@@ -179,7 +179,7 @@ mod cores {
     /// Runs the graph from the thread of the test and from a worker.
     async fn both_ways<G>() -> usize
     where
-        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,
     {
         let graph = G::compile();
         let outside = graph.invoke(Trace::update()).context(Desk::default()).await.unwrap();

@@ -14,7 +14,7 @@ struct Trace {
 
 async fn told() -> String {
     let mut graph = GraphBuilder::<Trace>::new("graph");
-    graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
+    graph = graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
     let graph = graph.compile().expect("the graph is right");
     graph.invoke(Trace::update()).await.expect_err("the node panics").to_string()
 }

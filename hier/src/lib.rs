@@ -1,4 +1,4 @@
-//! State graphs and hierarchies of agents that the compiler checks: all of hier under one name.
+//! State graphs and hierarchies of agents that the compiler checks. This crate re-exports all crates of hier.
 //!
 //! ```
 //! use hier::prelude::*;
@@ -37,23 +37,25 @@
 //! # }
 //! ```
 //!
-//! | feature | what it brings |
+//! | feature | contents |
 //! |---|---|
-//! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and what speaks like them |
+//! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and compatible servers |
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
-//! | `tls` | encrypted connections to Postgres; brings `postgres` |
-//! | `mcp` | `mcp`: the tools of MCP servers in agents, and graphs as tools of a server |
-//! | `server` | `server`: graphs as a service, to the clients of LangGraph's server |
-//! | `testing` | `testing`: models with a script, sessions, clocks, operators, replays of stored threads |
+//! | `tls` | encrypted connections to Postgres, includes `postgres` |
+//! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
+//! | `server` | `server`: a server of graphs for the clients of LangGraph's server |
+//! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |
 //! | `restate` | `restate`: graphs on a Restate cluster |
-//! | `compression`, `encryption` | what savers can do with what they store |
+//! | `compression`, `encryption` | compression and encryption of stored values |
 //!
-//! The modules are those of [`hier_core`]; [`agent`] is [`hier_agents`], [`worker`] is [`hier_worker`], and [`checkpoint`] and [`store`] also have the savers and stores. The macros
-//! find this crate under whatever name it has; one that re-exports it says where: `#[state(crate = my_crate::hier)]`,
-//! `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
+//! The modules are those of [`hier_core`]. [`agent`] is [`hier_agents`], and [`worker`] is [`hier_worker`]. [`checkpoint`] and [`store`]
+//! also have the savers and stores.
 //!
-//! The derives of serde need serde itself: `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
+//! The macros find this crate under any name in `Cargo.toml`. A crate that re-exports it must name the path:
+//! `#[state(crate = my_crate::hier)]`, `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
+//!
+//! The derives of serde need the crate `serde`: `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
 //! `#[serde(crate = "hier::serde")]` at the type.
 
 #[doc(inline)]
@@ -73,13 +75,13 @@ pub use hier_testkit as testing;
 pub use hier_worker as worker;
 pub use {schemars, serde};
 
-/// Graphs, and drawings of them.
+/// Graphs and their drawings.
 pub mod graph {
     pub use hier_core::graph::*;
     pub use hier_draw as draw;
 }
 
-/// Checkpoints, and the savers that keep them.
+/// Checkpoints and savers.
 pub mod checkpoint {
     #[cfg(all(feature = "encryption", any(feature = "sqlite", feature = "postgres")))]
     pub use hier_checkpoint::Key;
@@ -90,7 +92,7 @@ pub mod checkpoint {
     pub use hier_sqlite::{Sqlite, SqliteOptions, Survives};
 }
 
-/// Memory across threads, and where it is kept.
+/// Stores, which all threads share.
 pub mod store {
     pub use hier_core::store::*;
     #[cfg(feature = "postgres")]

@@ -87,7 +87,7 @@ async fn pay(eur: u32) -> String {
 /// A life of the program: opens the file, goes on with what the model says next, and closes it.
 async fn live(
     file: &Path,
-    input: impl hier_core::graph::GraphInput<Claim, hier_core::graph::Whole>,
+    input: impl hier_core::graph::GraphInput<Claim, hier_core::graph::FullState>,
     said: &[Message],
 ) -> (Outcome<Claim>, ScriptedModel) {
     let saver = Sqlite::open(file).await.expect("a file");

@@ -6,7 +6,7 @@ use hier_agents::{Approval, ask_operator};
 use hier_sqlite::Sqlite;
 
 use hier_agents::prelude::*;
-use hier_core::graph::{GraphInput, Whole};
+use hier_core::graph::{FullState, GraphInput};
 use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn call(name: &str, args: Value) -> Message {
 }
 
 /// A life of the program: opens the file, goes on with what the model says next, and closes it.
-async fn live(file: &Path, input: impl GraphInput<Filing, Whole>, said: &[Message]) -> Outcome<Filing> {
+async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Message]) -> Outcome<Filing> {
     let saver = Sqlite::open(file).await.expect("a file");
     let model = ScriptedModel::new(said.to_vec());
     let office = Office::compile_as_root().checkpointer(saver.clone());

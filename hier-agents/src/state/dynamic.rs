@@ -12,7 +12,7 @@ use hier_core::channel::ChannelSpec;
 use hier_core::checkpoint::CodecError;
 use hier_core::checkpoint::delta::Rule;
 use hier_core::graph::handler::IntoOutput;
-use hier_core::graph::{GraphInput, Input, NodeResult, Output, Whole};
+use hier_core::graph::{FullState, GraphInput, Input, NodeResult, Output};
 use hier_core::plumbing::Sealed;
 use hier_core::reducer::ReduceError;
 use hier_core::state::{
@@ -273,7 +273,7 @@ impl IntoOutput<DynBaseState> for DynBaseUpdate {
     }
 }
 
-impl GraphInput<DynBaseState, Whole> for DynBaseUpdate {
+impl GraphInput<DynBaseState, FullState> for DynBaseUpdate {
     fn into_input(self) -> Input<DynBaseState> {
         Input::New(self.0)
     }

@@ -145,7 +145,7 @@ fn subagents_side_by_side_are_checked_at_run_time_too() {
 fn stages_that_ask_a_model_are_refused_at_run_time_too() {
     let agent = AgentBuilder::<Filing>::react("worker").compile().expect("an agent");
     let mut around = GraphBuilder::<Filing, BaseContext>::new("around");
-    around.subgraph("worker", &agent).edge(START, "worker").edge("worker", END);
+    around = around.subgraph("worker", &agent).edge(START, "worker").edge("worker", END);
     let around = around.compile().expect("a graph");
     for stage in [Subagent::new(&agent), Subagent::new(&around)] {
         let name = format!("{stage:?}");
@@ -153,7 +153,7 @@ fn stages_that_ask_a_model_are_refused_at_run_time_too() {
         assert!(error.contains("asks a model") && error.contains("make it a subagent"), "{error}");
     }
     let mut plain = GraphBuilder::<Filing, BaseContext>::new("plain");
-    plain.node("turn", async |_: Task<Filing, BaseContext>| {}).edge(START, "turn").edge("turn", END);
+    plain = plain.node("turn", async |_: Task<Filing, BaseContext>| {}).edge(START, "turn").edge("turn", END);
     let plain = Subagent::new(&plain.compile().expect("a graph"));
     AgentBuilder::<Filing>::react("desk").back(plain).compile().expect("an agent");
 }

@@ -58,7 +58,7 @@ fn desk() -> CompiledGraph<Filing, ()> {
         assert_eq!(findings, ["booked 2", "booked 2"]);
         Ok::<_, NodeError>(noted)
     });
-    builder.node("desk", node).edge(START, "desk").edge("desk", END);
+    builder = builder.node("desk", node).edge(START, "desk").edge("desk", END);
     builder.compile().expect("a graph").checkpointer(MemorySaver::new())
 }
 
@@ -82,7 +82,7 @@ async fn command_with_target_cannot_be_a_step_result() {
         leave::TOOL.call(&call, &task).await?;
         Ok::<_, NodeError>(Filing::update())
     });
-    builder.node("desk", node).edge(START, "desk").edge("desk", END);
+    builder = builder.node("desk", node).edge(START, "desk").edge("desk", END);
     let graph = builder.compile().expect("a graph");
     assert!(graph.invoke(Filing::update()).await.is_ok(), "without a checkpointer it is no step");
     let graph = graph.checkpointer(MemorySaver::new());

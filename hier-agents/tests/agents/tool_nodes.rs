@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest, ToolErrors, ToolNode, ToolStatus};
 use hier_core::checkpoint::MemorySaver;
-use hier_core::graph::{GraphBuilder, Place, Task};
+use hier_core::graph::{EdgeEnd, GraphBuilder, Task};
 use hier_core::runs::{TaskEvent, TaskPhase};
 use hier_core::state::wants_tools;
 use hier_core::{Event, Result};
@@ -229,10 +229,11 @@ async fn a_builder_has_the_same_node() {
         .compile()
         .unwrap();
     let mut graph: GraphBuilder<Chat, Desk> = GraphBuilder::new("support");
-    graph.node("think", async |task: Task<Chat, Desk>| think(task.state(), task.run()).await).subgraph("act", &act);
-    graph.edge(START, "think").edge("act", "think");
-    let arms = [("call", vec![Place::from("act")]), ("end", vec![END.into()])];
-    graph.route("think", "wants_tools", arms, |state| if wants_tools(state) { "call" } else { "end" });
+    graph =
+        graph.node("think", async |task: Task<Chat, Desk>| think(task.state(), task.run()).await).subgraph("act", &act);
+    graph = graph.edge(START, "think").edge("act", "think");
+    let arms = [("call", vec![EdgeEnd::from("act")]), ("end", vec![END.into()])];
+    graph = graph.route("think", "wants_tools", arms, |state| if wants_tools(state) { "call" } else { "end" });
     let graph = graph.compile().unwrap();
     let desk = desk([calls([("lookup", json!({"order": 1})), ("breaks", json!({}))]), Message::assistant("So it is.")]);
     let out = graph.invoke(asked()).context(desk).await.unwrap();

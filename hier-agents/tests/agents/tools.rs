@@ -41,14 +41,14 @@ struct Desk {
 async fn call<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> Result<ToolOutput<Filing>> {
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let mut graph = GraphBuilder::<Filing, Desk>::new("calls");
-    graph.node("tool", move |task: Task<Filing, Desk>| {
+    graph = graph.node("tool", move |task: Task<Filing, Desk>| {
         let call = ToolCall { name: tool.spec().name, args: args.clone(), id: "c1".to_owned() };
         let send = send.clone();
         async move {
             let _ = send.send(tool.call(&call, &task).await);
         }
     });
-    graph.edge(START, "tool").edge("tool", END);
+    graph = graph.edge(START, "tool").edge("tool", END);
     let graph = graph.compile().expect("a graph of one node");
     let input = Filing::update().year(2026_u16).title("Return");
     let _ = graph.invoke(input).context(Desk { rate: 0.07 }).await.expect("the node does not fail");
@@ -282,8 +282,9 @@ async fn results_are_text_messages_or_commands_or_errors() {
     let ToolOutput::Command(command) = call(note::TOOL, json!({ "text": "hi" })).await.unwrap() else { panic!() };
     let command = Mutex::new(command);
     let mut graph = GraphBuilder::<Filing>::new("applies");
-    graph.node("apply", move |_: Task<Filing>| std::future::ready(std::mem::take(&mut *command.lock().unwrap())));
-    graph.edge(START, "apply").edge("apply", END);
+    graph =
+        graph.node("apply", move |_: Task<Filing>| std::future::ready(std::mem::take(&mut *command.lock().unwrap())));
+    graph = graph.edge(START, "apply").edge("apply", END);
     let outcome = graph.compile().unwrap().invoke(Filing::default()).await.unwrap();
     let messages: Vec<_> =
         outcome.state().part.messages.iter().map(|message| (message.tool_call_id(), message.content())).collect();

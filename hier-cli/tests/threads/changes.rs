@@ -59,12 +59,12 @@ async fn pruning_keeps_the_requested_checkpoints() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_signal_is_discarded() {
-    use hier_core::graph::{Mail, Signal};
+    use hier_core::graph::{Signal, ThreadMessage};
 
     let desk = Desk::new().await;
     let graph = Approval::compile().checkpointer(desk.saver.clone());
     let id = uuid::Uuid::from_u128(7);
-    graph.send("case-17", Mail::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
+    graph.send("case-17", ThreadMessage::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
     assert_eq!(desk.json(&["inbox", "list", "case-17"]), json!([{ "id": id, "signal": "paid", "value": 17 }]));
     let text = out(&desk.hier(&["inbox", "list", "case-17"]));
     assert_eq!(text, format!("{id}  signal `paid`  17\n"));

@@ -86,7 +86,7 @@ impl Desk {
     async fn run(
         &self,
         thread: &str,
-        input: impl hier_core::graph::GraphInput<Case, hier_core::graph::Whole> + Send + 'static,
+        input: impl hier_core::graph::GraphInput<Case, hier_core::graph::FullState> + Send + 'static,
     ) {
         let graph = Approval::compile().checkpointer(self.saver.clone());
         let _ = graph.invoke(input).thread(thread).await.expect("a run");

@@ -1,4 +1,4 @@
-//! The draft of a builder, and how a graph is made of it.
+//! The draft of a builder, from which the graph is compiled.
 
 use std::sync::Arc;
 
@@ -6,17 +6,16 @@ use hier_spec::{
     EdgeSpec, Finding, Goto, GraphSpec, NestedSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, did_you_mean,
 };
 
-use super::builder::{Place, source};
+use super::builder::{EdgeEnd, source};
 use super::compiled::{CompiledGraph, Parts};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
 use crate::state::Values;
 
-/// An edge, once the names of the nodes are known.
+/// Resolves an edge when the names of the nodes are known.
 type EdgeFn<S> = Box<dyn FnOnce(&Names<'_>) -> Result<(EdgeSpec, Option<RouteFn<S>>), String>>;
 
-/// The graph that a builder has so far.
 pub(crate) struct Draft<S: Values, C> {
     pub(crate) name: String,
     pub(crate) doc: String,
@@ -24,33 +23,32 @@ pub(crate) struct Draft<S: Values, C> {
     initial: Arc<dyn Fn() -> S + Send + Sync>,
     nodes: Vec<NodeSpec>,
     code: Vec<NodeDef<S, C>>,
-    pub(crate) gotos: Vec<(String, Vec<Place>)>,
+    pub(crate) gotos: Vec<(String, Vec<EdgeEnd>)>,
     pub(crate) edges: Vec<EdgeFn<S>>,
-    pub(crate) interrupt_before: Vec<Place>,
-    pub(crate) interrupt_after: Vec<Place>,
+    pub(crate) interrupt_before: Vec<EdgeEnd>,
+    pub(crate) interrupt_after: Vec<EdgeEnd>,
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
     mistakes: Vec<String>,
 }
 
-/// The nodes of a draft, by name.
 pub(crate) struct Names<'a>(&'a [NodeSpec]);
 
 impl Names<'_> {
-    pub(crate) fn source(&self, place: &Place) -> Result<Source, String> {
+    pub(crate) fn source(&self, place: &EdgeEnd) -> Result<Source, String> {
         source(place, |place| self.node(place, "an edge"))
     }
 
-    pub(crate) fn target(&self, place: &Place) -> Result<Target, String> {
+    pub(crate) fn target(&self, place: &EdgeEnd) -> Result<Target, String> {
         match place {
-            Place::Start => Err("an edge cannot lead to START".to_owned()),
-            Place::End => Ok(Target::End),
-            Place::Node(_) => self.node(place, "an edge").map(Target::Node),
+            EdgeEnd::Start => Err("an edge cannot lead to START".to_owned()),
+            EdgeEnd::End => Ok(Target::End),
+            EdgeEnd::Node(_) => self.node(place, "an edge").map(Target::Node),
         }
     }
 
-    pub(crate) fn node(&self, place: &Place, what: &str) -> Result<usize, String> {
-        let Place::Node(name) = place else {
+    pub(crate) fn node(&self, place: &EdgeEnd, what: &str) -> Result<usize, String> {
+        let EdgeEnd::Node(name) = place else {
             return Err(format!("{what} needs a node, and neither START nor END is one"));
         };
         let found = self.0.iter().position(|node| node.name == *name);
@@ -96,20 +94,19 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     }
 
     pub(crate) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut NodeSpec)) {
-        match Names(&self.nodes).node(&Place::from(name), "an option") {
+        match Names(&self.nodes).node(&EdgeEnd::from(name), "an option") {
             Ok(node) => change(&mut self.nodes[node]),
             Err(mistake) => self.mistakes.push(mistake),
         }
     }
 
     pub(crate) fn change_code(&mut self, name: &str, change: impl FnOnce(NodeDef<S, C>) -> NodeDef<S, C>) {
-        match Names(&self.nodes).node(&Place::from(name), "an option") {
+        match Names(&self.nodes).node(&EdgeEnd::from(name), "an option") {
             Ok(node) => self.code[node] = change(self.code[node].clone()),
             Err(mistake) => self.mistakes.push(mistake),
         }
     }
 
-    /// Messages from outside are written to this channel.
     pub(crate) fn set_inbox(&mut self, name: &str) {
         match self.channels.iter().find(|channel| channel.name == *name) {
             Some(channel) if channel.kind.single_writer() => self.mistakes.push(format!(
@@ -118,7 +115,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             Some(_) => self.inbox = Some(name.to_owned()),
             None => {
                 let tail = did_you_mean(name, self.channels.iter().map(|channel| &*channel.name));
-                self.mistakes.push(format!("the inbox `{name}` is no channel{tail}"));
+                self.mistakes.push(format!("the inbox `{name}` is not a channel{tail}"));
             }
         }
     }
@@ -127,7 +124,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         for name in channels {
             if !self.channels.iter().any(|channel| channel.name == *name) {
                 let tail = did_you_mean(name, self.channels.iter().map(|channel| &*channel.name));
-                self.mistakes.push(format!("`{node}` declares writes of `{name}`, which is no channel{tail}"));
+                self.mistakes.push(format!("`{node}` declares writes of `{name}`, which is not a channel{tail}"));
             }
         }
     }
@@ -149,12 +146,11 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         }
     }
 
-    fn resolve_nodes(&mut self, places: &[Place]) -> Vec<usize> {
+    fn resolve_nodes(&mut self, places: &[EdgeEnd]) -> Vec<usize> {
         let nodes = places.iter().map(|place| Names(&self.nodes).node(place, "a breakpoint")).collect::<Vec<_>>();
         nodes.into_iter().filter_map(|node| self.note(node)).collect()
     }
 
-    /// The graph, ready to run, or everything that is wrong with it.
     pub(crate) fn compile(mut self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.resolve_gotos();
         let (mut edges, mut routes) = (Vec::new(), Vec::new());
@@ -175,10 +171,10 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             nodes: self.nodes.clone().into(),
             edges: edges.into(),
         };
-        // With an edge or a node missing, every rule about ways would report what follows from that mistake.
+        // If a node or an edge is missing, the rules about paths would report consequences of that mistake.
         let whole = self.mistakes.is_empty();
         let findings = hier_spec::check(&spec).into_iter().filter(|finding| whole || !finding.rule.is_about_paths());
-        let findings = findings.filter(|finding| self.counts(&spec, finding));
+        let findings = findings.filter(|finding| self.is_mistake(&spec, finding));
         let findings: Vec<String> = findings.map(|finding| finding.message).collect();
         self.mistakes.extend(findings);
         if !self.mistakes.is_empty() {
@@ -197,8 +193,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }
 
-    /// Whether a finding is a mistake here.
-    fn counts(&self, spec: &GraphSpec, finding: &Finding) -> bool {
+    fn is_mistake(&self, spec: &GraphSpec, finding: &Finding) -> bool {
         match finding.rule {
             ShapeRule::TwoWriters => finding.sites.iter().any(|site| {
                 let SpecSite::Write(node, position) = site else { return false };
@@ -210,7 +205,6 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     }
 }
 
-/// A compiled graph as a node of another.
 pub(crate) fn attach<S, C, T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> (NestedSpec, NodeDef<S, C>)
 where
     S: Values,

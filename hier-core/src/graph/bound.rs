@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::compiled::CompiledGraph;
-use super::input::{GraphInput, Whole};
+use super::input::{FullState, GraphInput};
 use super::request::{GraphRequest, Invoke, Streaming, WithContext};
 use crate::engine::program::GraphOutput;
 use crate::state::Values;
@@ -13,7 +13,7 @@ use crate::state::Values;
 /// A compiled graph with the context of its runs: [`CompiledGraph::with_context`].
 ///
 /// Dereferences to the graph, whose other methods read and change threads.
-pub struct BoundGraph<S: Values, C, I = Whole, O = S> {
+pub struct BoundGraph<S: Values, C, I = FullState, O = S> {
     graph: CompiledGraph<S, C, I, O>,
     context: Arc<C>,
 }

@@ -1,4 +1,4 @@
-//! Builds graphs at run time, with the checks of the macro as errors.
+//! A builder of graphs at run time, which makes the checks of the macro.
 
 use std::fmt;
 use std::future::Future;
@@ -16,8 +16,8 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 
 /// Builds a graph at run time, over a derived state or a [`DynState`].
 ///
-/// The graph is checked as the macro checks it; [`compile`](Self::compile) returns every wrong name at once, and, once
-/// the names are right, everything that is wrong with the graph's shape. Node names are texts, START and END the constants [`START`](super::START) and [`END`](super::END).
+/// [`compile`](Self::compile) makes the checks of the macro. It returns all unknown names at once, and then all mistakes in the shape of
+/// the graph. Nodes are named by texts, START and END by the constants [`START`](super::START) and [`END`](super::END).
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -29,10 +29,12 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> hier_core::Result<()> {
 /// let schema = Schema::new().reduced("log", Builtin::Append);
-/// let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("hello", schema);
-/// graph.node("greet", async |task: Task<DynState>| task.state().update(json!({"log": ["hello"]})));
-/// graph.edge(START, "greet").edge("greet", END);
-/// let graph = graph.compile()?;
+/// let graph: GraphBuilder<DynState> = GraphBuilder::dynamic("hello", schema);
+/// let graph = graph
+///     .node("greet", async |task: Task<DynState>| task.state().update(json!({"log": ["hello"]})))
+///     .edge(START, "greet")
+///     .edge("greet", END)
+///     .compile()?;
 /// let out = graph.invoke(graph.update(json!({}))?).await?;
 /// assert_eq!(out.state().get("log"), Some(&json!(["hello"])));
 /// # Ok(())
@@ -43,31 +45,31 @@ pub struct GraphBuilder<S: Values, C = ()> {
     pub(crate) draft: Draft<S, C>,
 }
 
-/// A node, START or END, as the caller of a builder names it.
+/// An end of an edge: a node, START or END.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The beginning.
+pub enum EdgeEnd {
+    /// The start of the graph.
     Start,
-    /// The end.
+    /// The end of the graph.
     End,
     /// The node with this name.
     Node(String),
 }
 
-impl From<Start> for Place {
+impl From<Start> for EdgeEnd {
     fn from(_: Start) -> Self {
         Self::Start
     }
 }
 
-impl From<End> for Place {
+impl From<End> for EdgeEnd {
     fn from(_: End) -> Self {
         Self::End
     }
 }
 
-impl From<&str> for Place {
-    /// The names that START and END have in events are those places too.
+impl From<&str> for EdgeEnd {
+    /// Accepts the names that START and END have in events.
     fn from(name: &str) -> Self {
         match name {
             hier_spec::START => Self::Start,
@@ -77,22 +79,22 @@ impl From<&str> for Place {
     }
 }
 
-impl From<String> for Place {
+impl From<String> for EdgeEnd {
     fn from(name: String) -> Self {
         Self::from(name.as_str())
     }
 }
 
-impl From<&String> for Place {
+impl From<&String> for EdgeEnd {
     fn from(name: &String) -> Self {
         Self::from(name.as_str())
     }
 }
 
-/// Something that can be a node of a graph built at run time: an asynchronous function of the [`Task`], or a
-/// [`NodeDef`] made of one with [`NodeDef::task`].
+/// A node of a graph that is built at run time: an asynchronous function of the [`Task`], or a [`NodeDef`] of one
+/// ([`NodeDef::task`]).
 pub trait IntoNode<S: Values, C> {
-    /// The node.
+    /// Converts the node.
     fn into_node(self) -> NodeDef<S, C>;
 }
 
@@ -116,7 +118,7 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
-    /// A node that calls this function with its task.
+    /// Creates a node that calls this function with its task.
     pub fn task<F, Fut>(function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -130,10 +132,10 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
         Self::from_body(code, None)
     }
 
-    /// Lets this function take over when the node has failed for good: [`Task::failure`] says how. Its output is the
-    /// node's; the node's own edges are not followed.
+    /// Sets the error handler: a function that runs if the last attempt of the node fails. [`Task::failure`] has the error. The output of
+    /// the handler replaces that of the node, whose edges are not followed.
     #[must_use]
-    pub fn on_failure<F, Fut>(mut self, function: F) -> Self
+    pub fn on_error<F, Fut>(mut self, function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
         Fut: Future + Send + 'static,
@@ -146,14 +148,14 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> GraphBuilder<S, C> {
-    /// A graph over a derived state, with this name.
+    /// Creates a builder of a graph over a derived state.
     pub fn new(name: impl Into<String>) -> Self {
         Self::over(name.into(), S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
     }
 }
 
 impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
-    /// A graph over a state whose channels are declared at run time, with this name.
+    /// Creates a builder of a graph over channels that are declared at run time.
     pub fn dynamic(name: impl Into<String>, schema: Schema) -> Self {
         let channels = schema.channels().cloned().collect();
         let schema = Arc::new(schema);
@@ -162,42 +164,44 @@ impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
-    /// A graph over these channels, whose state begins like this.
+    /// Creates a builder of a graph over these channels and this initial state.
     #[doc(hidden)]
     pub fn over(name: String, channels: Vec<ChannelSpec>, initial: Arc<dyn Fn() -> S + Send + Sync>) -> Self {
         Self { draft: Draft::new(name, channels, initial) }
     }
 
-    /// Describes the graph.
-    pub fn description(&mut self, text: impl Into<String>) -> &mut Self {
+    /// Sets the description of the graph.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
         self.draft.doc = text.into();
         self
     }
 
-    /// Accepts what the reference accepts: nodes that cannot be reached or have no way on, joins that cannot fire,
-    /// doubled edges, commands that go to any node unless [`goto`](Self::goto) says otherwise, and answers to threads that
-    /// ask nothing: one that has finished stays as it is, one that is unknown begins with an empty input.
-    pub fn lenient(&mut self) -> &mut Self {
+    /// Accepts what LangGraph accepts:
+    ///
+    /// * nodes that cannot be reached or have no edge, joins that cannot fire, and duplicate edges;
+    /// * commands that go to any node, without [`goto`](Self::goto);
+    /// * answers to threads without questions. A finished thread stays as it is, and an unknown one starts with an empty input.
+    pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self
     }
 
-    /// Lets messages from outside ([`CompiledGraph::send`]) reach the threads of the graph: they are written to this channel between
-    /// two supersteps. It must have a reducer, or be a topic.
-    pub fn inbox(&mut self, channel: &str) -> &mut Self {
+    /// Sets the inbox: the channel that receives messages from outside ([`CompiledGraph::send`]) between two supersteps. The channel must
+    /// have a reducer, or be a topic.
+    pub fn inbox(mut self, channel: &str) -> Self {
         self.draft.set_inbox(channel);
         self
     }
 
-    /// Adds a node. Where its commands may go is declared with [`goto`](Self::goto).
-    pub fn node(&mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> &mut Self {
+    /// Adds a node. [`goto`](Self::goto) declares the targets of its commands.
+    pub fn node(mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> Self {
         let spec = NodeSpec { name: name.into().into(), ..NodeSpec::new("") };
         self.draft.add_node(spec, node.into_node());
         self
     }
 
-    /// Adds a node that runs a graph, which shares the channels of equal names.
-    pub fn subgraph<T, I, O>(&mut self, name: impl Into<String>, graph: &CompiledGraph<T, C, I, O>) -> &mut Self
+    /// Adds a node that runs a graph. The two graphs share the channels with equal names.
+    pub fn subgraph<T, I, O>(mut self, name: impl Into<String>, graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
     {
@@ -207,36 +211,36 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Says which checkpoints the graph has that a node runs.
-    pub fn checkpoints(&mut self, node: &str, checkpoints: Checkpoints) -> &mut Self {
+    /// Sets the checkpoints of the graph that a node runs.
+    pub fn checkpoints(mut self, node: &str, checkpoints: Checkpoints) -> Self {
         self.draft.change_code(node, |code| code.checkpoints(checkpoints));
         self.draft.change_node(node, |spec| spec.per_thread = checkpoints == Checkpoints::PerThread);
         self
     }
 
-    /// Lets a node wait until nothing else is left to run.
-    pub fn defer(&mut self, node: &str) -> &mut Self {
+    /// Delays a node until no other task is left.
+    pub fn defer(mut self, node: &str) -> Self {
         self.draft.change_node(node, |spec| spec.defer = true);
         self
     }
 
-    /// Declares the channels that a node always writes, for the check of two writers.
-    pub fn writes<'a>(&mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> &mut Self {
+    /// Declares the channels that a node always writes. [`compile`](Self::compile) checks that no channel has two writers in a step.
+    pub fn writes<'a>(mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> Self {
         let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
         self.draft.check_channels(node, &channels);
         self.draft.change_node(node, |spec| spec.writes = channels.into());
         self
     }
 
-    /// Declares the only targets that a node's commands may choose. Said again, it replaces what was said before.
-    pub fn goto<P: Into<Place>>(&mut self, node: &str, targets: impl IntoIterator<Item = P>) -> &mut Self {
+    /// Declares the targets of a node's commands. A second call for the node replaces the first.
+    pub fn goto<P: Into<EdgeEnd>>(mut self, node: &str, targets: impl IntoIterator<Item = P>) -> Self {
         let targets = targets.into_iter().map(Into::into).collect();
         self.draft.gotos.push((node.to_owned(), targets));
         self
     }
 
     /// Adds an edge that is always followed.
-    pub fn edge(&mut self, from: impl Into<Place>, to: impl Into<Place>) -> &mut Self {
+    pub fn edge(mut self, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
         let (from, to) = (from.into(), to.into());
         self.draft.edges.push(Box::new(move |names| {
             Ok((EdgeSpec::Plain { from: names.source(&from)?, to: names.target(&to)? }, None))
@@ -245,8 +249,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Adds an edge that is followed once all of `from` have run.
-    pub fn join<'a>(&mut self, from: impl IntoIterator<Item = &'a str>, to: impl Into<Place>) -> &mut Self {
-        let from: Vec<Place> = from.into_iter().map(Place::from).collect();
+    pub fn join<'a>(mut self, from: impl IntoIterator<Item = &'a str>, to: impl Into<EdgeEnd>) -> Self {
+        let from: Vec<EdgeEnd> = from.into_iter().map(EdgeEnd::from).collect();
         let to = to.into();
         self.draft.edges.push(Box::new(move |names| {
             let from: Result<Vec<usize>, String> = from.iter().map(|place| names.node(place, "a join")).collect();
@@ -255,16 +259,16 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a route: `choose` names one of the arms, each of which leads to any number of places.
-    pub fn route<A: Into<String>, P: Into<Place>, L: AsRef<str>>(
-        &mut self,
-        from: impl Into<Place>,
+    /// Adds a route: `choose` returns the name of an arm. Each arm leads to any number of nodes.
+    pub fn route<A: Into<String>, P: Into<EdgeEnd>, L: AsRef<str>>(
+        mut self,
+        from: impl Into<EdgeEnd>,
         label: impl Into<String>,
         arms: impl IntoIterator<Item = (A, Vec<P>)>,
         choose: impl Fn(&S) -> L + Send + Sync + 'static,
-    ) -> &mut Self {
+    ) -> Self {
         let (from, label) = (from.into(), label.into());
-        let arms: Vec<(String, Vec<Place>)> =
+        let arms: Vec<(String, Vec<EdgeEnd>)> =
             arms.into_iter().map(|(arm, to)| (arm.into(), to.into_iter().map(Into::into).collect())).collect();
         self.draft.edges.push(Box::new(move |names| {
             let from = names.source(&from)?;
@@ -280,14 +284,14 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a map: one task of `to` for each item, which it takes as [`Task::sent`].
+    /// Adds a map: one task of `to` for each item. The task reads its item with [`Task::sent`].
     pub fn each<T: Payload, Items: IntoIterator<Item = T>>(
-        &mut self,
-        from: impl Into<Place>,
+        mut self,
+        from: impl Into<EdgeEnd>,
         label: impl Into<String>,
-        to: impl Into<Place>,
+        to: impl Into<EdgeEnd>,
         items: impl Fn(&S) -> Items + Send + Sync + 'static,
-    ) -> &mut Self {
+    ) -> Self {
         let (from, to, label) = (from.into(), to.into(), label.into());
         self.draft.edges.push(Box::new(move |names| {
             let (from, node) = (names.source(&from)?, names.node(&to, "the target of a Send")?);
@@ -302,18 +306,18 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Stops runs before these nodes. To continue such a run, the graph needs a saver.
-    pub fn interrupt_before<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
-        self.draft.interrupt_before.extend(nodes.into_iter().map(Place::from));
+    pub fn interrupt_before<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        self.draft.interrupt_before.extend(nodes.into_iter().map(EdgeEnd::from));
         self
     }
 
     /// Stops runs after these nodes. To continue such a run, the graph needs a saver.
-    pub fn interrupt_after<'a>(&mut self, nodes: impl IntoIterator<Item = &'a str>) -> &mut Self {
-        self.draft.interrupt_after.extend(nodes.into_iter().map(Place::from));
+    pub fn interrupt_after<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        self.draft.interrupt_after.extend(nodes.into_iter().map(EdgeEnd::from));
         self
     }
 
-    /// The graph, ready to run, or everything that is wrong with it.
+    /// Compiles the graph, or returns all of its mistakes.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.draft.compile()
     }
@@ -329,7 +333,9 @@ fn arm_code<S, L: AsRef<str>>(
         let chosen = chosen.as_ref();
         let Some(arm) = arms.iter().find(|arm| arm.label == chosen) else {
             let tail = hier_spec::did_you_mean(chosen, arms.iter().map(|arm| &*arm.label));
-            return Err(NodeError::permanent(format!("its route `{label}` chose `{chosen}`, which is no arm{tail}")));
+            return Err(NodeError::permanent(format!(
+                "its route `{label}` chose `{chosen}`, which is not an arm{tail}"
+            )));
         };
         for to in arm.to.iter() {
             if let SpecTarget::Node(node) = to.target() {
@@ -346,11 +352,10 @@ impl<S: Values, C> fmt::Debug for GraphBuilder<S, C> {
     }
 }
 
-/// Where a builder's edges may start.
-pub(crate) fn source(place: &Place, node: impl FnOnce(&Place) -> Result<usize, String>) -> Result<Source, String> {
+pub(crate) fn source(place: &EdgeEnd, node: impl FnOnce(&EdgeEnd) -> Result<usize, String>) -> Result<Source, String> {
     match place {
-        Place::Start => Ok(Source::Start),
-        Place::End => Err("an edge cannot start at END".to_owned()),
-        Place::Node(_) => node(place).map(Source::Node),
+        EdgeEnd::Start => Ok(Source::Start),
+        EdgeEnd::End => Err("an edge cannot start at END".to_owned()),
+        EdgeEnd::Node(_) => node(place).map(Source::Node),
     }
 }

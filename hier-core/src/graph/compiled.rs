@@ -1,4 +1,4 @@
-//! A graph that is ready to run.
+//! Compiled graphs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,59 +20,59 @@ use crate::error::NodeError;
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
-/// A graph that the compiler has checked. `graph!` implements it.
+/// A graph that the compiler has checked. `graph!` implements this trait.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
 pub trait Graph: Copy + Send + Sync + 'static {
     /// The state that the graph runs over.
     type State: State;
-    /// The type of the context: given to each run, it reaches the nodes as `run.context()`.
+    /// The type of the context of a run. Nodes read it with `run.context()`.
     type Context: Send + Sync + 'static;
-    /// The view that the graph takes as input, or [`Whole`](super::Whole).
+    /// The view that the graph takes as input, or [`FullState`](super::FullState) without `input:`.
     type Input: 'static;
-    /// The view that the graph returns, or its state.
+    /// The view that the graph returns, or its state without `output:`.
     type Output: GraphOutput<Self::State>;
 
-    /// The graph's name.
+    /// The name of the graph.
     const NAME: &'static str;
     /// The graph as data.
     const SPEC: &'static GraphSpec;
-    /// How many graphs are nested in this one. Its evaluation ends because no graph contains itself.
+    /// The number of nested levels of graphs. Evaluating it fails for a graph that contains itself.
     const DEPTH: usize;
 
-    /// The code of the nodes and routes, in the order of the spec.
+    /// Returns the code of the nodes and routes, in the order of the spec.
     #[doc(hidden)]
     fn parts() -> Parts<Self::State, Self::Context>;
 
-    /// The same for the root of a hierarchy.
+    /// Returns the code of the nodes and routes of a graph that is the root of a hierarchy.
     #[doc(hidden)]
     fn root_parts() -> Parts<Self::State, Self::Context> {
         Self::parts()
     }
 
-    /// Whether the graph, or one within it, asks a model.
+    /// True if the graph or a nested one calls a model.
     #[doc(hidden)]
     const ASKS_MODEL: bool = false;
 
-    /// The code that runs when the graph is entered and left.
+    /// Returns the code that runs when the graph is entered and left.
     #[doc(hidden)]
     fn hooks() -> Hooks<Self::State, Self::Context> {
         Hooks::default()
     }
 
-    /// The channel to which messages from outside are written.
+    /// Returns the channel that receives messages from outside.
     #[doc(hidden)]
     fn inbox() -> Option<String> {
         None
     }
 
-    /// The graph, ready to run.
+    /// Compiles the graph.
     fn compile() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::parts())
     }
 
-    /// The graph as the root of a hierarchy: an agent has nobody to report to, and ends with `finish_task`. A plain
-    /// graph has nothing to prepare for that: the same as `compile`.
+    /// Compiles the graph as the root of a hierarchy. An agent that reports has no supervisor there, and ends with `finish_task`. For
+    /// other graphs it equals [`compile`](Self::compile).
     fn compile_as_root() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())
@@ -96,11 +96,10 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
     pub(crate) is_agent: bool,
-    /// Whether it is a part of the graph around it, so that what its nodes emit is that graph's.
+    /// True if the events of its nodes are those of the outer graph.
     pub(crate) is_part: bool,
-    /// Whether it does as the reference where that accepts more.
+    /// True if it accepts all that LangGraph accepts.
     pub(crate) lenient: bool,
-    /// The channel to which messages from outside are written.
     pub(crate) inbox: Option<String>,
 }
 
@@ -111,28 +110,28 @@ impl<S: Values, C> fmt::Debug for Parts<S, C> {
 }
 
 impl<S: Values, C> Parts<S, C> {
-    /// A graph whose nodes are made at run time.
+    /// Creates a graph whose nodes are built at run time.
     #[doc(hidden)]
     pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
         let (routes, inbox) = (Vec::new(), None);
         Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox }
     }
 
-    /// The same as an agent: it asks a model.
+    /// Marks the graph as an agent, which calls a model.
     #[doc(hidden)]
     #[must_use]
     pub fn agent(self) -> Self {
         Self { is_agent: true, ..self }
     }
 
-    /// The same as a part of the graph around it, with this route from its beginning.
+    /// Marks the graph as a part of the outer graph, with a route from START.
     #[doc(hidden)]
     #[must_use]
     pub fn part(self, route: RouteFn<S>) -> Self {
         Self { is_part: true, routes: vec![route], ..self }
     }
 
-    /// A graph without code yet.
+    /// Creates the parts of a graph without code.
     pub fn new(spec: &'static GraphSpec) -> Self {
         let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
         Self {
@@ -147,14 +146,14 @@ impl<S: Values, C> Parts<S, C> {
         }
     }
 
-    /// The code of the next node of the spec.
+    /// Adds the code of the next node of the spec.
     #[must_use]
     pub fn node(mut self, node: NodeDef<S, C>) -> Self {
         self.nodes.push(node);
         self
     }
 
-    /// The code of the next route of the spec.
+    /// Adds the code of the next route of the spec.
     #[must_use]
     pub fn route(mut self, route: impl Fn(&S, &mut Routing) + Send + Sync + 'static) -> Self {
         self.routes.push(Arc::new(move |state, routing| {
@@ -165,10 +164,10 @@ impl<S: Values, C> Parts<S, C> {
     }
 }
 
-/// A graph that is ready to run. Cheap to clone; runs share it.
+/// A compiled graph. Clones are cheap and share the graph.
 ///
-/// `S` is the state, `C` the context, `I` the input view ([`Whole`](super::Whole) without one), `O` the output.
-pub struct CompiledGraph<S: Values, C = (), I = super::Whole, O = S> {
+/// `S` is the state, `C` the context, `I` the input view ([`FullState`](super::FullState) without one), `O` the output.
+pub struct CompiledGraph<S: Values, C = (), I = super::FullState, O = S> {
     pub(crate) inner: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
     types: PhantomData<fn(I) -> O>,
@@ -214,39 +213,38 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 
-    /// The parts of the graph that another graph attaches.
+    /// Returns the parts of the graph that another graph attaches.
     #[doc(hidden)]
     pub fn program(&self) -> &Arc<Program<S, C>> {
         &self.inner
     }
 
-    /// The graph as data.
+    /// Returns the graph as data.
     pub fn spec(&self) -> &GraphSpec {
         &self.inner.spec
     }
 
-    /// The layers around an agent's calls of models and tools, by their names, in the order in which a call goes through them: the
-    /// module `layer` of `hier-agents`. Those that it will inherit are not known here.
+    /// Returns the names of an agent's layers, in the order in which a call passes through them. Inherited layers are not included. See
+    /// the module `layer` of `hier-agents`.
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
     }
 
-    /// Makes runs durable: each is a run of the thread that its [`thread`](GraphRequest::thread) names, whose checkpoints this saver
-    /// keeps.
+    /// Makes runs durable: each run belongs to a [thread](GraphRequest::thread), whose checkpoints this saver stores.
     #[must_use]
     pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
         self.attached.saver = Some(Saver::new(Arc::new(saver)));
         self
     }
 
-    /// Gives the nodes a memory across threads: [`Run::store`](crate::Run::store).
+    /// Sets the store that all threads share: [`Run::store`](crate::Run::store).
     #[must_use]
     pub fn store(mut self, store: impl Store) -> Self {
         self.attached.store = Some(Arc::new(store));
         self
     }
 
-    /// Forgets the results of nodes with a `cache`.
+    /// Clears the results of nodes with a `cache`.
     pub fn clear_cache(&self) {
         self.inner.cache.clear();
     }
@@ -258,9 +256,8 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Says what a node, or the graph itself, was called when threads were stored that are still used: open ones, and those in
-    /// which a subgraph keeps its state from call to call. A subgraph's node whose call was cut off without a question begins
-    /// that call again.
+    /// Declares the old name of a node or of the graph, so that threads that were stored under it can be resumed. A call of a renamed
+    /// subgraph that was interrupted without a question starts again.
     #[must_use]
     pub fn renamed(self, old: impl Into<String>, new: impl Into<String>) -> Self {
         let Self { inner, attached, types } = self;
@@ -313,8 +310,8 @@ where
     }
 }
 
-impl<C, O> CompiledGraph<DynState, C, super::Whole, O> {
-    /// An update of the graph's channels from a JSON object. An unknown channel is an error.
+impl<C, O> CompiledGraph<DynState, C, super::FullState, O> {
+    /// Creates an update of the graph's channels from a JSON object. An unknown channel is an error.
     pub fn update(&self, object: serde_json::Value) -> Result<DynUpdate, NodeError> {
         (self.inner.initial)().update(object)
     }

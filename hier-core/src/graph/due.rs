@@ -1,4 +1,4 @@
-//! Drives the threads of a graph for which a time or a signal has come.
+//! Resumes the threads of a graph whose timer or signal is due.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -21,16 +21,16 @@ use crate::panics;
 use crate::state::Values;
 use crate::sync::{Mutex, lock};
 
-/// How many threads are driven at once, unless said otherwise.
+/// The default of [`DueSweeper::concurrency`].
 const CONCURRENCY: usize = 8;
-/// How many threads are read at once, and driven in one go.
+/// The number of threads that a search reads, and that [`DueSweeper::drive_due`] drives.
 const LIMIT: usize = 256;
-/// When a thread is looked at again that could not be driven.
+/// The delay before another attempt to drive a thread.
 const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
-/// Drives the threads of a graph that are due: [`CompiledGraph::sweeper`].
+/// A sweeper that resumes the due threads of a graph: [`CompiledGraph::sweeper`].
 pub struct DueSweeper<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
     context: ContextOf<C>,
@@ -51,11 +51,11 @@ impl<S: Values, C, I, O> fmt::Debug for DueSweeper<S, C, I, O> {
 pub struct Driven<O> {
     /// The thread.
     pub thread: String,
-    /// What came of it.
+    /// The result of its run.
     pub outcome: Result<Outcome<O>, RunError>,
 }
 
-/// A sweeper in the background; it stops when this is dropped, with the runs that it drives.
+/// A handle of a sweeper in the background. Dropping it stops the sweeper and cancels its runs.
 #[derive(Debug)]
 pub struct SweepHandle {
     _task: AbortOnDropHandle<()>,
@@ -68,9 +68,9 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Returns a sweeper. It drives the threads of this graph for which a time ([`Run::sleep_until`](crate::Run::sleep_until),
-    /// [`Interrupt::until`](crate::Interrupt::until)) or a signal ([`Run::signal`](crate::Run::signal)) has come. `context` makes the
-    /// context of each run from the thread's id.
+    /// Returns a sweeper, which resumes the due threads of this graph. A thread is due if a timer
+    /// ([`Run::sleep_until`](crate::Run::sleep_until), [`Interrupt::until`](crate::Interrupt::until)) has expired or a
+    /// [signal](crate::Run::signal) has arrived. The function makes the context of each run from the id of the thread.
     ///
     /// Any number of processes may sweep the threads of one saver: only the holder of a thread's lease drives it, and recorded answers
     /// are not overwritten. If the process of a run is killed, in any node, another sweeper finds the thread once its lease has expired.
@@ -123,30 +123,31 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// How the threads are run: durability, limits, metadata. Its thread and checkpoint are of no effect.
+    /// Sets the options of the runs, such as durability, limits and metadata. The thread and the checkpoint have no effect.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// How many threads are driven at once: at least one; 8 unless said otherwise.
+    /// Limits the threads that run concurrently. Must be at least 1. Defaults to 8.
     #[must_use]
     pub fn concurrency(mut self, threads: usize) -> Self {
         self.concurrency = threads.max(1);
         self
     }
 
-    /// By which clock [`DueSweeper::every`] goes: the system's unless said otherwise.
+    /// Sets the clock of [`DueSweeper::every`]. Defaults to the system clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Drives the threads that are due at this time, the longest overdue first, and returns their results. It drives a limited number per
-    /// call. It skips threads that another process runs. A slow thread does not delay the others: it occupies one of the
-    /// [`DueSweeper::concurrency`] slots until it ends. Dropping the future cancels the runs.
+    /// Drives the threads that are due at this time, the longest overdue first, and returns their results.
+    ///
+    /// Each call drives a limited number of threads, and skips those that another process runs. A slow thread does not delay the others:
+    /// it occupies one of the [`DueSweeper::concurrency`] slots until it ends. Dropping the future cancels the runs.
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);
@@ -218,7 +219,7 @@ where
             async move {
                 if is_new {
                     let thread = due.thread.clone();
-                    this.drive_guarded(due, now).await.into_iter().for_each(tell);
+                    this.drive_guarded(due, now).await.into_iter().for_each(log_driven);
                     lock(in_flight).remove(&thread);
                 }
             }
@@ -226,7 +227,7 @@ where
         work.buffer_unordered(self.concurrency).collect::<()>().await;
     }
 
-    /// The threads that are due, again and again after `every`, each with the time of its search.
+    /// Searches for due threads at each interval. Returns them with the time of the search.
     fn rounds(&self, every: Duration) -> impl Stream<Item = (DueThread, SystemTime)> + Send {
         type Search = Option<(SystemTime, Option<DueThread>)>;
         let pages = stream::unfold((Search::None, Duration::ZERO), move |(search, wait)| -> BoxFuture<'_, _> {
@@ -234,7 +235,7 @@ where
                 tokio::time::sleep(wait).await;
                 let (now, after) = search.unwrap_or_else(|| (self.now(), None));
                 let (page, last) = self.page(now, after).await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "cannot look for threads that are due; trying again later");
+                    tracing::warn!(%error, "cannot search for due threads, trying again later");
                     (Vec::new(), None)
                 });
                 // After the last page the search begins again.
@@ -246,16 +247,16 @@ where
         pages.flatten()
     }
 
-    /// The time by the clock; by the system's if that panics.
+    /// Returns the time of the clock, or that of the system clock if the clock panics.
     fn now(&self) -> SystemTime {
         panics::catch(|| (self.clock)()).unwrap_or_else(|payload| {
             let message = panics::text(&*payload);
-            tracing::error!(message, "the clock of a sweeper panicked; the system's is used: fix the panic");
+            tracing::error!(message, "the clock of a sweeper panicked, using the system clock: fix the panic");
             SystemTime::now()
         })
     }
 
-    /// Drives a thread. A panic is an error of this thread alone, and others come first from then on.
+    /// Drives a thread. A panic ends the run of this thread alone and delays its next attempt.
     async fn drive_guarded(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let thread = due.thread.clone();
         let payload = match panics::caught(self.drive(due, now)).await {
@@ -284,7 +285,7 @@ where
         let thread = due.thread;
         let failed = |error| RunError::Saver { graph: program.plan.graph().to_owned(), error };
         let driven = |outcome| Some(Driven { thread: thread.to_string(), outcome });
-        // Most threads that are driven are being run: they are not read in vain.
+        // Most threads in this state have a live run: check the lease before reading the thread.
         if due.driven {
             match engine::claim(saver, &config, WhenRunning::Reject, program.plan.graph()).await {
                 Ok(committer) => committer.release().await,
@@ -300,7 +301,7 @@ where
         // If a resumed run was killed, its thread is resumed again in any node.
         let is_due = due.driven || waiting.at.is_some_and(|at| at <= now);
         if !is_own || !is_due {
-            // The thread has gone on meanwhile, or nobody waits for the signal that came.
+            // The thread was resumed meanwhile, or no task waits for the signal.
             return settle(program, saver, &config, None).await.err().and_then(|error| driven(Err(error)));
         }
         let context = Arc::new((self.context)(&thread));
@@ -312,7 +313,7 @@ where
             Err(error) => {
                 let left = engine::waiting(saver, &thread, &program.renamed, now).await.unwrap_or_default();
                 if left.at.is_some_and(|at| at <= now) {
-                    // Whatever keeps it from being driven: others come first meanwhile. If this fails too, it is found at once again.
+                    // Other threads go first. If this fails too, the next search finds the thread again.
                     let _ = settle(program, saver, &config, Some(now + AGAIN)).await;
                 }
                 driven(Err(error))
@@ -321,24 +322,22 @@ where
     }
 }
 
-/// Reports what came of a thread that was driven in the background.
-fn tell<O>(driven: Driven<O>) {
+fn log_driven<O>(driven: Driven<O>) {
     let Driven { thread, outcome } = driven;
     match outcome {
-        Ok(outcome) => tracing::debug!(thread, finished = outcome.is_finished(), "drove a thread that was due"),
-        Err(error) => tracing::warn!(thread, %error, "a thread that was due failed"),
+        Ok(outcome) => tracing::debug!(thread, finished = outcome.is_finished(), "drove a due thread"),
+        Err(error) => tracing::warn!(thread, %error, "a due thread failed"),
     }
 }
 
-/// The names under which the threads of a graph are stored: its own, and those that it had.
+/// Returns the names under which the threads of a graph are stored: its name and its earlier ones.
 pub(super) fn names<S: Values, C>(program: &Program<S, C>) -> Vec<String> {
     let graph = program.plan.graph();
     let old = program.renamed.iter().filter(|(_, new)| new == graph).map(|(old, _)| old.clone());
     old.chain([graph.to_owned()]).collect()
 }
 
-/// Whether a thread that is listed as due has something to go on with. If not, or if `again` is given, what the list says of it is set
-/// right.
+/// Returns true if a thread of the due list can be resumed. If not, or if `again` is set, updates the entry of the thread in the list.
 pub(super) async fn is_due<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,
@@ -355,7 +354,7 @@ pub(super) async fn is_due<S: Values, C>(
     Ok(is_due)
 }
 
-/// Says under the lease when the thread is due, or when it is to be looked at again.
+/// Stores under the lease when the thread is due next, or when to try again.
 async fn settle<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,

@@ -1,8 +1,8 @@
-//! How an async function becomes a node.
+//! Async functions as nodes.
 //!
-//! A node is an `async fn` of up to four extractors, in any order. The macro writes `task.call(function)` in a scope
-//! where the task has a concrete lifetime; the functions here pick the extractors by the function's own signature. Each
-//! condition is a trait of its own, so that what the compiler says is about the one that does not hold.
+//! A node is an `async fn` of up to four extractors, in any order. The macro writes `task.call(function)` where the task has a concrete
+//! lifetime, and the functions here select the extractors by the signature. Each condition is a separate trait, so that the compiler
+//! reports the condition that does not hold.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
 use crate::state::{DynState, DynUpdate, Values};
 
-/// Something that a node can take: the state, a view of it, what it was sent, the run.
+/// An argument of a node: the state, a view of it, a payload, or the run.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` with the context `{C}` cannot take a `{Self}`",
     label = "takes a `{Self}`",
@@ -23,27 +23,27 @@ use crate::state::{DynState, DynUpdate, Values};
             `on_error` also takes `Failure`"
 )]
 pub trait Extract<'a, S: Values, C>: Sized {
-    /// What a Send must carry for this extractor: [`Nothing`], [`Exactly<T>`] or [`Perhaps<T>`].
-    type Wants;
+    /// The payload that a Send must have: [`NoPayload`], [`RequiredPayload<T>`] or [`OptionalPayload<T>`].
+    type Accepts;
 
-    /// What of the task's input it is, by which a `cache` tells results apart.
+    /// The part of the task's input that it reads, which is the key of a `cache`.
     const READS: Reads = Reads::Input;
 
-    /// Takes it from the task.
+    /// Extracts the argument from the task.
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
-/// The extractor wants nothing of a Send.
-pub struct Nothing;
-/// The extractor wants a `T` from a Send: the node cannot be reached by a plain edge.
-pub struct Exactly<T>(PhantomData<fn() -> T>);
-/// The extractor takes a `T` from a Send, or nothing from a plain edge.
-pub struct Perhaps<T>(PhantomData<fn() -> T>);
-/// The extractor wants the error of a failed node: only handlers can be reached that way.
-pub struct AnError;
+/// The extractor needs no payload.
+pub struct NoPayload;
+/// The extractor needs a payload of type `T`, so that plain edges cannot lead to the node.
+pub struct RequiredPayload<T>(PhantomData<fn() -> T>);
+/// The extractor takes a payload of type `T` from a Send, or nothing from a plain edge.
+pub struct OptionalPayload<T>(PhantomData<fn() -> T>);
+/// The extractor needs the error of a failed node, which only error handlers have.
+pub struct ErrorPayload;
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
-    type Wants = Nothing;
+    type Accepts = NoPayload;
     const READS: Reads = Reads::State;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -52,7 +52,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
 }
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
-    type Wants = Nothing;
+    type Accepts = NoPayload;
     const READS: Reads = Reads::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -60,12 +60,12 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
     }
 }
 
-/// What a Send carried to this task: `async fn fetch(Sent(doc): Sent<DocumentId>) -> …`.
+/// The payload that a Send passes to a task: `async fn fetch(Sent(doc): Sent<DocumentId>) -> …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<T>(pub T);
 
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
-    type Wants = Exactly<T>;
+    type Accepts = RequiredPayload<T>;
     const READS: Reads = Reads::Sent;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -74,7 +74,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
 }
 
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
-    type Wants = Perhaps<T>;
+    type Accepts = OptionalPayload<T>;
     const READS: Reads = Reads::Sent;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -83,48 +83,48 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
 }
 
 impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
-    type Wants = AnError;
+    type Accepts = ErrorPayload;
     const READS: Reads = Reads::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
-        task.failure().ok_or_else(|| NodeError::permanent("`Failure` is only there in a handler of `on_error`"))
+        task.failure().ok_or_else(|| NodeError::permanent("`Failure` exists only in a handler of `on_error`"))
     }
 }
 
-/// Something that can stand in `nodes: […]`: an async function (whose arguments are the tuple `Args`) or a graph.
+/// A node of `nodes: […]`: an async function with the arguments `Args`, or a graph.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no node: neither a function of up to four arguments nor a graph",
-    label = "no node",
+    message = "`{Self}` is not a node: it is neither a function of up to four arguments nor a graph",
+    label = "not a node",
     note = "a node is an `async fn` of up to four of `&State`, a view, `Sent<T>`, `&Run<C>`, or a type made by `graph!`"
 )]
 pub trait Node<Args>: Sized {
-    /// Its return value.
+    /// The return value.
     type Out;
 
-    /// Calls it.
+    /// Calls the node.
     fn call(self, args: Args) -> Self::Out;
 }
 
-/// The arguments of a node, taken from its task.
+/// The arguments of a node.
 pub trait Arguments<'a, S: Values, C>: Sized {
-    /// The requirement of all arguments on a Send.
-    type Wants;
+    /// The combined requirement of the arguments on the payload.
+    type Accepts;
 
-    /// What they read.
+    /// The parts of the input that they read.
     const READS: &'static [Reads];
 
-    /// Takes them from the task.
+    /// Extracts them from the task.
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
-/// What a graph takes as a node: the task itself.
+/// The arguments of a graph as a node: the task.
 pub struct SubgraphArgs<'a, S: Values, C, G> {
     pub(super) task: &'a Task<S, C>,
     graph: PhantomData<G>,
 }
 
 impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, G> {
-    type Wants = Perhaps<G::State>;
+    type Accepts = OptionalPayload<G::State>;
     const READS: &'static [Reads] = &[Reads::Input];
 
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -132,39 +132,38 @@ impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, 
     }
 }
 
-/// The requirement of two extractors on a Send.
+/// The combined requirement of two extractors on the payload.
 #[diagnostic::on_unimplemented(message = "a node can take only one `Sent<…>`", label = "takes two")]
 pub trait And<Other> {
-    /// Both wishes as one.
+    /// The combined requirement.
     type Both;
 }
 
-impl<T> And<T> for Nothing {
+impl<T> And<T> for NoPayload {
     type Both = T;
 }
-impl<T> And<Nothing> for Exactly<T> {
-    type Both = Exactly<T>;
+impl<T> And<NoPayload> for RequiredPayload<T> {
+    type Both = RequiredPayload<T>;
 }
-impl<T> And<Nothing> for Perhaps<T> {
-    type Both = Perhaps<T>;
+impl<T> And<NoPayload> for OptionalPayload<T> {
+    type Both = OptionalPayload<T>;
 }
-impl And<Nothing> for AnError {
-    type Both = AnError;
+impl And<NoPayload> for ErrorPayload {
+    type Both = ErrorPayload;
 }
-impl<T> And<AnError> for Exactly<T> {
-    type Both = AnError;
+impl<T> And<ErrorPayload> for RequiredPayload<T> {
+    type Both = ErrorPayload;
 }
-impl<T> And<Exactly<T>> for AnError {
-    type Both = AnError;
+impl<T> And<RequiredPayload<T>> for ErrorPayload {
+    type Both = ErrorPayload;
 }
-impl<T> And<AnError> for Perhaps<T> {
-    type Both = AnError;
+impl<T> And<ErrorPayload> for OptionalPayload<T> {
+    type Both = ErrorPayload;
 }
-impl<T> And<Perhaps<T>> for AnError {
-    type Both = AnError;
+impl<T> And<OptionalPayload<T>> for ErrorPayload {
+    type Both = ErrorPayload;
 }
 
-/// Shorthand for what both want.
 type Join<A, B> = <A as And<B>>::Both;
 
 impl<F: FnOnce() -> R, R> Node<()> for F {
@@ -176,7 +175,7 @@ impl<F: FnOnce() -> R, R> Node<()> for F {
 }
 
 impl<'a, S: Values, C> Arguments<'a, S, C> for () {
-    type Wants = Nothing;
+    type Accepts = NoPayload;
     const READS: &'static [Reads] = &[];
 
     fn take(_task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
@@ -198,9 +197,9 @@ macro_rules! arity {
 
         impl<'a, S: Values, C, $($arg: Extract<'a, S, C>),+> Arguments<'a, S, C> for ($($arg,)+)
         where
-            ($($arg::Wants,)+): Combine,
+            ($($arg::Accepts,)+): Combine,
         {
-            type Wants = <($($arg::Wants,)+) as Combine>::All;
+            type Accepts = <($($arg::Accepts,)+) as Combine>::All;
             const READS: &'static [Reads] = &[$($arg::READS),+];
 
             #[inline]
@@ -211,9 +210,9 @@ macro_rules! arity {
     };
 }
 
-/// The requirement of all extractors of a node on a Send.
+/// The combined requirement of all extractors of a node on the payload.
 pub trait Combine {
-    /// All wishes as one.
+    /// The combined requirement.
     type All;
 }
 
@@ -250,7 +249,7 @@ arity!(A1 A2 A3 A4);
             into `NodeError`"
 )]
 pub trait IntoOutput<S: Values> {
-    /// The update and where to go on.
+    /// Converts the return value.
     fn into_output(self) -> NodeResult<S>;
 }
 
@@ -289,14 +288,14 @@ impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::resul
     }
 }
 
-/// The return type of a node function: a future of something that a node may return.
+/// The return type of a node function: a future of an output.
 #[diagnostic::on_unimplemented(
     message = "a node must be an `async fn`, and this one returns a `{Self}`",
     label = "not async",
     note = "write `async fn`, or wrap the value: `async move {{ … }}`"
 )]
 pub trait NodeFuture<S: Values>: Future {
-    /// The output as the engine takes it.
+    /// Converts the output.
     fn output(output: Self::Output) -> NodeResult<S>;
 }
 
@@ -309,35 +308,35 @@ where
     }
 }
 
-/// A node that a plain edge, an arm or a join can reach.
+/// A node to which plain edges, arms and joins can lead.
 #[diagnostic::on_unimplemented(
     message = "a plain edge leads to a node that takes a `Sent<…>` or a `Failure`",
     label = "reached by a plain edge, which carries nothing",
     note = "reach it with `for item in items {{ node(item) }}` or a Send, or take `Option<Sent<…>>`"
 )]
 pub trait TakesPlain {}
-impl TakesPlain for Nothing {}
-impl<T> TakesPlain for Perhaps<T> {}
+impl TakesPlain for NoPayload {}
+impl<T> TakesPlain for OptionalPayload<T> {}
 
-/// A node that a Send of a `T` can reach.
+/// A node to which a Send with a payload of type `T` can lead.
 #[diagnostic::on_unimplemented(
     message = "this node is sent a `{T}`, which it does not take",
     label = "cannot take a `{T}`",
-    note = "the node must take `Sent<{T}>` (or `Option<Sent<{T}>>`); what is sent is a value of its own: of references send clones, as \
+    note = "the node must take `Sent<{T}>` (or `Option<Sent<{T}>>`); a payload owns its data, so send clones of references, as \
             `for item in state.items` and `.iter().cloned()` do"
 )]
 pub trait TakesSent<T> {}
-impl<T> TakesSent<T> for Exactly<T> {}
-impl<T> TakesSent<T> for Perhaps<T> {}
+impl<T> TakesSent<T> for RequiredPayload<T> {}
+impl<T> TakesSent<T> for OptionalPayload<T> {}
 
-/// Whether and how a node is a graph of its own.
+/// A node that may be a graph.
 pub trait Attach<S: Values, C, F> {
-    /// The graph, compiled.
+    /// Compiles the graph, if the node is one.
     fn child() -> Option<Child<S, C>>;
     /// The graph's spec.
     const SPEC: Option<fn() -> &'static hier_spec::GraphSpec>;
-    /// How many graphs are nested in it. A graph that contains itself has none: the compiler finds the cycle.
+    /// The number of nested levels of graphs. The compiler reports a graph that contains itself.
     const DEPTH: usize;
-    /// Whether it is a graph that asks a model.
+    /// True if it is a graph that calls a model.
     const ASKS_MODEL: bool;
 }

@@ -4,24 +4,28 @@ use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
 use crate::state::{Conversation, DynState, DynUpdate, Update, Values};
 
-/// Marks a graph without an `input:` view: it takes a whole state or an update of it.
+/// The input of a graph without an `input:` view: a state or an update of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Whole;
+pub struct FullState;
 
-/// What can be given to `invoke` and `stream`: the graph's `input:` view; without one, a state (every channel is
-/// written) or an update of it; `()`, to go on with what is there; or a [`Command`], to answer, change or redirect what is
-/// there.
+/// An input of `invoke` and `stream`.
 ///
-/// A whole state starts a thread. A thread that has a checkpoint rejects it, since it would reset the channels that the caller left at
-/// their defaults. Use an update with the changes instead.
+/// | input | effect |
+/// |---|---|
+/// | an update of the state | starts a run that writes it |
+/// | a state | starts a thread. A thread with a checkpoint rejects it, because it would reset the channels at their defaults |
+/// | the `input:` view of the graph | starts a run that writes it. Such a graph takes no states and updates |
+/// | a [`Message`], for states with a conversation | starts a run with the message in the conversation |
+/// | a [`Command`] | answers questions, updates the state, or jumps to nodes |
+/// | `()` | resumes the thread |
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no input of this graph over `{S}`",
-    label = "no input of this graph",
+    message = "`{Self}` cannot be the input of this graph over `{S}`",
+    label = "not an input of this graph",
     note = "give a `{S}`, an update of it (`{S}::update()…`) or `()`, with a conversation also a `Message::user(…)`; a graph with `input: View` \
             takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
-    /// The preparation before the run starts.
+    /// Converts the input.
     fn into_input(self) -> Input<S>;
 }
 
@@ -37,14 +41,13 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
     }
 }
 
-/// A message as the input of a graph with a conversation: it is added to the conversation.
-impl<S: Conversation> GraphInput<S, Whole> for Message {
+impl<S: Conversation> GraphInput<S, FullState> for Message {
     fn into_input(self) -> Input<S> {
         Input::New([S::said(Messages::from([self]))].into_iter().collect())
     }
 }
 
-impl GraphInput<DynState, Whole> for DynUpdate {
+impl GraphInput<DynState, FullState> for DynUpdate {
     fn into_input(self) -> Input<DynState> {
         Input::New(self.into_writes())
     }

@@ -1,4 +1,4 @@
-//! Graphs: what `graph!` declares, what a builder builds, and what both compile to.
+//! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
 
 mod assemble;
 mod attach;
@@ -8,8 +8,8 @@ mod compiled;
 mod due;
 mod dynamic;
 pub mod handler;
+mod inbox;
 mod input;
-mod mail;
 mod on_entry;
 mod request;
 #[doc(hidden)]
@@ -19,7 +19,7 @@ mod thread;
 
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
-pub use builder::{GraphBuilder, IntoNode, Place};
+pub use builder::{EdgeEnd, GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
@@ -27,8 +27,8 @@ pub use dynamic::{
     RunContext, Runner, interrupts,
 };
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
-pub use input::{GraphInput, Whole};
-pub use mail::{Mail, Signal};
+pub use inbox::{Signal, ThreadMessage};
+pub use input::{FullState, GraphInput};
 pub use request::{GraphRequest, Invoke, NeedsContext, ReadyContext, RequestContext, Streaming, WithContext};
 #[doc(hidden)]
 pub use request::{RequestKind, StreamKind};

@@ -8,7 +8,7 @@ use crate::graph::site::Site;
 use crate::state::Values;
 
 impl<S: Values, C> Site<S, C> {
-    /// Calls code that runs when a graph is entered or left.
+    /// Calls a function that runs when a graph is entered or left.
     pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,
@@ -22,21 +22,21 @@ impl<S: Values, C> Site<S, C> {
     }
 }
 
-/// What code that runs when a graph is entered or left returns: what a node may return, or a future of it.
+/// The return value of `on_entry` and `on_exit`: the output of a node, or a future of it.
 #[diagnostic::on_unimplemented(
     message = "`on_entry` and `on_exit` cannot return `{Self}`",
     label = "returns `{Self}`",
     note = "return an update of `{S}`, `()`, a `Result` of these, or be an `async fn` of one"
 )]
 pub trait HookOutput<'a, S: Values, M> {
-    /// What it wrote.
+    /// Returns the writes.
     fn output(self) -> BoxFuture<'a, NodeResult<S>>;
 }
 
-/// Marks what is returned at once.
+/// Marks a synchronous function.
 #[derive(Debug)]
 pub struct AtOnce;
-/// Marks what is returned later.
+/// Marks an asynchronous function.
 #[derive(Debug)]
 pub struct Later;
 

@@ -1,4 +1,4 @@
-//! What the code of `graph!` calls, so that it is short itself, and so that what is wrong with a node is said once.
+//! Functions that the code of `graph!` calls. They keep it short, and the compiler reports a wrong node once.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,24 +9,24 @@ use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain,
 use super::task::boxed;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
-use crate::state::{MayHaveTwoWriters, TakesMail, Values, WritableChannel};
+use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel};
 
-/// A graph over `S` with the context `C`, as the place of nodes.
+/// A graph over `S` with the context `C`, to which nodes are bound.
 #[derive(Debug)]
 pub struct Site<S, C>(PhantomData<fn() -> (S, C)>);
 
-/// A node in its place. All conditions on a node are those of [`Site::of`]; what needs a node starts with that call, and
-/// the compiler shows equal errors at one place once.
-pub struct Spot<'a, S: Values, C, F, Args, Out, Wants> {
+/// A node of a graph. [`Site::of`] has all conditions on a node and each use of a node starts with it, so that the compiler reports an
+/// error once.
+pub struct BoundNode<'a, S: Values, C, F, Args, Out, Accepts> {
     function: F,
     take: fn(&'a Task<S, C>) -> Result<Args, NodeError>,
     call: fn(F, Args) -> Out,
-    facts: Facts<S, C>,
-    wants: PhantomData<fn() -> Wants>,
+    facts: NodeInfo<S, C>,
+    wants: PhantomData<fn() -> Accepts>,
 }
 
-/// What is known of a node while compiling: whether it is a graph.
-pub struct Facts<S: Values, C> {
+/// The properties of a node that are known at compile time.
+pub struct NodeInfo<S: Values, C> {
     child: fn() -> Option<Child<S, C>>,
     spec: Option<fn() -> &'static GraphSpec>,
     depth: usize,
@@ -34,41 +34,41 @@ pub struct Facts<S: Values, C> {
     reads: &'static [Reads],
 }
 
-impl<S: Values, C, F, Args, Out, Wants> fmt::Debug for Spot<'_, S, C, F, Args, Out, Wants> {
+impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spot").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
-impl<S: Values, C> fmt::Debug for Facts<S, C> {
+impl<S: Values, C> fmt::Debug for NodeInfo<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Facts").field("depth", &self.depth).finish_non_exhaustive()
     }
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// The place itself.
+    /// Creates the site.
     #[allow(clippy::new_without_default)] // of use as a constant only
     pub const fn new() -> Self {
         Self(PhantomData)
     }
 
-    /// A node in this place.
+    /// Binds a node to the graph.
     #[inline]
-    pub const fn of<'a, F, Args, Out, Wants>(&self, function: F) -> Spot<'a, S, C, F, Args, Out, Wants>
+    pub const fn of<'a, F, Args, Out, Accepts>(&self, function: F) -> BoundNode<'a, S, C, F, Args, Out, Accepts>
     where
         F: Node<Args, Out = Out> + Copy,
-        Args: Arguments<'a, S, C, Wants = Wants> + Attach<S, C, F>,
+        Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
     {
         let (child, spec, depth, asks_model, reads) =
             (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
-        let facts = Facts { child, spec, depth, asks_model, reads };
-        Spot { function, take: Args::take, call: F::call, facts, wants: PhantomData }
+        let facts = NodeInfo { child, spec, depth, asks_model, reads };
+        BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// What a function says that tells the inputs of a node apart. It takes what a node can take.
+    /// Calls the function that returns the cache key of a node. It takes the arguments of a node.
     pub fn key<'a, F, Args>(&self, task: &'a Task<S, C>, function: F) -> Result<InputKey, NodeError>
     where
         F: Node<Args>,
@@ -79,7 +79,7 @@ impl<S: Values, C> Site<S, C> {
     }
 }
 
-impl<'a, S: Values, C, F: Copy, Args, Out, Wants> Spot<'a, S, C, F, Args, Out, Wants> {
+impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args, Out, Accepts> {
     /// Calls the node.
     #[inline]
     pub fn call(self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
@@ -89,33 +89,33 @@ impl<'a, S: Values, C, F: Copy, Args, Out, Wants> Spot<'a, S, C, F, Args, Out, W
         boxed((self.take)(task).map(|args| (self.call)(self.function, args)))
     }
 
-    /// The node is reached by an edge that carries nothing.
+    /// Checks that plain edges may lead to the node.
     #[must_use]
     pub const fn plain(self) -> Self
     where
-        Wants: TakesPlain,
+        Accepts: TakesPlain,
     {
         self
     }
 
-    /// The node is sent this item.
-    pub fn sent<T>(&self, item: T) -> Sending<T, Wants> {
+    /// Pairs the node with a payload.
+    pub fn sent<T>(&self, item: T) -> Sending<T, Accepts> {
         Sending(item, PhantomData)
     }
 
-    /// What is known of the node.
-    pub const fn facts(&self) -> Facts<S, C> {
-        Facts { ..self.facts }
+    /// Returns the properties of the node.
+    pub const fn facts(&self) -> NodeInfo<S, C> {
+        NodeInfo { ..self.facts }
     }
 }
 
-impl<S: Values, C> Facts<S, C> {
-    /// The graph that the node runs, if it is one.
+impl<S: Values, C> NodeInfo<S, C> {
+    /// Returns the graph that the node runs, if it is one.
     pub fn child(&self) -> Option<Child<S, C>> {
         (self.child)()
     }
 
-    /// The spec of the graph that the node runs, if it is one.
+    /// Returns the spec of the graph that the node runs, if it is one.
     pub const fn nested(&self) -> Option<NestedSpec> {
         match self.spec {
             Some(spec) => Some(NestedSpec::Static(spec)),
@@ -123,37 +123,37 @@ impl<S: Values, C> Facts<S, C> {
         }
     }
 
-    /// How many graphs are nested in the node.
+    /// Returns the number of nested levels of graphs in the node.
     pub const fn depth(&self) -> usize {
         self.depth
     }
 
-    /// What the node's arguments read.
+    /// Returns the parts of the input that the node's arguments read.
     pub const fn reads(&self) -> &'static [Reads] {
         self.reads
     }
 
-    /// Whether the node is a graph that asks a model.
+    /// Returns true if the node is a graph that calls a model.
     pub const fn asks_model(&self) -> bool {
         self.asks_model
     }
 }
 
-/// An item that is sent to a node which wants this.
+/// A payload for a node that accepts `Accepts`.
 #[derive(Debug)]
-pub struct Sending<T, Wants>(T, PhantomData<fn() -> Wants>);
+pub struct Sending<T, Accepts>(T, PhantomData<fn() -> Accepts>);
 
-impl<T, Wants> Sending<T, Wants> {
-    /// The item, if the node takes it.
+impl<T, Accepts> Sending<T, Accepts> {
+    /// Checks that the node accepts the payload, and returns it.
     pub fn fits(self) -> T
     where
-        Wants: TakesSent<T>,
+        Accepts: TakesSent<T>,
     {
         self.0
     }
 }
 
-/// The greatest of the depths.
+/// Returns the greatest of the depths.
 pub const fn deepest(depths: &[usize]) -> usize {
     let mut deepest = 0;
     let mut at = 0;
@@ -166,18 +166,18 @@ pub const fn deepest(depths: &[usize]) -> usize {
     deepest
 }
 
-/// Calls a closure that routes, whose argument's type need not be written.
+/// Calls a route, so that the type of the closure's argument can be inferred.
 pub fn choose<'a, S, T>(state: &'a S, route: impl FnOnce(&'a S) -> T) -> T {
     route(state)
 }
 
-/// A node says that it writes this channel.
+/// Checks that a node may write the channel.
 pub fn writable(_channel: &impl WritableChannel) {}
 
-/// The name of the channel to which messages from outside are written.
-pub fn inbox(channel: &impl TakesMail) -> String {
+/// Returns the name of the channel that receives messages from outside.
+pub fn inbox(channel: &impl InboxChannel) -> String {
     channel.channel_name().to_owned()
 }
 
-/// Two nodes that always run in the same step write this channel.
+/// Checks that two nodes of one step may write the channel.
 pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

@@ -1,4 +1,4 @@
-//! How a task calls its node.
+//! Calls of nodes by tasks.
 
 use super::Graph;
 use super::handler::{Arguments, BoxFuture, Node, NodeFuture, SubgraphArgs};
@@ -7,8 +7,8 @@ use crate::error::NodeError;
 use crate::state::Values;
 
 impl<S: Values, C> Task<S, C> {
-    /// Calls a node function with what it takes from this task. Used by the macro, and by `node` closures that reuse
-    /// such a function: `|task| task.call(assess)`.
+    /// Calls a node function with the arguments that it takes from this task. Closures for [`GraphBuilder`](super::GraphBuilder) can reuse
+    /// a node function with it: `|task| task.call(assess)`.
     pub fn call<'a, F, Args>(&'a self, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,
@@ -19,7 +19,6 @@ impl<S: Values, C> Task<S, C> {
     }
 }
 
-/// The future of a node, as the engine polls it.
 #[inline]
 pub(super) fn boxed<'a, S, F>(called: Result<F, NodeError>) -> BoxFuture<'a, NodeResult<S>>
 where
@@ -36,7 +35,7 @@ async fn finish<S: Values, F: NodeFuture<S>>(future: F) -> NodeResult<S> {
     F::output(future.await)
 }
 
-/// A graph as a node: what was attached when the outer graph was compiled is run.
+/// Runs the graph that was attached when the outer graph was compiled.
 impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Node<SubgraphArgs<'a, S, C, G>> for G {
     type Out = BoxFuture<'a, NodeResult<S>>;
 

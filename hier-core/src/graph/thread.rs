@@ -1,4 +1,4 @@
-//! Methods that read a thread, and change it.
+//! Methods that read and change a thread.
 
 use super::CompiledGraph;
 use crate::checkpoint::{ListQuery, WhenRunning};
@@ -20,9 +20,10 @@ where
         self.attached.saver.as_ref().ok_or_else(missing)
     }
 
-    /// The state of the thread that the configuration names: as it is, or, if the configuration addresses a checkpoint, as
-    /// it was ([`StateSnapshot`] tells the two apart). An unknown thread has the initial state and no checkpoint; an unknown
-    /// checkpoint is an error, [`RunError::NoCheckpoint`], unless the graph was built `.lenient()`.
+    /// Returns the state of a thread, or its state at the checkpoint that the configuration addresses.
+    ///
+    /// An unknown thread has the initial state and no checkpoint. An unknown checkpoint is an error, [`RunError::NoCheckpoint`], unless
+    /// the graph was built `.lenient()`.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -45,13 +46,13 @@ where
         engine::snapshot(&self.inner, self.saver("read")?, &config).await
     }
 
-    /// All states of the thread, newest first: the [`history`](Self::history) without a query.
+    /// Returns all states of the thread, newest first.
     pub async fn states(&self, thread: impl Into<Config>) -> Result<Vec<StateSnapshot<S>>, RunError> {
         self.history(thread, ListQuery::default()).await
     }
 
-    /// The thread's history, newest first: the state at each checkpoint, and what came of each step. The query's filter,
-    /// `before` and `limit` restrict it.
+    /// Returns the history of the thread, newest first: the state at each checkpoint and the results of each step. The `filter`, `before`
+    /// and `limit` of the query restrict it.
     pub async fn history(
         &self,
         thread: impl Into<Config>,
@@ -61,21 +62,23 @@ where
         engine::history(&self.inner, self.saver("read")?, &config, query).await
     }
 
-    /// Changes the thread's state from outside its runs, as if a node had returned the update, and returns the
-    /// configuration that addresses the new checkpoint.
+    /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the configuration that addresses
+    /// the new checkpoint.
     ///
-    /// The node is the one that ran last, unless the update names one; its edges are followed. Where it is ambiguous which ran last
-    /// (several in one step, or one that an edge and a join set off at once) the update has to name it. What else was to run next is
-    /// dropped, with what tasks of the open step have done (as in the reference). If the configuration addresses a checkpoint, the
-    /// new one follows that, as another branch.
+    /// The node defaults to the one that ran last, and its edges are followed. If several nodes ran last, the update must name the node.
+    /// As in LangGraph, the open step is dropped, with the results of its tasks. If the configuration addresses a checkpoint, the new
+    /// checkpoint starts a branch there.
     ///
-    /// A thread that is being run is not updated ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)), unless
-    /// [`Config::when_running`] says otherwise.
+    /// # Errors
+    ///
+    /// A thread with a live run is not updated ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)). [`Config::when_running`]
+    /// changes that.
     pub async fn update_state(&self, thread: impl Into<Config>, update: StateUpdate<S>) -> Result<Config, RunError> {
         self.bulk_update_state(thread, [[update]]).await
     }
 
-    /// The same with several supersteps, each of several updates that are applied at once. Each of several names its node.
+    /// Applies several supersteps like [`update_state`](Self::update_state), each with several updates. If a superstep has several
+    /// updates, each must name its node.
     pub async fn bulk_update_state<U>(
         &self,
         thread: impl Into<Config>,

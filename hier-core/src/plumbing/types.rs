@@ -1,12 +1,12 @@
-//! Types by which generated code names the types of users, so that what is wrong with one is said once.
+//! Types with which generated code names the types of users, so that the compiler reports a wrong one once.
 
 use std::marker::PhantomData;
 
-/// A type that something must hold for, which a constant checks. Where it does not, the constant is what the compiler reports,
-/// and the [`Known::Type`] of this is a type of which it asks nothing more.
+/// A type with a condition that a constant checks. If the condition does not hold, the compiler reports the constant and nothing else
+/// about the type.
 pub struct Checked<T, const HOLDS: bool>(PhantomData<T>);
 
-/// A type that was [`Checked`].
+/// A [`Checked`] type.
 pub trait Known {
     /// The type.
     type Type;
@@ -16,16 +16,16 @@ impl<T, const HOLDS: bool> Known for Checked<T, HOLDS> {
     type Type = T;
 }
 
-/// What code says of a type to name another one, whatever functions the type has.
+/// Names a type in code about another type.
 pub trait Mention {
-    /// Names it.
+    /// Names the type.
     fn __mention<T>() {}
 }
 
 impl<T> Mention for T {}
 
-/// A type in a bound of which the compiler can say nothing before it knows the parameter, the implementor. A bound that has no
-/// parameter in it is an error where it is written if it does not hold, and so is one that follows from it.
+/// A type in a bound that the compiler checks when it knows the implementor. Bounds without parameters are checked where they are
+/// written.
 pub trait Late<T> {
     /// The type.
     type Type;

@@ -3,8 +3,10 @@
 use super::Values;
 use crate::message::Messages;
 
-/// A state with a conversation: a channel with `#[reducer(messages)]`, its own or one that it flattens. Of several it is the one
-/// called `messages`. The derive implements it; `Via` is of no meaning.
+/// A state with a conversation: a channel with `#[reducer(messages)]`, also in a flattened state. If a state has several such channels,
+/// the conversation is the one named `messages`.
+///
+/// The derive implements this trait. `Via` has no meaning.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no conversation",
     label = "no conversation",
@@ -16,15 +18,15 @@ pub trait Conversation<Via = ()>: Values {
     #[doc(hidden)]
     const CHANNEL: &'static str;
 
-    /// The conversation so far.
+    /// Returns the conversation.
     fn conversation(&self) -> &Messages;
 
-    /// The write that adds these to it.
+    /// Returns a write that adds messages to the conversation.
     #[doc(hidden)]
     fn said(messages: Messages) -> Self::Write;
 }
 
-/// Returns true if the model has called tools: its last message has calls without a result. Later messages of others do not matter.
+/// Returns true if the last message of the model has calls without a result. Later messages of others do not matter.
 ///
 /// In a graph: `think >> if wants_tools { act } else { END }`.
 ///

@@ -1,4 +1,4 @@
-//! Functions that the code of `#[derive(State)]` and `#[derive(View)]` calls, so that it stays short.
+//! Functions that the code of `#[derive(State)]` and `#[derive(View)]` calls.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use crate::checkpoint::{CodecError, codec};
 /// A write without its channel.
 pub type BoxedWrite = Box<dyn Any + Send>;
 
-/// Sets what an update writes to a channel of `Part`.
+/// Adds a write of a channel of `Part` to an update.
 #[inline]
 pub fn set<Part: Values, U: Update>(mut update: U, write: Part::Write) -> U
 where
@@ -19,11 +19,11 @@ where
     update
 }
 
-/// The writes of every channel of a flattened part.
-pub fn lift<Part: Values, Whole: Values>(
-    writes: &mut Writes<Whole>,
+/// Adds the writes of all channels of a flattened part.
+pub fn lift<Part: Values, Outer: Values>(
+    writes: &mut Writes<Outer>,
     part: Part,
-    lift: impl Fn(Part::Write) -> Whole::Write,
+    lift: impl Fn(Part::Write) -> Outer::Write,
 ) where
     Part::Update: From<Part>,
 {
@@ -32,72 +32,70 @@ pub fn lift<Part: Values, Whole: Values>(
     }
 }
 
-/// The value of a view's field. A function of its own, so that what is wrong with a field is not shown in the standard
-/// library's source.
+/// Clones the value of a view's field. The compiler reports a wrong field here, and not in the standard library.
 pub fn cloned<T: Clone>(value: &T) -> T {
     value.clone()
 }
 
-/// The write of a view's field.
-pub fn write_field<Whole, Part, K>(writes: &mut Writes<Whole>, key: &K, value: K::Value)
+/// Adds the write of a view's field.
+pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
 where
-    Whole: Contains<Part>,
+    Outer: Contains<Part>,
     Part: Contains<K::State>,
     K: WritableChannel,
 {
-    writes.push(Whole::lift(Part::lift(key.write_of(value))));
+    writes.push(Outer::lift(Part::lift(key.write_of(value))));
 }
 
-/// Takes a write's channel off. A plain channel's value is boxed as a [`Write::Merge`], so that the states on both sides
-/// may treat the channel differently.
+/// Boxes a write without its channel. The value of a plain channel is a [`Write::Merge`], so that another state can treat the channel
+/// differently.
 pub fn boxed<T: Send + 'static>(write: Write<T>) -> BoxedWrite {
     Box::new(write)
 }
 
-/// The write of a reduced channel.
+/// Returns the write of a reduced channel.
 pub fn unboxed<T: 'static>(write: BoxedWrite) -> Option<Write<T>> {
     write.downcast().ok().map(|write| *write)
 }
 
-/// The write of a plain channel.
+/// Returns the write of a plain channel.
 pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
-/// A value that can be stored.
+/// Returns a value as a [`Stored`] one.
 pub fn stored<T: Persist>(value: &T) -> &dyn Stored {
     value
 }
 
-/// Decodes a stored value. The derived code calls no other function with this bound, so that a type without it is reported
-/// once.
+/// Decodes a stored value. No other function of derived code has this bound, so that the compiler reports a type once.
 pub fn load<T: Persist>(bytes: &[u8]) -> Result<T, CodecError> {
     codec::decode(bytes)
 }
 
-/// A stored write of a reduced channel.
+/// Returns a write of a reduced channel from its stored form.
 pub fn load_write<T>(overwrite: bool, value: T) -> Write<T> {
     if overwrite { Write::Overwrite(value) } else { Write::Merge(value) }
 }
 
-/// The error for a stored value of a channel that this state does not store.
+/// Returns the error for a channel that this state does not store.
 pub fn no_channel(channel: usize) -> CodecError {
     CodecError::new(format!("the state stores no channel with the number {channel}"))
 }
 
-/// The fingerprint of a state that flattens another.
+/// Returns the fingerprint of a state that flattens another.
 pub const fn fingerprint(own: u64, flattened: u64) -> u64 {
     own.rotate_left(7) ^ flattened
 }
 
-/// Takes a value over from another state, if it has the same type.
+/// Copies a value from another state if it has the same type.
 pub fn copy<T: Clone + 'static>(to: &mut T, from: &dyn Any) {
     if let Some(from) = from.downcast_ref::<T>() {
         to.clone_from(from);
     }
 }
 
-/// Puts a channel back to what the state starts with.
+/// Resets a channel to its initial value.
 pub fn reset<S: Values + Initial>(state: &mut S, channel: usize) {
     let initial = S::default();
     if let Some(value) = initial.get_any(channel) {
@@ -105,7 +103,7 @@ pub fn reset<S: Values + Initial>(state: &mut S, channel: usize) {
     }
 }
 
-/// The name of one of a state's own channels.
+/// Returns the name of one of a state's own channels.
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }

@@ -1,4 +1,4 @@
-//! States whose channels are declared at run time: JSON values in named channels.
+//! States with channels that are declared at run time and hold JSON values.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -49,18 +49,18 @@ impl fmt::Debug for DynChannel {
 }
 
 impl Schema {
-    /// No channels yet.
+    /// Creates a schema without channels.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A channel without a reducer: it has no value until it is written, and one writer a step.
+    /// Adds a channel without a reducer. It has no value until it is written, and allows one writer per step.
     #[must_use]
     pub fn last(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Last, None, None)
     }
 
-    /// A channel with a built-in reducer, which starts at the empty value of its type.
+    /// Adds a channel with a built-in reducer. Its initial value is the empty value of its type.
     #[must_use]
     pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
         let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
@@ -70,7 +70,7 @@ impl Schema {
         schema
     }
 
-    /// A channel with a reducer of your own, and the value that it starts at.
+    /// Adds a channel with a custom reducer and an initial value.
     #[must_use]
     pub fn reduced_with(
         self,
@@ -81,23 +81,23 @@ impl Schema {
         self.with(name, Kind::Reduced, Some(Arc::new(reducer)), Some(initial))
     }
 
-    /// A channel whose value the next step sees and the one after does not. One writer a step.
+    /// Adds a channel whose value only the next step sees. It allows one writer per step.
     #[must_use]
     pub fn ephemeral(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Ephemeral, None, None)
     }
 
-    /// A channel that is never persisted. One writer a step.
+    /// Adds a channel that is never persisted. It allows one writer per step.
     #[must_use]
     pub fn untracked(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Untracked, None, None)
     }
 
-    /// A list of what was written in the last step, or (accumulating) in all steps.
+    /// Adds a topic: a list of the values that the last step wrote, or all steps if it accumulates.
     #[must_use]
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
-        // A topic that is empty has no value, as in the reference.
+        // An empty topic has no value, as in LangGraph.
         self.with(name, kind, Some(Builtin::Append.reducer()), None)
     }
 
@@ -107,12 +107,12 @@ impl Schema {
         self
     }
 
-    /// The channels, in the order of their indices.
+    /// Returns the channels in the order of their indices.
     pub fn channels(&self) -> impl Iterator<Item = &ChannelSpec> + Clone {
         self.channels.iter().map(|channel| &channel.spec)
     }
 
-    /// The index of the channel with this name.
+    /// Returns the index of the channel with this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.channels.iter().position(|channel| channel.spec.name == name)
     }
@@ -121,21 +121,19 @@ impl Schema {
         self.channels.get(channel).is_some_and(|channel| channel.reducer.is_some())
     }
 
-    /// The state in which nothing was written yet.
+    /// Creates the initial state.
     pub fn initial(self: &Arc<Self>) -> DynState {
         let values = self.channels.iter().map(|channel| channel.initial.clone()).collect();
         DynState { schema: self.clone(), values, steps: Steps::default() }
     }
 
-    /// An update from a JSON object of channel names. An unknown channel is an error; null writes nothing.
+    /// Creates an update from a JSON object of channel names. An unknown channel is an error. Null writes nothing.
     pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
         let object = match object {
             Value::Object(object) => object,
             Value::Null => return Ok(DynUpdate::default()),
             other => {
-                return Err(NodeError::permanent(format!(
-                    "an update must be an object of channel names, and this is {other}"
-                )));
+                return Err(NodeError::permanent(format!("an update must be an object of channel names, not {other}")));
             }
         };
         object.into_iter().try_fold(DynUpdate::default(), |update, (name, value)| update.write(self, &name, value))
@@ -151,32 +149,32 @@ pub struct DynState {
 }
 
 impl DynState {
-    /// The value of a channel; none if it has no value, or if there is no such channel.
+    /// Returns the value of a channel, or none if the channel has no value or does not exist.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(self.schema.find(name)?)?.as_ref()
     }
 
-    /// The channels.
+    /// Returns the channels.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// An update of this state's channels from a JSON object.
+    /// Creates an update of this state's channels from a JSON object.
     pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
         self.schema.update(object)
     }
 
-    /// How many supersteps the run may still take, this one included.
+    /// Returns the number of remaining supersteps, including this one.
     pub fn remaining_steps(&self) -> usize {
         self.steps.remaining_steps().get()
     }
 
-    /// Whether this superstep is the last that the recursion limit allows to complete.
+    /// Returns true in the last superstep that the recursion limit allows to complete.
     pub fn is_last_step(&self) -> bool {
         self.steps.is_last_step().get()
     }
 
-    /// The channels that have a value, as a JSON object.
+    /// Returns the channels with a value as a JSON object.
     pub fn to_value(&self) -> Value {
         let channels = self.schema.channels().zip(&self.values);
         Value::Object(channels.filter_map(|(spec, value)| Some((spec.name.to_string(), value.clone()?))).collect())

@@ -5,23 +5,23 @@ use std::marker::PhantomData;
 
 use super::{Contains, Values, Write};
 
-/// A channel without a reducer: last value, ephemeral or untracked. One writer a step.
+/// The kind of a channel without a reducer: last value, ephemeral or untracked. It allows one writer per step.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// A channel with a reducer, or a topic: any number of writers a step.
+/// The kind of a channel with a reducer, or a topic. It allows any number of writers per step.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 
-/// A channel that the engine alone writes.
+/// The kind of a channel that only the engine writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Internal;
 
-/// What the key of a channel that can be written is: [`Plain`] or [`Reduced`].
+/// The kind of a channel that nodes can write: [`Plain`] or [`Reduced`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "this channel is the engine's own: nodes cannot write it, and subagents cannot give it back",
-    label = "the engine's own"
+    message = "only the engine writes this channel: nodes cannot write it, and subagents cannot return it",
+    label = "written by the engine"
 )]
 pub trait Open {}
 
@@ -30,8 +30,7 @@ impl Open for Reduced {}
 
 /// The key of a channel of type `T` that the state `S` declares. `K` is [`Plain`], [`Reduced`] or [`Internal`].
 ///
-/// Macros name channels as fields of `S::channels()`, so that a misspelt name is the compiler's own error at the user's
-/// token.
+/// Macros name channels as fields of `S::channels()`, so that the compiler reports a misspelt name at the user's token.
 pub struct Channel<S: Values, T, K> {
     name: &'static str,
     get: fn(&S) -> &T,
@@ -54,35 +53,34 @@ impl<S: Values, T, K> fmt::Debug for Channel<S, T, K> {
 }
 
 impl<S: Values, T, K> Channel<S, T, K> {
-    /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(name: &'static str, get: fn(&S) -> &T, set: fn(Write<T>) -> S::Write) -> Self {
         Self { name, get, set, kind: PhantomData }
     }
 
-    /// The channel's name.
+    /// Returns the name of the channel.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The same, as a part of what a node is given: what is managed is none.
+    /// Returns the name of the channel as a part of the input of a node. Returns none for managed fields.
     #[doc(hidden)]
     pub const fn input_name(&self) -> Option<&'static str> {
         Some(self.name)
     }
 
-    /// The channel's value in `state`.
-    pub fn get<'a, Whole: Contains<S>>(&self, state: &'a Whole) -> &'a T {
+    /// Returns the value of the channel in a state.
+    pub fn get<'a, Outer: Contains<S>>(&self, state: &'a Outer) -> &'a T {
         (self.get)(state.part())
     }
 
-    /// A write of the channel.
-    pub fn write<Whole: Contains<S>>(&self, value: impl Into<Write<T>>) -> Whole::Write {
-        Whole::lift((self.set)(value.into()))
+    /// Returns a write of the channel.
+    pub fn write<Outer: Contains<S>>(&self, value: impl Into<Write<T>>) -> Outer::Write {
+        Outer::lift((self.set)(value.into()))
     }
 }
 
-/// A channel that a node, an input or an update may write: every channel but a managed one.
+/// A channel that nodes, inputs and updates may write: every channel except managed ones.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is managed by the engine and cannot be written",
     label = "cannot be written"
@@ -90,10 +88,10 @@ impl<S: Values, T, K> Channel<S, T, K> {
 pub trait WritableChannel {
     /// The state that declares the channel.
     type State: Values;
-    /// The type of the channel's value.
+    /// The type of the value.
     type Value;
 
-    /// A write of the channel.
+    /// Returns a write of the channel.
     fn write_of(&self, value: Self::Value) -> <Self::State as Values>::Write;
 }
 
@@ -106,7 +104,7 @@ impl<S: Values, T, K: Open> WritableChannel for Channel<S, T, K> {
     }
 }
 
-/// A channel that several nodes of one step may write: one with a reducer, or a topic.
+/// A channel that several nodes of one step may write: a channel with a reducer, or a topic.
 #[diagnostic::on_unimplemented(
     message = "two nodes that always run in the same step both write this channel, which has no reducer",
     label = "also written by another node of the same step",
@@ -116,24 +114,24 @@ pub trait MayHaveTwoWriters {}
 
 impl<S: Values, T> MayHaveTwoWriters for Channel<S, T, Reduced> {}
 
-/// A channel that can be an inbox: one with a reducer, or a topic.
+/// A channel that can be an inbox: a channel with a reducer, or a topic.
 #[diagnostic::on_unimplemented(
     message = "the inbox of a graph must be a channel with a reducer",
     label = "holds one value, and several messages may come at once",
     note = "give the channel a reducer, as `#[reducer(append)]`, or make it a topic"
 )]
-pub trait TakesMail {
-    /// The name of the channel.
+pub trait InboxChannel {
+    /// Returns the name of the channel.
     fn channel_name(&self) -> &'static str;
 }
 
-impl<S: Values, T> TakesMail for Channel<S, T, Reduced> {
+impl<S: Values, T> InboxChannel for Channel<S, T, Reduced> {
     fn channel_name(&self) -> &'static str {
         self.name
     }
 }
 
-/// The key of a managed field: it can be read and never written.
+/// The key of a managed field, which cannot be written.
 pub struct ManagedValue<S: Values, T> {
     name: &'static str,
     get: fn(&S) -> &T,
@@ -154,13 +152,12 @@ impl<S: Values, T> fmt::Debug for ManagedValue<S, T> {
 }
 
 impl<S: Values, T> ManagedValue<S, T> {
-    /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(name: &'static str, get: fn(&S) -> &T) -> Self {
         Self { name, get }
     }
 
-    /// The field's name.
+    /// Returns the name of the field.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -170,8 +167,8 @@ impl<S: Values, T> ManagedValue<S, T> {
         None
     }
 
-    /// The field's value in `state`.
-    pub fn get<'a, Whole: Contains<S>>(&self, state: &'a Whole) -> &'a T {
+    /// Returns the value of the field in a state.
+    pub fn get<'a, Outer: Contains<S>>(&self, state: &'a Outer) -> &'a T {
         (self.get)(state.part())
     }
 }

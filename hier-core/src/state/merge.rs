@@ -1,4 +1,4 @@
-//! Merges parts of stored values by another rule than that of the channel's reducer, as far as the channel's type can be.
+//! Merges parts of stored values by a rule that is not the rule of the channel's reducer.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -10,10 +10,11 @@ use crate::reducer::{Append, ExtendWith, MergeMessages, ReduceError, Upsert, bui
 /// A function that merges the second value into the first.
 pub(crate) type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
 
-/// The functions that merge a type: by `append`, `extend`, `by_id` and `messages`.
+/// The functions of `append`, `extend`, `by_id` and `messages` for a type.
 pub(crate) type MergeFns<T> = [Option<MergeFn<T>>; 4];
 
-/// Stands for a type. The method of a type that has a reducer is found before that of `Unmerged`, which it dereferences to.
+/// Represents a type. Method resolution finds the methods of types with a reducer before those of `Unmerged`, to which this
+/// dereferences.
 #[derive(Debug)]
 pub struct MergeOf<T>(PhantomData<T>);
 
@@ -26,7 +27,7 @@ macro_rules! found {
     ($($bound:ident $method:ident: $merge:expr;)*) => {
         $(impl<T: $bound> MergeOf<T> {
             /// Merges by the reducer of this name.
-            #[allow(clippy::unused_self)] // by which it is found before the other
+            #[allow(clippy::unused_self)] // for method resolution
             pub fn $method(&self) -> Option<MergeFn<T>> {
                 Some($merge)
             }
@@ -34,7 +35,7 @@ macro_rules! found {
 
         impl<T> Unmerged<T> {
             $(
-                /// None.
+                /// Returns none.
                 #[allow(clippy::unused_self)]
                 pub fn $method(&self) -> Option<MergeFn<T>> {
                     None
@@ -76,7 +77,7 @@ impl<T> Deref for MergeOf<T> {
     }
 }
 
-/// Merges a part of a value. False if the type cannot be merged by this rule.
+/// Merges a part of a value. Returns false if the type does not support the rule.
 pub fn merge_stored<T>(
     value: &mut T,
     rule: &Rule<'_>,

@@ -1,10 +1,10 @@
-//! Typed state: what `#[derive(State)]` implements, and what the engine needs of a state.
+//! Typed states: the traits that `#[derive(State)]` implements and the engine uses.
 //!
 //! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
 //! The engine applies the writes of a step, in place, when the step has ended.
 //!
-//! A [view](derive@crate::prelude::View) is a struct of some of a state's fields, by their names: what a node takes, or the
-//! input or the output of a graph.
+//! A [view](derive@crate::prelude::View) is a struct with some of a state's fields. It is an argument of a node, or the input or output of
+//! a graph.
 
 mod conversation;
 #[doc(hidden)]
@@ -26,7 +26,9 @@ use serde_json::{Map, Value};
 
 pub use conversation::{Conversation, wants_tools};
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
-pub use key::{Channel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, TakesMail, WritableChannel};
+pub use key::{
+    Channel, InboxChannel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel,
+};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;
@@ -41,94 +43,92 @@ use crate::checkpoint::CodecError;
 use crate::checkpoint::delta::Rule;
 use crate::reducer::ReduceError;
 
-/// The values of a graph's channels: what the engine needs of a state, derived or dynamic.
+/// The values of a graph's channels, as the engine uses them.
 ///
-/// Implemented by `#[derive(State)]` and by [`DynState`]. Sealed: nobody else can.
+/// `#[derive(State)]` and [`DynState`] implement this sealed trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a graph",
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
 )]
 pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// Whether the state has managed fields, or is to be told how far the run is for another reason.
+    /// True if the state uses the progress of the run, as managed fields do.
     const MANAGED: bool = true;
 
-    /// One write of one channel.
+    /// A write of a channel.
     type Write: ChannelWrite;
-    /// The writes that a node returns, with a method for each channel.
+    /// The writes of a node, with a method for each channel.
     type Update: Update<State = Self>;
 
-    /// Merges one write into its channel, in place.
+    /// Merges a write into its channel in place.
     fn reduce(&mut self, write: Self::Write) -> Result<(), ReduceError>;
 
-    /// Puts a channel back to its initial value: what happens to an ephemeral channel or a topic when a step ends.
+    /// Resets a channel to its initial value, as at the end of a step for ephemeral channels and topics.
     fn clear(&mut self, channel: usize);
 
     /// Sets the managed fields to the progress of the run. Called once before each step.
     fn set_steps(&mut self, steps: Steps);
 
-    /// The channel with this index, if there is one: its name and kind.
+    /// Returns the name and kind of the channel with this index.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
-    /// The JSON Schema of the values of a channel; none if its type has none.
+    /// Returns the JSON Schema of a channel, or none if its type has no schema.
     fn channel_schema(channel: usize, generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
         let _ = (channel, generator);
         None
     }
 
-    /// The version of the state: what is stored by an older one is brought up to date by [`Self::MIGRATIONS`].
+    /// The version of the state. [`Self::MIGRATIONS`] convert states that an older version stored.
     const VERSION: u32 = 1;
-    /// The migrations of older versions. The last comes from the version before this one, the one before it from
-    /// the version before that.
+    /// The migrations from older versions, in ascending order. The last one converts the previous version.
     const MIGRATIONS: &'static [Migration] = &[];
-    /// A number that is another one as soon as a channel is added or removed or has another type. 0 if nothing is known.
+    /// A number that changes when a channel is added, removed, or changes its type. 0 if unknown.
     const FINGERPRINT: u64 = 0;
 
-    /// A channel's value, to be stored or shown; `None` if the channel has no value or is untracked.
+    /// Returns the value of a channel, or none if the channel has no value or is untracked.
     fn stored(&self, channel: usize) -> Option<&dyn Stored>;
 
-    /// Takes a channel's value from what was stored.
+    /// Sets the value of a channel from its stored form.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
 
-    /// Merges a part of a channel's value by the rule under which it was stored, which is not that of its reducer today. Returns false
-    /// if the type of the channel cannot be merged in this way.
+    /// Merges a part of a channel's value by the rule under which it was stored, if the reducer has changed. Returns false if the type of
+    /// the channel does not support the rule.
     #[doc(hidden)]
     fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 
-    /// A write of a channel, from what was stored.
+    /// Returns a write of a channel from its stored form.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
 
-    /// A channel's value as JSON; `None` if the channel has no value or is untracked.
+    /// Returns the value of a channel as JSON, or none if the channel has no value or is untracked.
     fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
-    /// A channel's value, to hand to a subgraph; `None` if the channel has no value.
+    /// Returns the value of a channel for a subgraph, or none if the channel has no value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
 
-    /// Takes a channel's value over from another state. Does nothing if the types differ, which the compiler has
-    /// ruled out for derived states.
+    /// Sets the value of a channel from another state. Does nothing if the types differ, which is impossible for derived states.
     fn set_any(&mut self, channel: usize, value: &dyn Any);
 }
 
-/// One write of one channel, as the engine sees it. Sealed, like [`Values`].
+/// A write of a channel. This trait is sealed, like [`Values`].
 pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
-    /// The index of the channel in the table of its state.
+    /// Returns the index of the channel in the table of its state.
     fn channel(&self) -> usize;
 
-    /// The name of the channel.
+    /// Returns the name of the channel.
     fn name(&self) -> &str;
 
-    /// Whether the write replaces the channel's value instead of being merged into it.
+    /// Returns true if the write replaces the value of the channel instead of being merged into it.
     fn is_overwrite(&self) -> bool;
 
     /// Returns true if the channel has a reducer, so that several writes of one task count.
     fn is_merged(&self) -> bool;
 
-    /// The written value, to be stored or shown; `None` if the channel is untracked.
+    /// Returns the written value, or none if the channel is untracked.
     fn stored(&self) -> Option<&dyn Stored>;
 
-    /// The written value as JSON; an overwrite is `{"$overwrite": value}`.
+    /// Returns the written value as JSON. An overwrite is `{"$overwrite": value}`.
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         let Some(value) = self.stored() else { return Ok(Value::Null) };
         let value = value.to_json()?;
@@ -138,24 +138,24 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
         Ok(value)
     }
 
-    /// The write without its channel, to hand to the state of another graph.
+    /// Returns the value without its channel, for the state of another graph.
     fn into_any(self) -> Box<dyn Any + Send>;
 
-    /// The write of a channel of this state, from a write that another state handed over; `None` if the types differ,
-    /// which the compiler has ruled out for derived states.
+    /// Returns a write of a channel of this state from a value of another state. Returns none if the types differ, which is impossible
+    /// for derived states.
     fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self>;
 }
 
-/// A state whose channels are known to the compiler. Implemented by `#[derive(State)]`.
+/// A state with channels that the compiler knows. `#[derive(State)]` implements this trait.
 ///
-/// What can stand above its fields, and what the derive makes, is on [its page](derive@crate::prelude::State).
+/// [The page of the derive](derive@crate::prelude::State) describes the attributes and the generated items.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state",
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
 )]
 pub trait State: Values + Initial {
-    /// The typed keys of the channels: one field a channel, those of a flattened state through `Deref`.
+    /// The typed keys of the channels: one field for each channel. Keys of flattened states are available through `Deref`.
     type Channels: 'static;
 
     /// The channel table.
@@ -164,20 +164,20 @@ pub trait State: Values + Initial {
     #[doc(hidden)]
     const KEYS: &'static Self::Channels;
 
-    /// The typed keys of the channels.
+    /// Returns the typed keys of the channels.
     fn channels() -> &'static Self::Channels {
         Self::KEYS
     }
 
-    /// An update that writes nothing yet.
+    /// Creates an empty update.
     fn update() -> Self::Update {
         Self::Update::default()
     }
 }
 
-/// A state with a value to begin with: one that is `Default`.
+/// A state with an initial value: a state that implements `Default`.
 #[diagnostic::on_unimplemented(
-    message = "the state `{Self}` has no value to begin with",
+    message = "the state `{Self}` has no initial value",
     label = "needs `Default`",
     note = "derive `Default` for it and for the types of its fields (an enum marks a variant with `#[default]`), or write `impl Default`"
 )]
@@ -186,14 +186,14 @@ pub trait Initial: Default {}
 #[diagnostic::do_not_recommend]
 impl<S: Default> Initial for S {}
 
-/// A state that contains the channels of `Part`: itself, or one that it flattens.
+/// A state that contains the channels of `Part`: `Part` itself, or a state that flattens it.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` does not contain the channels of `{Part}`",
     note = "extend it: a field of type `{Part}` with `#[state(flatten)]`"
 )]
 pub trait Contains<Part: Values>: Values {
-    /// The part.
+    /// Returns the part.
     fn part(&self) -> &Part;
-    /// A write of the part as a write of the whole.
+    /// Converts a write of the part into a write of the whole state.
     fn lift(write: Part::Write) -> Self::Write;
 }

@@ -7,10 +7,9 @@ use serde_json::{Map, Value};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 
-/// A value that a checkpoint can hold: it can be written and read back, and it can move between threads.
+/// A value that a checkpoint can store: it can be serialized, deserialized and sent to other threads.
 ///
-/// Implemented for every type with these properties; a channel that is not persisted is
-/// `#[channel(untracked)]`.
+/// Every type with these properties implements this trait. A channel that is not persisted is `#[channel(untracked)]`.
 #[diagnostic::on_unimplemented(
     message = "a channel of type `{Self}` cannot be persisted",
     label = "cannot be persisted",
@@ -23,7 +22,7 @@ pub trait Persist: Serialize + DeserializeOwned + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Persist for T {}
 
-/// A type parameter of a state: a value that a channel can hold, persisted or not.
+/// A type parameter of a state: a value of a channel, persisted or not.
 #[diagnostic::on_unimplemented(
     message = "a state cannot hold a `{Self}`",
     label = "cannot be part of a state",
@@ -70,12 +69,12 @@ impl<T: Carried + Persist> Parameter for T {}
 /// ```
 pub type Migration = fn(&mut Map<String, Value>) -> Result<(), NodeError>;
 
-/// A value of a channel, whatever its type: it can be stored and shown.
+/// A value of a channel of any type.
 pub trait Stored {
-    /// The value as JSON.
+    /// Returns the value as JSON.
     fn to_json(&self) -> Result<Value, serde_json::Error>;
 
-    /// The value as a saver stores it, behind the bytes that are there.
+    /// Appends the stored form of the value to the bytes.
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// Checks that a value of this type can be read from these bytes.

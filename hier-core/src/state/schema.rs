@@ -1,12 +1,12 @@
-//! Schemas of channels, as far as their types have one.
+//! Schemas of channels whose types have one.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// Stands for a type, whether it has a schema or not: the method of a type that has one is found before that of `Untyped`, which
-/// it dereferences to.
+/// Represents a type with or without a schema. Method resolution finds the method of types with a schema before that of `Untyped`, to
+/// which this dereferences.
 #[derive(Debug)]
 pub struct SchemaOf<T: ?Sized>(PhantomData<T>);
 
@@ -16,8 +16,8 @@ impl<T: ?Sized> SchemaOf<T> {
 }
 
 impl<T: JsonSchema> SchemaOf<T> {
-    /// The schema of a type that has one.
-    #[allow(clippy::unused_self)] // by which it is found before the other
+    /// Returns the schema.
+    #[allow(clippy::unused_self)] // for method resolution
     pub fn schema(&self, generator: &mut SchemaGenerator) -> Option<Schema> {
         Some(generator.subschema_for::<T>())
     }
@@ -28,7 +28,7 @@ impl<T: JsonSchema> SchemaOf<T> {
 pub struct Untyped;
 
 impl Untyped {
-    /// None.
+    /// Returns none.
     #[allow(clippy::unused_self)]
     pub fn schema(&self, generator: &mut SchemaGenerator) -> Option<Schema> {
         let _ = generator;

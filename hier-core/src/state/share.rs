@@ -1,24 +1,23 @@
-//! Two states share the channels whose names are equal; the types of shared channels must be equal too.
+//! A check that two states give equal types to channels with equal names, which they share.
 //!
-//! The compiler checks it: behind each state stands a binary trie over 32 bits of the hash of each channel's name, with
-//! the channel's type at the leaf. For each channel of the other state, one [`Agree`] bound walks down the trie; it ends
-//! where there is no such channel, or at a leaf of the same type. So neither text nor type ids are compared, and an alias
-//! of a type is that type.
+//! The compiler makes the check. Each state has a binary trie over 32 bits of the hashes of its channels' names, with the types at the
+//! leaves. For each channel of the other state, an [`Agree`] bound walks down the trie. It holds if no such channel exists, or if the leaf
+//! has the same type. Neither texts nor type ids are compared, so that an alias equals its type.
 
 use std::marker::PhantomData;
 
-/// No channel has a name that starts like this.
+/// A subtrie without channels.
 pub struct Empty;
-/// Names go on with a 0 bit, and with a 1 bit.
+/// A subtrie with names that continue with a 0 bit and a 1 bit.
 pub struct Fork<Zeros, Ones>(PhantomData<fn() -> (Zeros, Ones)>);
-/// The one channel whose name starts like this goes on with `Bits` and has type `T`.
+/// A subtrie with one channel of type `T`, whose name continues with `Bits`.
 pub struct Leaf<Bits, T>(PhantomData<fn() -> (Bits, T)>);
 /// A 0 bit of a name.
 pub struct O;
 /// A 1 bit of a name.
 pub struct I;
 
-/// A state, or the trie behind it, has no channel of this name, or one of type `T`. `Bits` is a list `(O, (I, …()))`.
+/// A trie without a channel of this name, or with one of type `T`. `Bits` is a list `(O, (I, …()))`.
 pub trait Agree<Bits, Name, T> {}
 
 impl<Bits, Name, T> Agree<Bits, Name, T> for Empty {}
@@ -29,7 +28,7 @@ impl<Rest, A, Bits, Name, T> Agree<(I, Bits), Name, T> for Leaf<(I, Rest), A> wh
 impl<Rest, A, Bits, Name, T> Agree<(O, Bits), Name, T> for Leaf<(I, Rest), A> {}
 impl<Rest, A, Bits, Name, T> Agree<(I, Bits), Name, T> for Leaf<(O, Rest), A> {}
 impl<A: SameType<Name, T>, Name, T> Agree<(), Name, T> for Leaf<(), A> {}
-/// A channel's type in one state is its type in the other.
+/// A channel type that equals the type in the other state.
 #[diagnostic::on_unimplemented(
     message = "the channel `{Name}` has different types in the two states: `{T}` in the subgraph's, `{Self}` in the graph's",
     label = "the subgraph's `{Name}` is a `{T}`, the graph's a `{Self}`",
@@ -39,14 +38,12 @@ pub trait SameType<Name, T> {}
 
 impl<Name, T> SameType<Name, T> for T {}
 
-/// A state whose channels can be shared with those of `Graph`: equal names have equal types.
-///
-/// Derived for every state; the bound stands where a graph becomes a node of another.
+/// A state that gives equal types to channels with the names of `Graph`. Each derived state implements this trait, and subgraphs need it.
 pub trait SharesWith<Graph> {}
 
 macro_rules! nibbles {
     ($($name:ident: $a:ident $b:ident $c:ident $d:ident,)*) => {
-        /// Four bits at once, as generated code writes them.
+        /// Groups of four bits, which generated code uses.
         pub mod nibbles {
             use super::{I, O};
             $(/// Four bits.

@@ -12,7 +12,7 @@ use super::{ChannelWrite, Values};
 pub struct Writes<S: Values>(SmallVec<[S::Write; 2]>);
 
 impl<S: Values> Writes<S> {
-    /// No writes.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self(SmallVec::new())
     }
@@ -27,48 +27,47 @@ impl<S: Values> Writes<S> {
         }
     }
 
-    /// Adds a write behind those that are there, of the same channel or not.
+    /// Appends a write, even if the channel is written already.
     pub fn push(&mut self, write: S::Write) {
         self.0.push(write);
     }
 
-    /// The writes, in order.
+    /// Returns the writes in order.
     pub fn iter(&self) -> std::slice::Iter<'_, S::Write> {
         self.0.iter()
     }
 
-    /// The number of writes.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is written.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Hands over the writes in order, until one fails.
+    /// Passes the writes to a function in order, until one fails.
     #[inline]
     pub(crate) fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
         match self.0.len() {
-            // By far the most frequent, and much cheaper than an iterator.
+            // The most frequent case, and much cheaper than an iterator.
             1 => self.0.pop().map_or(Ok(()), take),
             _ => self.0.drain(..).try_for_each(&mut take),
         }
     }
 
-    /// Takes the writes out, in order.
+    /// Removes and returns the writes in order.
     pub(crate) fn drain(&mut self) -> smallvec::Drain<'_, [S::Write; 2]> {
         self.0.drain(..)
     }
 
-    /// Keeps the writes for which `keep` holds.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&S::Write) -> bool) {
         self.0.retain(|write| keep(write));
     }
 
-    /// The writes as JSON: one object of channel names; a list of one-key objects if a channel is written more than
-    /// once; null if nothing is written.
+    /// Returns the writes as JSON: an object of channel names, or a list of such objects if a channel is written more than once. Returns
+    /// null for an empty list.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         if self.is_empty() {
             return Ok(Value::Null);
@@ -113,7 +112,7 @@ impl<S: Values> IntoIterator for Writes<S> {
     }
 }
 
-/// The writes of an update, one by one.
+/// An iterator over the writes of an update.
 pub struct IntoWrites<S: Values>(smallvec::IntoIter<[S::Write; 2]>);
 
 impl<S: Values> Debug for IntoWrites<S> {
@@ -145,7 +144,7 @@ impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     }
 }
 
-/// The writes that a node returns, to the channels of one state. The derived type has a method for each channel.
+/// The writes of a node to the channels of a state. The derived type has a method for each channel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an update of a state",
     note = "make one with `YourState::update()` and the methods named like the channels"
@@ -154,12 +153,12 @@ pub trait Update: Default + Clone + Send + Sync + Debug + 'static {
     /// The state whose channels are written.
     type State: Values<Update = Self>;
 
-    /// The writes.
+    /// Returns the writes.
     fn writes(&self) -> &Writes<Self::State>;
-    /// The writes, to add to.
+    /// Returns the writes for changes.
     fn writes_mut(&mut self) -> &mut Writes<Self::State>;
-    /// The writes, out of their wrapper.
+    /// Converts the update into its writes.
     fn into_writes(self) -> Writes<Self::State>;
-    /// An update that makes these writes.
+    /// Creates an update from writes.
     fn from_writes(writes: Writes<Self::State>) -> Self;
 }

@@ -142,7 +142,7 @@ graph! { AroundWhose<Trace, String> = Graph { nodes: [Whose { cache: 60s }], edg
 
 async fn told<G>(graph: &Compiled<G>, person: &str) -> String
 where
-    G: Graph<State = Trace, Context = String, Input = hier_core::graph::Whole, Output = Trace>,
+    G: Graph<State = Trace, Context = String, Input = hier_core::graph::FullState, Output = Trace>,
 {
     let out = graph.invoke(Trace::update().x(1)).context(person.to_owned()).await.unwrap();
     out.into_state().log.join(" ")
@@ -176,7 +176,7 @@ async fn a_node_of_a_builder_has_a_key_too() {
     let code = NodeDef::task(async |task: Task<Trace>| says(format!("x{} run{}", task.state().x, hit())));
     let code = code.cache(Duration::from_mins(1)).cache_key(|task| task.state().x % 2);
     let mut graph = GraphBuilder::<Trace>::new("keyed");
-    graph.node("costly", code).edge(START, "costly").edge("costly", END);
+    graph = graph.node("costly", code).edge(START, "costly").edge("costly", END);
     let graph = graph.compile().unwrap();
     let mut told = Vec::new();
     for x in [1, 3, 2] {
@@ -199,8 +199,8 @@ impl Serialize for Unserializable {
 async fn a_key_that_cannot_be_serialized_is_an_error_that_says_so() {
     let code = NodeDef::task(async |_: Task<Trace>| says("never"));
     let mut graph = GraphBuilder::<Trace>::new("keyed");
-    graph.node("costly", code.cache(Duration::from_mins(1)).cache_key(|_| Unserializable));
-    graph.edge(START, "costly").edge("costly", END);
+    graph = graph.node("costly", code.cache(Duration::from_mins(1)).cache_key(|_| Unserializable));
+    graph = graph.edge(START, "costly").edge("costly", END);
     let failed = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();
     assert!(failed.to_string().contains("the key of its `cache` cannot be serialized: it is locked"), "{failed}");
 }

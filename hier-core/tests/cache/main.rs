@@ -5,7 +5,7 @@ mod keys;
 use std::cell::Cell;
 use std::time::Duration;
 
-use hier_core::graph::{Graph, Whole};
+use hier_core::graph::{FullState, Graph};
 use hier_core::prelude::*;
 use hier_core::state::RemainingSteps;
 use hier_core::{Event, Result};
@@ -51,11 +51,11 @@ graph! { Cached<Trace> = Graph {
 } }
 
 struct Bench<G: Graph> {
-    graph: hier_core::graph::CompiledGraph<Trace, (), Whole, Trace>,
+    graph: hier_core::graph::CompiledGraph<Trace, (), FullState, Trace>,
     of: std::marker::PhantomData<G>,
 }
 
-impl<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>> Bench<G> {
+impl<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>> Bench<G> {
     fn new() -> Self {
         RUNS.set(0);
         Self { graph: G::compile(), of: std::marker::PhantomData }
@@ -309,7 +309,7 @@ mod people {
 
     async fn told<G>(graph: &Compiled<G>, person: &str) -> String
     where
-        G: Graph<State = Trace, Context = String, Input = Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = String, Input = FullState, Output = Trace>,
     {
         let out = graph.invoke(Trace::update()).context(person.to_owned()).await.unwrap();
         out.into_state().log.join(" ")
@@ -340,7 +340,7 @@ mod people {
     /// Two threads in one state are asked the same; each gets its own answer, and a third is asked too.
     async fn asked_apart<G>(graph: Compiled<G>)
     where
-        G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>,
     {
         for thread in ["a", "b"] {
             let asked = graph.invoke(Trace::update()).thread(thread).await.unwrap();

@@ -40,7 +40,7 @@ async fn a_double_click_answers_one_question() {
         for by_id in [false, true] {
             let (reached, paid) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let mut graph = builder();
-            graph.node("ask", pays(&reached, &paid)).edge(START, "ask");
+            graph = graph.node("ask", pays(&reached, &paid)).edge(START, "ask");
             let mut bench = Bench::new(graph);
             if let Some(when) = when {
                 bench.config = bench.config.when_running(when);
@@ -75,7 +75,7 @@ async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
         let two: Value = task.run().interrupt(&"two").await?;
         task.state().update(json!({ "log": [one, two] }))
     });
-    graph.node("ask", node).edge(START, "ask");
+    graph = graph.node("ask", node).edge(START, "ask");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("yes").await.unwrap_err();
@@ -91,7 +91,7 @@ async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
 #[tokio::test]
 async fn a_command_that_is_refused_has_not_taken_its_answer() {
     let mut graph = builder();
-    graph.node("ask", asks(&["one", "two"])).edge(START, "ask");
+    graph = graph.node("ask", asks(&["one", "two"])).edge(START, "ask");
     let bench = Bench::new(graph);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let before = bench.stored().await;
@@ -116,7 +116,7 @@ async fn an_update_that_does_not_fit_leaves_the_question_open() {
             .reduced("log", hier_core::state::Builtin::Append)
             .reduced("sum", hier_core::state::Builtin::Sum),
     );
-    graph.node("ask", asks(&["one"])).edge(START, "ask");
+    graph = graph.node("ask", asks(&["one"])).edge(START, "ask");
     let bench = Bench::new(graph);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let before = bench.stored().await;
@@ -136,8 +136,8 @@ async fn an_answer_that_waited_is_not_taken_twice() {
         let answer: Value = task.run().interrupt(&"late?").await?;
         task.state().update(json!({ "log": [answer] }))
     });
-    graph.node("early", asks(&["early?"])).node("late", late);
-    graph.edge(START, "a").edge("a", "early").edge("a", "late").interrupt_before(["early"]);
+    graph = graph.node("early", asks(&["early?"])).node("late", late);
+    graph = graph.edge(START, "a").edge("a", "early").edge("a", "late").interrupt_before(["early"]);
     let bench = Bench::new(graph);
     assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
     bench.answer("first").await.unwrap_err();
@@ -158,8 +158,8 @@ async fn a_node_whose_question_is_open_does_not_run_before_it_is_answered() {
             }
             task.state().update(json!({ "log": [answer] }))
         });
-        graph.node("one", node).node("two", asks(&["two"]));
-        graph.edge(START, "one").edge(START, "two").join(["one", "two"], "j");
+        graph = graph.node("one", node).node("two", asks(&["two"]));
+        graph = graph.edge(START, "one").edge(START, "two").join(["one", "two"], "j");
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
@@ -177,11 +177,11 @@ async fn a_node_whose_question_is_open_does_not_run_before_it_is_answered() {
 #[tokio::test]
 async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
     let mut inner = builder();
-    inner.node("p", asks(&["p?"])).node("q", asks(&["q?"])).edge(START, "p").edge(START, "q");
+    inner = inner.node("p", asks(&["p?"])).node("q", asks(&["q?"])).edge(START, "p").edge(START, "q");
     let mut middle = builder();
-    middle.subgraph("inner", &compile(inner)).node("m", asks(&["m?"])).edge(START, "inner").edge(START, "m");
+    middle = middle.subgraph("inner", &compile(inner)).node("m", asks(&["m?"])).edge(START, "inner").edge(START, "m");
     let mut outer = builder();
-    outer.subgraph("middle", &compile(middle)).node("o", asks(&["o?"])).edge(START, "middle").edge(START, "o");
+    outer = outer.subgraph("middle", &compile(middle)).node("o", asks(&["o?"])).edge(START, "middle").edge(START, "o");
     let bench = Bench::new(outer);
     let mut open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(
@@ -202,7 +202,7 @@ async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
 #[tokio::test]
 async fn answers_to_nothing_are_refused_and_name_the_thread() {
     let mut graph = strict();
-    graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
+    graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
     let bench = Bench::new(graph);
     let nothing = bench.answer("yes").await.unwrap_err();
     assert!(reason(&nothing).contains("thread `t`") && reason(&nothing).contains("nothing is stored"), "{nothing}");
@@ -234,7 +234,7 @@ async fn a_lenient_graph_takes_answers_to_nothing_as_the_reference_does() {
 #[tokio::test]
 async fn a_question_of_the_past_is_answered_once() {
     let mut graph = strict();
-    graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
+    graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let open = bench.state().await.config;
@@ -268,7 +268,7 @@ async fn a_handler_is_not_given_the_answers_of_its_node() {
             }
             task.state().update(json!({ "log": [first, second] }))
         };
-        graph.node("ask", node.retry(retries).on_failure(handler)).edge(START, "ask");
+        graph = graph.node("ask", node.retry(retries).on_error(handler)).edge(START, "ask");
         let bench = Bench::new(graph);
         let _ = bench.start(json!({ "x": 1 })).await.unwrap();
         assert_eq!(asked(bench.answer("YES SEND").await.unwrap()), ["really?"]);

@@ -30,7 +30,7 @@ fn judge() -> Node {
 
 fn judged() -> Builder {
     let mut graph = marks(&["sibling", "z"]);
-    graph.node("judge", judge()).edge(START, "judge").edge(START, "sibling").edge("judge", "z");
+    graph = graph.node("judge", judge()).edge(START, "judge").edge(START, "sibling").edge("judge", "z");
     graph
 }
 
@@ -60,7 +60,7 @@ async fn a_wrong_second_answer_leaves_the_first() {
         let age: u32 = task.run().interrupt(&"age").await?;
         task.state().update(json!({ "log": [name, age] }))
     });
-    graph.node("ask", node).edge(START, "ask");
+    graph = graph.node("ask", node).edge(START, "ask");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(asked(bench.answer("Ada").await.unwrap()), ["age"]);
@@ -73,9 +73,9 @@ async fn a_wrong_second_answer_leaves_the_first() {
 #[tokio::test]
 async fn a_wrong_answer_inside_a_subgraph_can_be_given_again() {
     let mut inner = marks(&["before"]);
-    inner.node("judge", judge()).edge(START, "before").edge("before", "judge");
+    inner = inner.node("judge", judge()).edge(START, "before").edge("before", "judge");
     let mut outer = marks(&["z"]);
-    outer.subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "z");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "z");
     let bench = Bench::new(outer);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(open[0].path, ["sub", "judge"]);
@@ -95,7 +95,7 @@ async fn a_wrong_answer_is_no_failure_to_be_handled_or_retried() {
         let update = task.state().update(json!({ "log": ["handled"] }));
         async move { update }
     };
-    graph.node("judge", judge().retry(3).on_failure(handler)).edge(START, "judge");
+    graph = graph.node("judge", judge().retry(3).on_error(handler)).edge(START, "judge");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("perhaps").await.unwrap_err();
@@ -121,7 +121,7 @@ async fn an_answer_survives_the_run_that_took_it() {
                 task.state().update(json!({ "log": [answer] }))
             }
         });
-        graph.node("ask", node).edge(START, "ask");
+        graph = graph.node("ask", node).edge(START, "ask");
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         let _ = bench.start(json!({ "x": 1 })).await.unwrap();
@@ -138,8 +138,8 @@ async fn an_answer_survives_the_run_that_took_it() {
 #[tokio::test]
 async fn at_a_breakpoint_the_first_question_takes_the_answer() {
     let mut graph = marks(&["a"]);
-    graph.node("b", asks(&["b1", "b2"])).node("c", asks(&["c1"]));
-    graph.edge(START, "a").edge("a", "b").edge("b", "c").interrupt_before(["b"]);
+    graph = graph.node("b", asks(&["b1", "b2"])).node("c", asks(&["c1"]));
+    graph = graph.edge(START, "a").edge("a", "b").edge("b", "c").interrupt_before(["b"]);
     let bench = Bench::new(graph);
     assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
     assert_eq!(asked(bench.answer("first").await.unwrap()), ["b2"]);
@@ -159,7 +159,7 @@ async fn an_answer_for_whoever_asks_first_is_taken_once() {
         let other: Value = task.run().interrupt(&"b2").await?;
         task.state().update(json!({ "log": [answer, other] }))
     });
-    graph.node("b", node).edge(START, "a").edge("a", "b").interrupt_before(["b"]);
+    graph = graph.node("b", node).edge(START, "a").edge("a", "b").interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("first").await.unwrap_err();
@@ -172,7 +172,7 @@ async fn an_answer_for_whoever_asks_first_is_taken_once() {
 #[tokio::test]
 async fn a_wrong_answer_for_whoever_asks_first_is_not_kept() {
     let mut graph = marks(&["a"]);
-    graph.node("judge", judge()).edge(START, "a").edge("a", "judge").interrupt_before(["judge"]);
+    graph = graph.node("judge", judge()).edge(START, "a").edge("a", "judge").interrupt_before(["judge"]);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("perhaps").await.unwrap_err();
@@ -188,16 +188,17 @@ async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
         for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
             for (outside, inside) in [(true, false), (false, true), (true, true)] {
                 let mut inner = row(&["i", "j"]);
-                inner.node("ask", asks(&["1", "2"])).edge("j", "ask");
+                inner = inner.node("ask", asks(&["1", "2"])).edge("j", "ask");
                 if inside {
-                    inner.interrupt_before(["j"]);
+                    inner = inner.interrupt_before(["j"]);
                 }
                 let mut middle = builder();
-                middle.subgraph("inner", &compile(inner)).checkpoints("inner", checkpoints).edge(START, "inner");
+                middle =
+                    middle.subgraph("inner", &compile(inner)).checkpoints("inner", checkpoints).edge(START, "inner");
                 let mut outer = row(&["o"]);
-                outer.subgraph("sub", &compile(middle)).checkpoints("sub", checkpoints).edge("o", "sub");
+                outer = outer.subgraph("sub", &compile(middle)).checkpoints("sub", checkpoints).edge("o", "sub");
                 if outside {
-                    outer.interrupt_before(["sub"]);
+                    outer = outer.interrupt_before(["sub"]);
                 }
                 let mut bench = Bench::new(outer);
                 bench.config = bench.config.durability(durability);
@@ -221,9 +222,9 @@ async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
 async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_dies() {
     let graph = || {
         let mut inner = builder();
-        inner.node("one", asks(&["1"])).node("two", asks(&["2"])).edge(START, "one").edge("one", "two");
+        inner = inner.node("one", asks(&["1"])).node("two", asks(&["2"])).edge(START, "one").edge("one", "two");
         let mut outer = row(&["o"]);
-        outer.subgraph("sub", &compile(inner)).edge("o", "sub").interrupt_before(["sub"]);
+        outer = outer.subgraph("sub", &compile(inner)).edge("o", "sub").interrupt_before(["sub"]);
         outer
     };
     let mut deaths = 0;
@@ -248,9 +249,9 @@ async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_die
 #[tokio::test]
 async fn plain_answer_to_several_questions_of_one_task_is_refused() {
     let mut inner = marks(&[]);
-    inner.node("p", asks(&["one?"])).node("q", asks(&["two?"])).edge(START, "p").edge(START, "q");
+    inner = inner.node("p", asks(&["one?"])).node("q", asks(&["two?"])).edge(START, "p").edge(START, "q");
     let mut outer = marks(&[]);
-    outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub");
     let bench = Bench::new(outer);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(open.len(), 2);

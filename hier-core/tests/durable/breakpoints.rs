@@ -1,6 +1,6 @@
 //! Stopping before and after nodes, and going on.
 
-use hier_core::graph::Place;
+use hier_core::graph::EdgeEnd;
 use hier_core::prelude::*;
 use hier_core::state::DynState;
 use hier_core::{Durability, Event, RunControl, StopReason};
@@ -38,7 +38,7 @@ async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
 #[tokio::test]
 async fn a_run_stops_before_a_node() {
     let mut graph = row(&["a", "b", "c"]);
-    graph.interrupt_before(["b"]);
+    graph = graph.interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let expected = json!([
         ["values", { "x": 1, "log": [] }],
@@ -61,7 +61,7 @@ async fn a_run_stops_before_a_node() {
 #[tokio::test]
 async fn a_run_stops_after_a_node_and_after_the_last() {
     let mut graph = row(&["a", "b", "c"]);
-    graph.interrupt_after(["b", "c"]);
+    graph = graph.interrupt_after(["b", "c"]);
     let bench = Bench::new(graph);
     let stopped = stop(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(stopped, (StopReason::After(texts(&["b"])), texts(&["c"])));
@@ -73,7 +73,7 @@ async fn a_run_stops_after_a_node_and_after_the_last() {
 #[tokio::test]
 async fn after_one_and_before_the_next_is_one_stop() {
     let mut graph = row(&["a", "b"]);
-    graph.interrupt_after(["a"]).interrupt_before(["b"]);
+    graph = graph.interrupt_after(["a"]).interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let _ = stop(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(bench.state().await.next, ["b"]);
@@ -84,7 +84,7 @@ async fn after_one_and_before_the_next_is_one_stop() {
 #[tokio::test]
 async fn breakpoints_of_one_run() {
     let mut graph = row(&["a", "b", "c"]);
-    graph.interrupt_before(["b"]);
+    graph = graph.interrupt_before(["b"]);
     let mut bench = Bench::new(graph);
     let plain = bench.config.clone();
     bench.config = plain.clone().interrupt_before(["c"]);
@@ -102,12 +102,17 @@ async fn breakpoints_of_one_run() {
 #[tokio::test]
 async fn a_loop_stops_each_time_round() {
     let mut graph = marks(&["a", "sibling"]);
-    graph.edge(START, "a").edge(START, "sibling");
-    graph.route("a", "again", [("yes", vec![Place::from("a")]), ("no", vec![Place::End])], |state: &DynState| {
-        let done = state.get("log").and_then(Value::as_array).map_or(0, Vec::len);
-        if done < 4 { "yes" } else { "no" }
-    });
-    graph.interrupt_before(["a"]);
+    graph = graph.edge(START, "a").edge(START, "sibling");
+    graph = graph.route(
+        "a",
+        "again",
+        [("yes", vec![EdgeEnd::from("a")]), ("no", vec![EdgeEnd::End])],
+        |state: &DynState| {
+            let done = state.get("log").and_then(Value::as_array).map_or(0, Vec::len);
+            if done < 4 { "yes" } else { "no" }
+        },
+    );
+    graph = graph.interrupt_before(["a"]);
     let bench = Bench::new(graph);
     assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["a", "sibling"]);
     assert_eq!(bench.tally.all(), json!({}), "nothing of the step ran");
@@ -119,7 +124,7 @@ async fn a_loop_stops_each_time_round() {
 #[tokio::test]
 async fn sends_stop_too() {
     let mut graph = marks(&["seed", "work"]);
-    graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2]).interrupt_before(["work"]);
+    graph = graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2]).interrupt_before(["work"]);
     let bench = Bench::new(graph);
     assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["work", "work"]);
     assert_eq!(log(bench.go_on().await.unwrap()), json!(["seed", "work", "work"]));
@@ -129,7 +134,7 @@ async fn sends_stop_too() {
 #[tokio::test]
 async fn a_command_at_a_breakpoint() {
     let mut graph = row(&["a", "b"]);
-    graph.node("other", mark()).interrupt_before(["b"]);
+    graph = graph.node("other", mark()).interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let _ = stop(bench.start(json!({ "x": 1 })).await.unwrap());
     let command = Command::update(bench.update(json!({ "x": 5 }))).goto("other");
@@ -143,14 +148,14 @@ async fn a_drained_thread_goes_on() {
         let control = RunControl::new();
         let drains = control.clone();
         let mut graph = marks(&["n"]);
-        graph.node(
+        graph = graph.node(
             "d",
             does(move |_| {
                 drains.request_drain("sig");
                 Ok(json!({ "log": ["d"] }))
             }),
         );
-        graph.edge(START, "d").edge("d", "n");
+        graph = graph.edge(START, "d").edge("d", "n");
         let mut bench = Bench::new(graph);
         let plain = bench.config.clone().durability(durability);
         bench.config = plain.clone().control(control);
@@ -165,7 +170,7 @@ async fn a_drained_thread_goes_on() {
 #[tokio::test]
 async fn breakpoints_stop_runs_without_a_saver() {
     let mut graph = row(&["a", "b"]);
-    graph.interrupt_before(["b"]);
+    graph = graph.interrupt_before(["b"]);
     let graph = compile(graph);
     let input = graph.update(json!({ "x": 1 })).unwrap();
     let outcome = graph.invoke(input).context(Tally::default()).await.unwrap();

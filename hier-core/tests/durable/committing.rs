@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
-use hier_core::graph::{NodeDef, Place};
+use hier_core::graph::{EdgeEnd, NodeDef};
 use hier_core::prelude::*;
 use hier_core::state::DynState;
 use hier_core::{CancellationToken, Durability};
@@ -25,7 +25,7 @@ const MEGABYTE: usize = 1 << 20;
 /// A loop that writes a megabyte in each of so many steps.
 fn heavy(steps: usize) -> Builder {
     let mut graph = builder();
-    graph.node(
+    graph = graph.node(
         "write",
         does(|task| {
             let run = task.run().context().of("write");
@@ -36,10 +36,10 @@ fn heavy(steps: usize) -> Builder {
         let last = state.get("x").and_then(|x| x.as_str()?.trim().parse().ok());
         if last == Some(steps) { "done" } else { "more" }
     };
-    graph.edge(START, "write").route(
+    graph = graph.edge(START, "write").route(
         "write",
         "again",
-        [("more", vec![Place::from("write")]), ("done", vec![END.into()])],
+        [("more", vec![EdgeEnd::from("write")]), ("done", vec![END.into()])],
         again,
     );
     graph
@@ -85,7 +85,7 @@ async fn what_waits_in_the_background_is_bounded_in_bytes() {
 #[tokio::test(start_paused = true)]
 async fn a_value_greater_than_the_bound_is_stored_all_the_same() {
     let mut graph = builder();
-    graph.node("write", does(|_| Ok(json!({ "x": "x".repeat(40 * MEGABYTE) })))).edge(START, "write");
+    graph = graph.node("write", does(|_| Ok(json!({ "x": "x".repeat(40 * MEGABYTE) })))).edge(START, "write");
     let mut bench = Bench::on(graph, Hooked::new(|_| std::future::ready(Ok(()))));
     bench.config = bench.config.durability(Durability::Async);
     let ended = timeout(MINUTE, bench.start(json!({}))).await.expect("it ends");
@@ -106,7 +106,7 @@ async fn a_saver_that_panics_ends_in_an_error() {
             };
             let mut graph = row(&["a", "b", "c"]);
             if parallel {
-                graph.node("d", mark()).edge("a", "d");
+                graph = graph.node("d", mark()).edge("a", "d");
             }
             let mut bench = Bench::on(graph, Hooked::new(hook));
             bench.config = bench.config.durability(durability);
@@ -138,7 +138,7 @@ async fn a_node_that_keeps_its_thread_keeps_its_lease() {
         }
         Ok(json!({ "log": ["busy"] }))
     });
-    graph.node("busy", busy).edge(START, "busy");
+    graph = graph.node("busy", busy).edge(START, "busy");
     let bench = Bench::on(graph, saver);
     let ended = tokio::spawn(async move { bench.start(json!({})).await }).await.unwrap();
     assert_eq!(log(ended.unwrap()), json!(["busy"]));
@@ -155,7 +155,7 @@ async fn a_run_whose_lease_is_lost_ends() {
         std::future::pending::<()>().await;
         task.state().update(json!({}))
     });
-    graph.node("waits", waits).edge(START, "waits");
+    graph = graph.node("waits", waits).edge(START, "waits");
     let bench = Bench::on(graph, saver);
     let error = timeout(MINUTE, bench.start(json!({}))).await.expect("it ends").unwrap_err();
     assert!(matches!(error, RunError::Saver { error: SaverError::Superseded { .. }, .. }), "{error}");
@@ -237,7 +237,7 @@ fn a_runtime_that_has_ended_ends_in_an_error() {
         let handle = runtime.handle().clone();
         runtime.shutdown_background();
         let mut graph = builder();
-        graph.node("a", yields()).node("b", yields()).edge(START, "a").edge(START, "b");
+        graph = graph.node("a", yields()).node("b", yields()).edge(START, "a").edge(START, "b");
         let graph = compile(graph);
         let run = graph.invoke(graph.update(json!({})).unwrap()).context(Tally::default());
         told.send(handle.block_on(run.into_future()).map(|_| ())).unwrap();

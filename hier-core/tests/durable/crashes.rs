@@ -44,17 +44,22 @@ fn channels() -> Schema {
 /// A loop with Sends, a graph of several steps, a join and a deferred node; with channels that expire.
 fn tree(log: &Log) -> Builder {
     let mut inner = over(channels());
-    inner.node("i1", noted(log, json!({ "x": 3, "all": ["i1"] }))).node("i2", noted(log, json!({ "done": 1 })));
-    inner.node("i3", noted(log, json!({ "news": ["from i3"] }))).node("i4", noted(log, json!({ "done": 1 })));
-    inner.edge(START, "i1").edge("i1", "i2").edge("i1", "i3").join(["i2", "i3"], "i4");
+    inner = inner.node("i1", noted(log, json!({ "x": 3, "all": ["i1"] }))).node("i2", noted(log, json!({ "done": 1 })));
+    inner = inner.node("i3", noted(log, json!({ "news": ["from i3"] }))).node("i4", noted(log, json!({ "done": 1 })));
+    inner = inner.edge(START, "i1").edge("i1", "i2").edge("i1", "i3").join(["i2", "i3"], "i4");
     let mut graph = over(channels());
-    graph.node("seed", noted(log, json!({ "hint": "look", "news": ["a", "b"] })));
-    graph.node("left", noted(log, json!({ "done": 1 }))).node("work", noted(log, json!({ "done": 1 })));
-    graph.node("gather", noted(log, json!({ "all": ["gathered"] }))).node("late", noted(log, json!({ "done": 1 })));
-    graph.subgraph("sub", &compile(inner)).edge(START, "seed").edge("seed", "left").edge("seed", "sub");
-    graph.each("seed", "items", "work", |_| [1, 2]).join(["left", "sub"], "gather").edge("work", "late").defer("late");
+    graph = graph.node("seed", noted(log, json!({ "hint": "look", "news": ["a", "b"] })));
+    graph = graph.node("left", noted(log, json!({ "done": 1 }))).node("work", noted(log, json!({ "done": 1 })));
+    graph =
+        graph.node("gather", noted(log, json!({ "all": ["gathered"] }))).node("late", noted(log, json!({ "done": 1 })));
+    graph = graph.subgraph("sub", &compile(inner)).edge(START, "seed").edge("seed", "left").edge("seed", "sub");
+    graph = graph
+        .each("seed", "items", "work", |_| [1, 2])
+        .join(["left", "sub"], "gather")
+        .edge("work", "late")
+        .defer("late");
     let again = |state: &DynState| if state.get("done").and_then(Value::as_i64) < Some(16) { "again" } else { "end" };
-    graph.route("gather", "again", [("again", vec!["seed"]), ("end", Vec::new())], again);
+    graph = graph.route("gather", "again", [("again", vec!["seed"]), ("end", Vec::new())], again);
     graph
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::{Checkpointer, Claim, Commit, DueQuery, Inbox, MemorySaver, SaverError, WhenRunning};
-use hier_core::graph::{Mail, Signal};
+use hier_core::graph::{Signal, ThreadMessage};
 use hier_core::prelude::*;
 use hier_core::{Durability, QuestionKind, Result, StateUpdate};
 use tokio::time::Instant;
@@ -167,7 +167,7 @@ async fn a_signal_is_taken_once_whether_it_comes_before_or_after() {
             let config = config().durability(durability);
             let send = async || {
                 let id = uuid::Uuid::from_u128(7);
-                let signal = || Mail::from(Signal::new("paid", &"r-1")).id(id);
+                let signal = || ThreadMessage::from(Signal::new("paid", &"r-1")).id(id);
                 assert!(graph.send("t", signal()).await.unwrap());
                 assert!(!graph.send("t", signal()).await.unwrap(), "a sender that tries again");
                 assert!(graph.send(Config::new().thread("t"), Signal::new("other", &7)).await.unwrap());

@@ -34,9 +34,9 @@ fn gated(parallel: bool) -> (Builder, Gate) {
         }
     });
     let mut graph = marks(&["a", "b", "z"]);
-    graph.node("slow", slow).edge(START, "a").edge("a", "slow").edge("slow", "z");
+    graph = graph.node("slow", slow).edge(START, "a").edge("a", "slow").edge("slow", "z");
     if parallel {
-        graph.edge("a", "b");
+        graph = graph.edge("a", "b");
     }
     (graph, gate)
 }

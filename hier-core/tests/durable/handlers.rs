@@ -9,7 +9,7 @@ use super::kit::*;
 /// A node that always fails, and a handler that asks what to do.
 fn asking_handler() -> Node {
     let boom = does(|_| Err(NodeError::permanent("boom")));
-    boom.on_failure(|task: NodeTask| async move {
+    boom.on_error(|task: NodeTask| async move {
         task.run().context().hit("handler");
         let answer: Value = task.run().interrupt(&"what now?").await?;
         let failure = task.failure().map(|failure| (failure.node.clone(), failure.error.to_string()));
@@ -21,7 +21,7 @@ fn asking_handler() -> Node {
 async fn after_a_question_of_the_handler_only_the_handler_runs() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let mut graph = marks(&["sibling", "b"]);
-        graph.node("a", asking_handler()).edge(START, "a").edge(START, "sibling").edge("a", "b");
+        graph = graph.node("a", asking_handler()).edge(START, "a").edge(START, "sibling").edge("a", "b");
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["what now?"]);
@@ -44,7 +44,7 @@ async fn a_handler_that_fails_is_run_again_and_not_its_node() {
         }
         task.state().update(json!({ "log": ["handled"] }))
     };
-    graph.node("a", boom.on_failure(handler)).edge(START, "a");
+    graph = graph.node("a", boom.on_error(handler)).edge(START, "a");
     let bench = Bench::new(graph);
     let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert!(error.to_string().contains("the handler too"), "{error}");
@@ -61,8 +61,8 @@ async fn a_handler_that_is_done_stays_done() {
         task.run().context().hit("handler");
         Ok::<_, NodeError>(Command::update(task.state().update(json!({ "log": ["handled"] }))?).goto("z"))
     };
-    graph.node("a", boom.on_failure(handler)).node("late", fails(1));
-    graph.edge(START, "a").edge(START, "late").edge("a", "b");
+    graph = graph.node("a", boom.on_error(handler)).node("late", fails(1));
+    graph = graph.edge(START, "a").edge(START, "late").edge("a", "b");
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(bench.state().await.next, ["late"]);

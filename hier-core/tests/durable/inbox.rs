@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, INBOX_BYTES, Inbox, MemorySaver, SaverError, ThreadAdmin};
-use hier_core::graph::{CompiledGraph, Mail, Signal};
+use hier_core::graph::{CompiledGraph, Signal, ThreadMessage};
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -80,17 +80,17 @@ async fn what_comes_in_the_last_step_waits_for_the_next_run() {
 async fn a_message_is_applied_once_over_failures_and_new_runs() {
     let saver = MemorySaver::new();
     let mut builder = strict();
-    builder.node("a", does(|_| Ok(json!({ "log": ["a"] })))).node("b", fails(2));
-    builder.edge(START, "a").edge("a", "b").edge("b", END).inbox("log");
+    builder = builder.node("a", does(|_| Ok(json!({ "log": ["a"] })))).node("b", fails(2));
+    builder = builder.edge(START, "a").edge("a", "b").edge("b", END).inbox("log");
     let graph = builder.compile().unwrap().checkpointer(saver.clone());
-    graph.send("t", Mail::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap();
+    graph.send("t", ThreadMessage::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap();
     let (config, tries) = (Config::new().thread("t"), Tally::default());
     let start = graph.update(json!({})).unwrap();
     let error =
         graph.invoke(start).config(config.clone()).context(tries.clone()).await.expect_err("the first try").to_string();
     assert!(error.contains("boom"), "{error}");
     graph.send("t", ["one", "two"]).await.unwrap();
-    assert!(!graph.send("t", Mail::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap());
+    assert!(!graph.send("t", ThreadMessage::message(&"hello").id(uuid::Uuid::from_u128(1))).await.unwrap());
     graph.invoke(()).config(config.clone()).context(tries.clone()).await.expect_err("the second try");
     let end = graph.invoke(()).config(config.clone()).context(tries).await.unwrap();
     let log = end.state().get("log").unwrap().clone();
@@ -149,8 +149,8 @@ async fn what_the_inbox_does_not_take_is_refused() {
 #[test]
 fn the_builder_checks_the_inbox() {
     let mut builder = strict();
-    builder.node("a", fails(0)).edge(START, "a").edge("a", END).inbox("x").inbox("lg");
+    builder = builder.node("a", fails(0)).edge(START, "a").edge("a", END).inbox("x").inbox("lg");
     let error = builder.compile().expect_err("both are wrong").to_string();
     assert!(error.contains("the inbox `x` holds one value"), "{error}");
-    assert!(error.contains("the inbox `lg` is no channel"), "{error}");
+    assert!(error.contains("the inbox `lg` is not a channel"), "{error}");
 }

@@ -14,10 +14,10 @@ use super::kit::*;
 /// A graph inside another that asks, and a node behind it.
 fn bench() -> (Compiled, Bench) {
     let mut inner = marks(&["i"]);
-    inner.node("asks", asks(&["q?"])).edge(START, "i").edge("i", "asks");
+    inner = inner.node("asks", asks(&["q?"])).edge(START, "i").edge("i", "asks");
     let inner = compile(inner);
     let mut outer = marks(&["a", "z"]);
-    outer.subgraph("sub", &inner).edge(START, "a").edge("a", "sub").edge("sub", "z");
+    outer = outer.subgraph("sub", &inner).edge(START, "a").edge("a", "sub").edge("sub", "z");
     let bench = Bench::new(outer);
     (inner.checkpointer(bench.saver.clone()), bench)
 }
@@ -103,9 +103,9 @@ impl SaverLayer for Racing {
 #[tokio::test]
 async fn call_that_goes_on_before_the_claim_is_not_answered() {
     let mut inner = builder();
-    inner.node("one", asks(&["one?"])).node("two", asks(&["two?"])).edge(START, "one").edge("one", "two");
+    inner = inner.node("one", asks(&["one?"])).node("two", asks(&["two?"])).edge(START, "one").edge("one", "two");
     let mut outer = builder();
-    outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub");
     let bench = Bench::new(outer);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["one?"]);
     let call = of_call(&bench).await[0].clone();

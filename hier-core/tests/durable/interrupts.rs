@@ -10,7 +10,7 @@ use super::kit::*;
 /// `ask` stands between nothing and `z`.
 fn one(questions: &'static [&'static str]) -> Bench {
     let mut graph = marks(&["z"]);
-    graph.node("ask", asks(questions)).edge(START, "ask").edge("ask", "z");
+    graph = graph.node("ask", asks(questions)).edge(START, "ask").edge("ask", "z");
     Bench::new(graph)
 }
 
@@ -52,8 +52,8 @@ async fn any_value_is_an_answer() {
 /// Two nodes that ask and one that does not, then a join.
 fn three() -> Bench {
     let mut graph = marks(&["done", "j"]);
-    graph.node("p1", asks(&["ask p1"])).node("p2", asks(&["ask p2"]));
-    graph.edge(START, "p1").edge(START, "p2").edge(START, "done").join(["p1", "p2", "done"], "j");
+    graph = graph.node("p1", asks(&["ask p1"])).node("p2", asks(&["ask p2"]));
+    graph = graph.edge(START, "p1").edge(START, "p2").edge(START, "done").join(["p1", "p2", "done"], "j");
     Bench::new(graph)
 }
 
@@ -117,7 +117,7 @@ async fn an_answer_may_come_with_an_update_and_a_target() {
         let answer: Value = task.run().interrupt(&"q").await?;
         task.state().update(json!({ "log": [[answer, task.state().get("x")]] }))
     });
-    graph.node("ask", sees).edge(START, "ask").edge("ask", "z");
+    graph = graph.node("ask", sees).edge(START, "ask").edge("ask", "z");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let update = bench.update(json!({ "x": 42, "log": ["u"] }));
@@ -137,7 +137,7 @@ async fn an_answer_is_kept_when_the_node_fails_after_it() {
         }
         task.state().update(json!({ "log": [answer] }))
     });
-    graph.node("ask", node).edge(START, "ask");
+    graph = graph.node("ask", node).edge(START, "ask");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let error = bench.answer("ANS").await.unwrap_err();
@@ -159,7 +159,7 @@ async fn a_node_that_is_retried_keeps_its_answers() {
         let two: Value = task.run().interrupt(&"two").await?;
         task.state().update(json!({ "log": [one, two] }))
     });
-    graph.node("ask", node.retry(3)).edge(START, "ask");
+    graph = graph.node("ask", node.retry(3)).edge(START, "ask");
     let bench = Bench::new(graph);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["one"]);
     assert_eq!(asked(bench.answer(1).await.unwrap()), ["two"], "in the second attempt");
@@ -203,7 +203,7 @@ async fn nothing_is_left_to_answer_on_a_finished_thread() {
 #[tokio::test]
 async fn without_a_saver_there_is_nothing_to_go_on_with() {
     let mut graph = builder();
-    graph.node("ask", asks(&["q"])).edge(START, "ask");
+    graph = graph.node("ask", asks(&["q"])).edge(START, "ask");
     let graph = compile(graph);
     let input = graph.update(json!({ "x": 1 })).unwrap();
     let stopped = graph.invoke(input).context(Tally::default()).await.unwrap();
@@ -216,8 +216,8 @@ async fn without_a_saver_there_is_nothing_to_go_on_with() {
 async fn a_run_without_a_checkpointer_says_that_nobody_can_answer() {
     let builder = || {
         let mut builder = strict();
-        builder.node("ask", asks(&["who?"]));
-        builder.edge(START, "ask").edge("ask", END);
+        builder = builder.node("ask", asks(&["who?"]));
+        builder = builder.edge(START, "ask").edge("ask", END);
         builder
     };
     let input = schema().update(json!({ "x": 1 })).unwrap();

@@ -15,22 +15,22 @@ const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability:
 /// A graph that counts its calls, and puts the count down.
 fn counter() -> Builder {
     let mut inner = over(schema().reduced("own", Builtin::Sum));
-    inner.node(
+    inner = inner.node(
         "count",
         does(|task| {
             let own = task.state().get("own").and_then(Value::as_i64).unwrap_or_default() + 1;
             Ok(json!({ "own": 1, "log": [own] }))
         }),
     );
-    inner.edge(START, "count");
+    inner = inner.edge(START, "count");
     inner
 }
 
 /// `first` >> `sub`, a counter. `first` is what is given.
 fn counting(first: Node, durability: Durability) -> Bench {
     let mut outer = builder();
-    outer.node("first", first).subgraph("sub", &compile(counter())).checkpoints("sub", Checkpoints::PerThread);
-    outer.edge(START, "first").edge("first", "sub");
+    outer = outer.node("first", first).subgraph("sub", &compile(counter())).checkpoints("sub", Checkpoints::PerThread);
+    outer = outer.edge(START, "first").edge("first", "sub");
     let mut bench = Bench::new(outer);
     bench.config = bench.config.durability(durability);
     bench
@@ -106,8 +106,8 @@ async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
 async fn a_call_beside_a_question_counts() {
     for durability in MODES {
         let mut outer = builder();
-        outer.node("ask", asks(&["?"])).subgraph("sub", &compile(counter()));
-        outer.checkpoints("sub", Checkpoints::PerThread).edge(START, "ask").edge(START, "sub");
+        outer = outer.node("ask", asks(&["?"])).subgraph("sub", &compile(counter()));
+        outer = outer.checkpoints("sub", Checkpoints::PerThread).edge(START, "ask").edge(START, "sub");
         let mut bench = Bench::new(outer);
         bench.config = bench.config.durability(durability);
         for turn in 1..4 {
@@ -121,16 +121,16 @@ async fn a_call_beside_a_question_counts() {
 /// A graph that keeps its state: counts, asks, puts down count and answer.
 fn asking() -> Builder {
     let mut inner = over(schema().reduced("own", Builtin::Sum));
-    inner.node("count", does(|_| Ok(json!({ "own": 1 })))).node("ask", asks(&["?"]));
-    inner.node("tell", does(|task| Ok(json!({ "log": [task.state().get("own")] }))));
-    inner.edge(START, "count").edge("count", "ask").edge("ask", "tell");
+    inner = inner.node("count", does(|_| Ok(json!({ "own": 1 })))).node("ask", asks(&["?"]));
+    inner = inner.node("tell", does(|task| Ok(json!({ "log": [task.state().get("own")] }))));
+    inner = inner.edge(START, "count").edge("count", "ask").edge("ask", "tell");
     inner
 }
 
 fn with_asking(checkpoints: Checkpoints) -> (Bench, Compiled) {
     let inner = compile(asking());
     let mut outer = builder();
-    outer.subgraph("sub", &inner).checkpoints("sub", checkpoints).edge(START, "sub");
+    outer = outer.subgraph("sub", &inner).checkpoints("sub", checkpoints).edge(START, "sub");
     let bench = Bench::new(outer);
     let inner = inner.checkpointer(bench.saver.clone());
     (bench, inner)
@@ -168,8 +168,9 @@ async fn a_new_input_finds_the_call_that_was_dropped() {
 async fn an_update_of_what_is_kept() {
     let inner = compile(counter());
     let mut outer = builder();
-    outer.node("first", does(|_| Ok(json!({})))).subgraph("sub", &inner).checkpoints("sub", Checkpoints::PerThread);
-    outer.edge(START, "first").edge("first", "sub");
+    outer =
+        outer.node("first", does(|_| Ok(json!({})))).subgraph("sub", &inner).checkpoints("sub", Checkpoints::PerThread);
+    outer = outer.edge(START, "first").edge("first", "sub");
     let bench = Bench::new(outer);
     let inner = inner.checkpointer(bench.saver.clone());
     runs(&bench, 2).await;
@@ -191,10 +192,10 @@ async fn an_update_of_what_is_kept() {
 async fn what_is_kept_inside_what_is_kept() {
     let leaf = compile(counter());
     let mut middle = builder();
-    middle.subgraph("leaf", &leaf).checkpoints("leaf", Checkpoints::PerThread).edge(START, "leaf");
+    middle = middle.subgraph("leaf", &leaf).checkpoints("leaf", Checkpoints::PerThread).edge(START, "leaf");
     let mut outer = builder();
-    outer.node("first", does(|_| Ok(json!({})))).subgraph("sub", &compile(middle));
-    outer.checkpoints("sub", Checkpoints::PerThread).edge(START, "first").edge("first", "sub");
+    outer = outer.node("first", does(|_| Ok(json!({})))).subgraph("sub", &compile(middle));
+    outer = outer.checkpoints("sub", Checkpoints::PerThread).edge(START, "first").edge("first", "sub");
     let bench = Bench::new(outer);
     runs(&bench, 3).await;
     let count = |log: Value| log.as_array().unwrap().last().cloned();
@@ -251,10 +252,11 @@ async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
 async fn the_questions_of_others_stay() {
     let leaf = compile(asking());
     let mut middle = builder();
-    middle.subgraph("leaf", &leaf).node("asks too", asks(&["middle?"])).edge(START, "leaf").edge(START, "asks too");
+    middle =
+        middle.subgraph("leaf", &leaf).node("asks too", asks(&["middle?"])).edge(START, "leaf").edge(START, "asks too");
     let mut outer = builder();
-    outer.subgraph("sub", &compile(middle)).node("root asks", asks(&["root?"]));
-    outer.edge(START, "sub").edge(START, "root asks");
+    outer = outer.subgraph("sub", &compile(middle)).node("root asks", asks(&["root?"]));
+    outer = outer.edge(START, "sub").edge(START, "root asks");
     let bench = Bench::new(outer);
     let shown = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(shown.len(), 3);

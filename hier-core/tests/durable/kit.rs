@@ -70,7 +70,7 @@ pub(crate) fn builder() -> Builder {
 
 pub(crate) fn over(schema: Schema) -> Builder {
     let mut builder = GraphBuilder::dynamic("case", schema);
-    builder.lenient();
+    builder = builder.lenient();
     builder
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn strict() -> Builder {
 pub(crate) fn marks(names: &[&str]) -> Builder {
     let mut builder = builder();
     for name in names {
-        builder.node(*name, mark());
+        builder = builder.node(*name, mark());
     }
     builder
 }
@@ -91,9 +91,9 @@ pub(crate) fn marks(names: &[&str]) -> Builder {
 /// Nodes that put down their names, in a row.
 pub(crate) fn row(names: &[&str]) -> Builder {
     let mut builder = marks(names);
-    builder.edge(START, names[0]);
+    builder = builder.edge(START, names[0]);
     for pair in names.windows(2) {
-        builder.edge(pair[0], pair[1]);
+        builder = builder.edge(pair[0], pair[1]);
     }
     builder
 }

@@ -79,28 +79,29 @@ impl Shape {
             .topic("news", true)
             .ephemeral("hint");
         let mut graph = GraphBuilder::dynamic("law", schema);
-        graph.lenient();
+        graph = graph.lenient();
         for at in 0..self.nodes {
-            graph.node(name(at), node(self.overwriting.contains(&at), at == 0));
+            graph = graph.node(name(at), node(self.overwriting.contains(&at), at == 0));
         }
-        graph.edge(START, "n0");
+        graph = graph.edge(START, "n0");
         for (from, to) in &self.edges {
-            graph.edge(&*name(*from), &*name(*to));
+            graph = graph.edge(&*name(*from), &*name(*to));
         }
         for (number, (from, to, count)) in self.sends.iter().copied().enumerate() {
-            graph.each(&*name(from), format!("send{number}"), &*name(to), move |_| (0..count).collect::<Vec<_>>());
+            graph =
+                graph.each(&*name(from), format!("send{number}"), &*name(to), move |_| (0..count).collect::<Vec<_>>());
         }
         if let Some((first, second)) = self.join {
-            graph.join([&*name(first), &*name(second)], &*name(self.nodes - 1));
+            graph = graph.join([&*name(first), &*name(second)], &*name(self.nodes - 1));
         }
         for node in self.deferred.iter().filter(|node| **node > 0) {
-            graph.defer(&name(*node));
+            graph = graph.defer(&name(*node));
         }
         let rounds = self.rounds;
         let again = move |state: &DynState| {
             if state.get("rounds").and_then(Value::as_i64) <= Some(rounds) { "again" } else { "end" }
         };
-        graph.route(&*name(self.nodes - 1), "again", [("again", vec!["n0"]), ("end", Vec::new())], again);
+        graph = graph.route(&*name(self.nodes - 1), "again", [("again", vec!["n0"]), ("end", Vec::new())], again);
         graph.compile().unwrap_or_else(|error| panic!("{error}")).checkpointer(saver.clone())
     }
 }
@@ -170,7 +171,7 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
 pub(crate) async fn parts_make_the_whole(turns: Vec<Turn>, saver: Saver) {
     let schema = Schema::new().reduced("list", Builtin::Append);
     let mut graph = GraphBuilder::dynamic("turns", schema);
-    graph.node("turn", |_: Task<DynState>| async {}).edge(START, "turn").edge("turn", END);
+    graph = graph.node("turn", |_: Task<DynState>| async {}).edge(START, "turn").edge("turn", END);
     let graph: Compiled = graph.compile().expect("it is a graph").checkpointer(saver);
     let schema = graph.state(config("t")).await.expect("it is empty").values.schema().clone();
     let mut made: Vec<(Config, Value)> = Vec::new();

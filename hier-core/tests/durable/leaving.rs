@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, Inbox, MemorySaver};
-use hier_core::graph::Mail;
+use hier_core::graph::ThreadMessage;
 use hier_core::prelude::*;
 use uuid::Uuid;
 
@@ -108,7 +108,7 @@ async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
         let stops = config.clone().interrupt_before(["adds"]);
         assert!(!graph.invoke(Order::update()).config(stops).context(tally.clone()).await.unwrap().is_finished());
         for (number, value) in [(1, i64::MAX - 1), (2, i64::MAX - 1), (3, 1)] {
-            graph.send("t", Mail::message(&value).id(Uuid::from_u128(number))).await.unwrap();
+            graph.send("t", ThreadMessage::message(&value).id(Uuid::from_u128(number))).await.unwrap();
         }
         let error = graph.invoke(()).config(config.clone()).context(tally.clone()).await.unwrap_err().to_string();
         let id = Uuid::from_u128(2);

@@ -56,9 +56,13 @@ async fn what_a_subgraph_wrote_in_several_steps_is_kept_until_the_end_too() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         for durability in [Durability::Sync, Durability::Exit] {
             let mut inner = marks(&["a", "b", "c"]);
-            inner.node("ask", asks(&["q"])).edge(START, "a").edge("a", "b").edge("b", "ask").edge("ask", "c");
+            inner = inner.node("ask", asks(&["q"])).edge(START, "a").edge("a", "b").edge("b", "ask").edge("ask", "c");
             let mut outer = marks(&["z"]);
-            outer.subgraph("sub", &compile(inner)).checkpoints("sub", checkpoints).edge(START, "sub").edge("sub", "z");
+            outer = outer
+                .subgraph("sub", &compile(inner))
+                .checkpoints("sub", checkpoints)
+                .edge(START, "sub")
+                .edge("sub", "z");
             let mut bench = Bench::new(outer);
             bench.config = bench.config.durability(durability);
             assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q"], "{durability:?} {checkpoints:?}");
@@ -75,9 +79,9 @@ async fn what_a_subgraph_wrote_in_several_steps_is_kept_until_the_end_too() {
 async fn the_error_of_a_node_inside_is_told() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = marks(&["a", "b"]);
-        inner.node("fails", fails(1)).edge(START, "a").edge("a", "b").edge("b", "fails");
+        inner = inner.node("fails", fails(1)).edge(START, "a").edge("a", "b").edge("b", "fails");
         let mut outer = builder();
-        outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+        outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub");
         let mut bench = Bench::new(outer);
         bench.config = bench.config.durability(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -94,7 +98,8 @@ async fn at_the_end_the_modes_agree() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let saver = MemorySaver::new();
         let mut graph = marks(&["a", "b", "z"]);
-        graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "b").edge("a", "ask").join(["b", "ask"], "z");
+        graph =
+            graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "b").edge("a", "ask").join(["b", "ask"], "z");
         let mut bench = Bench::on(graph, Faulty::new(&saver, usize::MAX));
         bench.config = bench.config.durability(durability);
         let _ = bench.start(json!({ "x": 1, "log": ["in"] })).await.unwrap();
@@ -113,9 +118,10 @@ async fn at_the_end_the_modes_agree() {
 async fn a_list_that_grows_for_long() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut graph = marks(&[]);
-        graph.node("grow", does(|task| Ok(json!({ "x": 1, "log": [format!("{:>40}", task.run().superstep())] }))));
-        graph.edge(START, "grow");
-        graph.route("grow", "again", [("again", vec!["grow"]), ("end", vec![])], |state: &DynState| {
+        graph =
+            graph.node("grow", does(|task| Ok(json!({ "x": 1, "log": [format!("{:>40}", task.run().superstep())] }))));
+        graph = graph.edge(START, "grow");
+        graph = graph.route("grow", "again", [("again", vec!["grow"]), ("end", vec![])], |state: &DynState| {
             let length = state.get("log").and_then(Value::as_array).map_or(0, Vec::len);
             if length.is_multiple_of(60) { "end" } else { "again" }
         });
@@ -154,7 +160,7 @@ async fn a_thread_is_needed() {
 #[tokio::test]
 async fn metadata_of_a_run() {
     let mut graph = marks(&["b"]);
-    graph.subgraph("sub", &compile(row(&["a"]))).edge(START, "sub").edge("sub", "b");
+    graph = graph.subgraph("sub", &compile(row(&["a"]))).edge(START, "sub").edge("sub", "b");
     let mut bench = Bench::new(graph);
     bench.config = bench.config.clone().run_id("r1").metadata("customer", 7);
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());

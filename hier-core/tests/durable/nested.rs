@@ -9,11 +9,11 @@ use super::kit::*;
 /// `outer` runs `middle`, which runs `inner`; each has a node before and one after, and `inner` asks.
 fn two_levels(questions: &'static [&'static str]) -> Builder {
     let mut inner = marks(&["i1", "i2"]);
-    inner.node("ask", asks(questions)).edge(START, "i1").edge("i1", "ask").edge("ask", "i2");
+    inner = inner.node("ask", asks(questions)).edge(START, "i1").edge("i1", "ask").edge("ask", "i2");
     let mut middle = marks(&["m1", "m2"]);
-    middle.subgraph("inner", &compile(inner)).edge(START, "m1").edge("m1", "inner").edge("inner", "m2");
+    middle = middle.subgraph("inner", &compile(inner)).edge(START, "m1").edge("m1", "inner").edge("inner", "m2");
     let mut outer = marks(&["o1", "o2"]);
-    outer.subgraph("middle", &compile(middle)).edge(START, "o1").edge("o1", "middle").edge("middle", "o2");
+    outer = outer.subgraph("middle", &compile(middle)).edge(START, "o1").edge("o1", "middle").edge("middle", "o2");
     outer
 }
 
@@ -38,11 +38,11 @@ async fn a_question_two_levels_down_is_answered_at_the_root() {
 /// Two calls of one graph and a node of the root ask at once.
 fn parallel() -> Builder {
     let mut inner = marks(&["i"]);
-    inner.node("ask", asks(&["inner"])).edge(START, "i").edge("i", "ask");
+    inner = inner.node("ask", asks(&["inner"])).edge(START, "i").edge("i", "ask");
     let inner = compile(inner);
     let mut outer = marks(&["j"]);
-    outer.subgraph("s1", &inner).subgraph("s2", &inner).node("own", asks(&["own"]));
-    outer.edge(START, "s1").edge(START, "s2").edge(START, "own").join(["own", "s1", "s2"], "j");
+    outer = outer.subgraph("s1", &inner).subgraph("s2", &inner).node("own", asks(&["own"]));
+    outer = outer.edge(START, "s1").edge(START, "s2").edge(START, "own").join(["own", "s1", "s2"], "j");
     outer
 }
 
@@ -67,10 +67,10 @@ async fn parallel_subgraphs_are_answered_one_by_one() {
 #[tokio::test]
 async fn a_subgraph_with_several_questions() {
     let mut inner = marks(&["done", "z"]);
-    inner.node("p", asks(&["p"])).node("q", asks(&["q"]));
-    inner.edge(START, "p").edge(START, "q").edge(START, "done").join(["p", "q", "done"], "z");
+    inner = inner.node("p", asks(&["p"])).node("q", asks(&["q"]));
+    inner = inner.edge(START, "p").edge(START, "q").edge(START, "done").join(["p", "q", "done"], "z");
     let mut outer = builder();
-    outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub");
     let bench = Bench::new(outer);
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(open.len(), 2);
@@ -86,10 +86,10 @@ async fn a_subgraph_with_several_questions() {
 #[tokio::test]
 async fn the_state_inside_is_read_with_the_namespace_of_the_task() {
     let mut inner = marks(&["i1", "i2"]);
-    inner.node("ask", asks(&["q"])).edge(START, "i1").edge("i1", "ask").edge("ask", "i2");
+    inner = inner.node("ask", asks(&["q"])).edge(START, "i1").edge("i1", "ask").edge("ask", "i2");
     let inner = compile(inner);
     let mut outer = marks(&["o1"]);
-    outer.subgraph("sub", &inner).edge(START, "o1").edge("o1", "sub");
+    outer = outer.subgraph("sub", &inner).edge(START, "o1").edge("o1", "sub");
     let bench = Bench::new(outer);
     let _ = bench.start(json!({ "x": 1, "log": ["in"] })).await.unwrap();
     let task = bench.state().await.tasks.remove(0);
@@ -114,9 +114,9 @@ async fn the_state_inside_is_read_with_the_namespace_of_the_task() {
 #[tokio::test]
 async fn a_breakpoint_inside_stops_the_root() {
     let mut inner = marks(&["i1", "i2"]);
-    inner.edge(START, "i1").edge("i1", "i2").interrupt_before(["i2"]);
+    inner = inner.edge(START, "i1").edge("i1", "i2").interrupt_before(["i2"]);
     let mut outer = marks(&["sibling", "o2"]);
-    outer.subgraph("sub", &compile(inner)).edge(START, "sub").edge(START, "sibling").edge("sub", "o2");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub").edge(START, "sibling").edge("sub", "o2");
     let bench = Bench::new(outer);
     let stopped = bench.start(json!({ "x": 1 })).await.unwrap();
     assert!(matches!(&stopped, Outcome::Stopped(_)), "{stopped:?}");

@@ -15,8 +15,8 @@ fn takes(name: &'static str) -> Node {
 /// `begin` sends `work` a number, and `ask` asks beside it.
 fn sending(questions: &'static [&'static str]) -> Builder {
     let mut graph = marks(&["begin"]);
-    graph.node("work", takes("work")).node("notify", takes("notify")).node("ask", asks(questions));
-    graph.edge(START, "begin").edge("begin", "ask").each("begin", "spread", "work", |_| [1_i64]);
+    graph = graph.node("work", takes("work")).node("notify", takes("notify")).node("ask", asks(questions));
+    graph = graph.edge(START, "begin").edge("begin", "ask").each("begin", "spread", "work", |_| [1_i64]);
     graph
 }
 
@@ -48,9 +48,9 @@ async fn what_a_command_sent_is_not_run_again() {
 async fn an_update_by_whom_is_not_clear_is_refused() {
     // c is set off by the edge from a and by the join at once: both have the same version in the reference.
     let mut both = marks(&["a", "b", "c"]);
-    both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");
+    both = both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");
     let mut two = marks(&["a", "b"]);
-    two.edge(START, "a").edge(START, "b");
+    two = two.edge(START, "a").edge(START, "b");
     for (builder, names) in [(both, vec!["`c`"]), (two, vec!["`a`", "`b`"])] {
         let bench = Bench::new(builder);
         let _ = bench.start(json!({})).await.unwrap();
@@ -69,8 +69,8 @@ async fn an_update_by_whom_is_not_clear_is_refused() {
 async fn an_update_is_by_whom_the_reference_says() {
     // Where only START has run, an update is by START, also if the graph has one node.
     let mut one = marks(&["a"]);
-    one.edge(START, "a");
-    one.interrupt_before(["a"]);
+    one = one.edge(START, "a");
+    one = one.interrupt_before(["a"]);
     let bench = Bench::new(one);
     let _ = bench.start(json!({})).await.unwrap();
     let update = || StateUpdate::update(bench.update(json!({ "log": ["u"] })));
@@ -79,9 +79,9 @@ async fn an_update_is_by_whom_the_reference_says() {
 
     // A command is newer than the edges of its step.
     let mut commanded = builder();
-    commanded.node("a", asks(&["?"])).node("b", mark()).node("c", mark());
-    commanded.edge(START, "a").edge("b", "c").edge("a", END);
-    commanded.interrupt_before(["c"]);
+    commanded = commanded.node("a", asks(&["?"])).node("b", mark()).node("c", mark());
+    commanded = commanded.edge(START, "a").edge("b", "c").edge("a", END);
+    commanded = commanded.interrupt_before(["c"]);
     let bench = Bench::new(commanded);
     let _ = bench.start(json!({})).await.unwrap();
     let _ = bench.command(Command::resume("x").goto("b")).await.unwrap();
@@ -91,7 +91,7 @@ async fn an_update_is_by_whom_the_reference_says() {
 
     // What `finish` drops counts as having run.
     let mut dropped = row(&["a", "b", "c"]);
-    dropped.interrupt_before(["b"]);
+    dropped = dropped.interrupt_before(["b"]);
     let bench = Bench::new(dropped);
     let _ = bench.start(json!({})).await.unwrap();
     bench.graph.update_state(bench.config.clone(), StateUpdate::finish()).await.unwrap();
@@ -114,13 +114,13 @@ async fn a_command_from_outside_cannot_send_to_the_end() {
 #[tokio::test]
 async fn going_on_twice_from_an_update_tears_no_writes() {
     let mut builder = over(schema().last("y"));
-    builder.node("before", mark());
+    builder = builder.node("before", mark());
     let write = |task: &NodeTask| match task.run().context().of("a") {
         1 => Ok(json!({ "log": ["first"] })),
         _ => Ok(json!({ "x": 1, "log": ["second"], "y": 2 })),
     };
-    builder.node("a", does(write)).node("b", asks(&["?", "really?"]));
-    builder.edge(START, "before").edge("before", "a").edge("before", "b");
+    builder = builder.node("a", does(write)).node("b", asks(&["?", "really?"]));
+    builder = builder.edge(START, "before").edge("before", "a").edge("before", "b");
     let bench = Bench::new(builder);
     let mut config = bench.config.clone();
     config = config.interrupt_before(["a"]);
@@ -165,7 +165,7 @@ async fn a_limit_at_the_end_of_the_integers_is_none() {
 async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() {
     for step in [i64::MAX, i64::MAX - 1, i64::MIN] {
         let mut builder = row(&["a", "b", "c"]);
-        builder.interrupt_before(["b"]);
+        builder = builder.interrupt_before(["b"]);
         let bench = Bench::new(builder);
         let _ = bench.start(json!({})).await.unwrap();
         let saved = bench.stored().await.unwrap();
@@ -198,11 +198,11 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
 async fn joins_with_equal_names_are_told_apart_by_a_resume() {
     let mut builder = marks(&["a", "b+c", "a+b", "c", "d"]);
     for node in ["a", "b+c", "a+b", "c"] {
-        builder.edge(START, node);
+        builder = builder.edge(START, node);
     }
-    builder.join(["a+b", "c"], "d").join(["a", "b+c"], "d");
-    builder.node("e", mark()).edge("d", "e");
-    builder.interrupt_before(["d"]);
+    builder = builder.join(["a+b", "c"], "d").join(["a", "b+c"], "d");
+    builder = builder.node("e", mark()).edge("d", "e");
+    builder = builder.interrupt_before(["d"]);
     let bench = Bench::new(builder);
     let _ = bench.start(json!({})).await.unwrap();
     assert_eq!(bench.state().await.next, ["d"]);

@@ -18,15 +18,15 @@ fn note(text: &'static str) -> NodeDef<v1::Case> {
 fn graph(name: &str, ask: &'static str, beside: &'static str) -> CompiledGraph<v1::Case> {
     let mut graph = Builder::new(name);
     for name in ["collect", "check", beside, "publish"] {
-        graph.node(name, note("ran again"));
+        graph = graph.node(name, note("ran again"));
     }
-    graph.node(ask, async |task: Task<v1::Case>| -> hier_core::Result<v1::CaseUpdate> {
+    graph = graph.node(ask, async |task: Task<v1::Case>| -> hier_core::Result<v1::CaseUpdate> {
         let answer: String = task.run().interrupt(&"publish?").await?;
         Ok(v1::note(&answer))
     });
-    graph.edge(START, "collect").edge("collect", ask).edge("collect", beside);
-    graph.each("collect", "items", "check", |_| [0_u64; 0]).join([ask, beside], "publish");
-    graph.edge("publish", END).edge("check", END);
+    graph = graph.edge(START, "collect").edge("collect", ask).edge("collect", beside);
+    graph = graph.each("collect", "items", "check", |_| [0_u64; 0]).join([ask, beside], "publish");
+    graph = graph.edge("publish", END).edge("check", END);
     graph.compile().unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -65,7 +65,7 @@ async fn a_renamed_node_that_is_done_does_not_run_again() {
 async fn names_of_other_letters() {
     let graph = |name: &'static str| {
         let mut graph = super::kit::marks(&[]);
-        graph.node(name, super::kit::asks(&["?"])).edge(START, name);
+        graph = graph.node(name, super::kit::asks(&["?"])).edge(START, name);
         graph
     };
     let mut bench = super::kit::Bench::new(graph("审核"));
@@ -84,11 +84,11 @@ async fn names_of_other_letters() {
 async fn new_edges_into_the_nodes_of_an_open_step() {
     let mut graph = Builder::new("review");
     for name in ["collect", "check", "beside", "publish", "added"] {
-        graph.node(name, note("ran again"));
+        graph = graph.node(name, note("ran again"));
     }
     let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = keys.clone();
-    graph.node("ask", move |task: Task<v1::Case>| {
+    graph = graph.node("ask", move |task: Task<v1::Case>| {
         let noted = noted.clone();
         async move {
             noted.lock().unwrap().push(task.run().task_id());
@@ -96,10 +96,10 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
             Ok::<_, NodeError>(v1::note(&answer))
         }
     });
-    graph.edge(START, "collect").edge(START, "added").edge("collect", "ask").edge("collect", "beside");
-    graph.edge("added", "ask").edge("added", "beside").edge("added", "check");
-    graph.each("collect", "items", "check", |_| [0_u64; 0]).join(["ask", "beside"], "publish");
-    graph.edge("publish", END).edge("check", END);
+    graph = graph.edge(START, "collect").edge(START, "added").edge("collect", "ask").edge("collect", "beside");
+    graph = graph.edge("added", "ask").edge("added", "beside").edge("added", "check");
+    graph = graph.each("collect", "items", "check", |_| [0_u64; 0]).join(["ask", "beside"], "publish");
+    graph = graph.edge("publish", END).edge("check", END);
     let graph = graph.compile().unwrap_or_else(|error| panic!("{error}"));
     let graph = graph.checkpointer(golden::stored(OPEN).await);
     let open = graph.state("t").await.unwrap();

@@ -304,7 +304,7 @@ proptest! {
 async fn channels_that_are_declared_at_run_time() {
     fn graph(schema: Schema, saver: &MemorySaver) -> CompiledGraph<DynState> {
         let mut graph = GraphBuilder::dynamic("review", schema);
-        graph.node("work", async |_: Task<DynState>| {}).edge(START, "work").edge("work", END);
+        graph = graph.node("work", async |_: Task<DynState>| {}).edge(START, "work").edge("work", END);
         graph.compile().expect("it is a graph").checkpointer(saver.clone())
     }
     // As reducers are.

@@ -32,7 +32,7 @@ async fn beside<T>(
             task.state().update(json!({ "log": ["work"] }))
         }
     });
-    graph.node("work", work).edge(START, "a").edge("a", "work").edge("work", "z");
+    graph = graph.node("work", work).edge(START, "a").edge("a", "work").edge("work", "z");
     let mut bench = Bench::new(graph);
     bench.config = config;
     let (ended, tried) = tokio::join!(Box::pin(bench.start(json!({ "x": 1 }))), async {
@@ -177,7 +177,7 @@ async fn going_on_with_nothing_does_not_end_the_run_that_begins_the_thread() {
             task.state().update(json!({ "log": ["first"] }))
         }
     });
-    graph.node("first", first).edge(START, "first");
+    graph = graph.node("first", first).edge(START, "first");
     let mut bench = Bench::new(graph);
     // Nothing is stored before the end.
     bench.config = bench.config.durability(Durability::Exit);

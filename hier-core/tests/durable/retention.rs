@@ -30,7 +30,7 @@ fn asks_and_prunes(saver: &Arc<MemorySaver>) -> Node {
 async fn a_run_whose_past_is_pruned_is_refused() {
     let saver = Arc::new(MemorySaver::new());
     let mut graph = marks(&["z"]);
-    graph.node("ask", asks_and_prunes(&saver)).edge(START, "ask").edge("ask", "z");
+    graph = graph.node("ask", asks_and_prunes(&saver)).edge(START, "ask").edge("ask", "z");
     let bench = Bench::on(graph, saver.clone());
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let old = bench.state().await.config;
@@ -70,7 +70,7 @@ async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
 #[tokio::test]
 async fn a_branch_has_what_waited_where_it_branches_off() {
     let mut graph = row(&["a"]);
-    graph.node("b", fails(1)).node("other", mark()).edge("a", "b");
+    graph = graph.node("b", fails(1)).node("other", mark()).edge("a", "b");
     let bench = Bench::new(graph);
     let long = "an input that is too long to be stored twice".repeat(4);
     bench.start(json!({ "log": [long] })).await.unwrap_err();

@@ -35,7 +35,7 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
         (Builtin::Extend, |turn| json!({ format!("{turn}"): format!("{turn:01000}") })),
     ] {
         let mut graph = over(Schema::new().reduced("list", reducer).last("turn"));
-        graph.node(
+        graph = graph.node(
             "add",
             does(move |task| {
                 let turn = task.run().context().of("add");
@@ -43,13 +43,13 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
             }),
         );
         let more = |state: &DynState| if state.get("turn") == Some(&json!(100)) { "end" } else { "more" };
-        graph.route(
+        graph = graph.route(
             "add",
             "more",
-            [("end", vec![hier_core::graph::Place::from(END)]), ("more", vec!["add".into()])],
+            [("end", vec![hier_core::graph::EdgeEnd::from(END)]), ("more", vec!["add".into()])],
             more,
         );
-        graph.edge(START, "add");
+        graph = graph.edge(START, "add");
         let mut bench = bench(graph);
         bench.config = bench.config.recursion_limit(200);
         let end = bench.start(json!({})).await.unwrap();
@@ -66,7 +66,7 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
 async fn what_a_subgraph_hands_back_is_no_longer_than_what_counts() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = builder();
-        inner.node(
+        inner = inner.node(
             "write",
             does(|task| {
                 let turn = task.run().context().of("write");
@@ -74,10 +74,10 @@ async fn what_a_subgraph_hands_back_is_no_longer_than_what_counts() {
             }),
         );
         let more = |state: &DynState| if log_length(state) < 40 { "more" } else { "end" };
-        inner.route("write", "more", [("more", vec!["write"]), ("end", vec!["ask"])], more);
-        inner.node("ask", asks(&["?"])).edge(START, "write");
+        inner = inner.route("write", "more", [("more", vec!["write"]), ("end", vec!["ask"])], more);
+        inner = inner.node("ask", asks(&["?"])).edge(START, "write");
         let mut outer = builder();
-        outer.subgraph("sub", &compile(inner)).edge(START, "sub");
+        outer = outer.subgraph("sub", &compile(inner)).edge(START, "sub");
         let mut bench = bench(outer);
         bench.config = bench.config.durability(durability);
         assert_eq!(asked(bench.start(json!({ "log": [] })).await.unwrap()), ["?"]);

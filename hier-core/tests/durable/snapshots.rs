@@ -71,7 +71,7 @@ async fn a_snapshot_says_all_of_its_checkpoint() {
 async fn a_step_that_is_done_and_not_applied_is_no_end() {
     let pair = || {
         let mut graph = marks(&["a", "b"]);
-        graph.edge(START, "a").edge(START, "b");
+        graph = graph.edge(START, "a").edge(START, "b");
         graph
     };
     // The last commit that comes through is that of what the two have written.
@@ -100,14 +100,14 @@ async fn a_step_that_is_done_and_not_applied_is_no_end() {
 #[tokio::test]
 async fn sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);
-    graph.node(
+    graph = graph.node(
         "work",
         does(|task| match task.sent_json()? {
             Some(item) if item == 2 && task.run().context().hit("two") == 1 => Err(NodeError::permanent("two")),
             item => Ok(json!({ "log": [item] })),
         }),
     );
-    graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2, 3]);
+    graph = graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let live = bench.state().await;
@@ -136,7 +136,7 @@ async fn a_stream_that_is_dropped_leaves_a_thread_to_go_on_with() {
         }
     });
     let mut graph = marks(&["a", "fast"]);
-    graph.node("slow", slow).edge(START, "a").edge("a", "slow").edge("a", "fast");
+    graph = graph.node("slow", slow).edge(START, "a").edge("a", "slow").edge("a", "fast");
     let bench = Bench::new(graph);
     let input = bench.update(json!({ "x": 1 }));
     let mut stream = bench

@@ -30,8 +30,8 @@ fn refusing(refuses: &Arc<AtomicBool>) -> Schema {
 /// `first`, then `bad` and `good` at once, then `z`.
 fn bench(refuses: &Arc<AtomicBool>, durability: Durability, bad: Node) -> Bench {
     let mut graph = over(refusing(refuses));
-    graph.node("first", mark()).node("bad", bad).node("good", mark()).node("z", mark());
-    graph.edge(START, "first").edge("first", "bad").edge("first", "good").join(["bad", "good"], "z");
+    graph = graph.node("first", mark()).node("bad", bad).node("good", mark()).node("z", mark());
+    graph = graph.edge(START, "first").edge("first", "bad").edge("first", "good").join(["bad", "good"], "z");
     let mut bench = Bench::new(graph);
     bench.config = bench.config.durability(durability);
     bench
@@ -90,8 +90,8 @@ async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let mut graph = over(refusing(&refuses));
-        graph.node("a", mark()).node("bad", mark()).node("z", mark());
-        graph.edge(START, "a").edge("a", "bad").edge("bad", "z");
+        graph = graph.node("a", mark()).node("bad", mark()).node("z", mark());
+        graph = graph.edge(START, "a").edge("a", "bad").edge("bad", "z");
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn a_route_that_panics_leaves_its_node_undone() {
         let panics = Arc::new(AtomicBool::new(true));
         let mut graph = marks(&["a", "b", "sibling"]);
         let broken = panics.clone();
-        graph.edge(START, "a").edge(START, "sibling").route("a", "broken", [("go", vec!["b"])], move |_| {
+        graph = graph.edge(START, "a").edge(START, "sibling").route("a", "broken", [("go", vec!["b"])], move |_| {
             assert!(!broken.load(Ordering::Relaxed), "broken");
             "go"
         });
@@ -129,7 +129,7 @@ async fn a_route_that_panics_leaves_its_node_undone() {
 
 fn good_and_bad(durability: Durability) -> Bench {
     let mut graph = marks(&["good", "after"]);
-    graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad").join(["good", "bad"], "after");
+    graph = graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad").join(["good", "bad"], "after");
     let mut bench = Bench::new(graph);
     bench.config = bench.config.durability(durability);
     bench
@@ -181,8 +181,8 @@ async fn idempotency_keys_are_those_of_tasks() {
         })
     };
     let mut graph = builder();
-    graph.node("seed", tells(false)).node("boom", tells(true).retry(2)).node("sent", tells(false));
-    graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
+    graph = graph.node("seed", tells(false)).node("boom", tells(true).retry(2)).node("sent", tells(false));
+    graph = graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     bench.go_on().await.unwrap_err();

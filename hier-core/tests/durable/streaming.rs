@@ -1,6 +1,6 @@
 //! Events of runs on threads, in the order of LangGraph 1.2.22.
 
-use hier_core::graph::{GraphInput, NodeDef, Whole};
+use hier_core::graph::{FullState, GraphInput, NodeDef};
 use hier_core::prelude::*;
 use hier_core::state::{DynState, DynUpdate};
 use hier_core::{Event, StateUpdate};
@@ -30,7 +30,7 @@ fn short(mode: &str, data: &Value) -> Value {
 }
 
 /// What a stream tells, each event with the depth of its graph.
-async fn told(bench: &Bench, input: impl GraphInput<DynState, Whole>, subgraphs: bool) -> Vec<Value> {
+async fn told(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
     let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
     let mut events = Vec::new();
@@ -69,7 +69,7 @@ fn start(bench: &Bench) -> DynUpdate {
 /// `a` as given, then a `b` that puts down its name.
 fn then_b(a: Node) -> Bench {
     let mut graph = marks(&["b"]);
-    graph.node("a", a).edge(START, "a").edge("a", "b");
+    graph = graph.node("a", a).edge(START, "a").edge("a", "b");
     Bench::new(graph)
 }
 
@@ -167,7 +167,7 @@ async fn a_replay_of_the_input_begins_at_the_start() {
 #[tokio::test]
 async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told_as_such() {
     let mut graph = marks(&["p"]);
-    graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
+    graph = graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
     let bench = Bench::new(graph);
     let events = told(&bench, start(&bench), false).await;
     // Which of the two is faster is not fixed.
@@ -195,9 +195,9 @@ async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told
 #[tokio::test]
 async fn a_question_inside_is_told_once_a_level() {
     let mut inner = marks(&["s1"]);
-    inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
+    inner = inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
     let mut graph = builder();
-    graph.subgraph("sub", &compile(inner)).edge(START, "sub");
+    graph = graph.subgraph("sub", &compile(inner)).edge(START, "sub");
     let bench = Bench::new(graph);
     let expected = json!([
         [0, "checkpoints", "input", -1, ["__start__"], { "log": [] }],

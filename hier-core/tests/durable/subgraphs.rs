@@ -28,12 +28,15 @@ fn notes() -> Node {
 /// What the inner graph of a thread wrote in two runs, and where it stored something.
 async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
     let mut inner = over(Schema::new().last("x").reduced("seen", hier_core::state::Builtin::Append));
-    inner.node("in", does(|task| Ok(json!({ "seen": ["in", task.state().get("x")] }))));
-    inner.node("copy", does(|task| Ok(json!({ "x": task.state().get("seen") })))).edge(START, "in").edge("in", "copy");
+    inner = inner.node("in", does(|task| Ok(json!({ "seen": ["in", task.state().get("x")] }))));
+    inner = inner
+        .node("copy", does(|task| Ok(json!({ "x": task.state().get("seen") }))))
+        .edge(START, "in")
+        .edge("in", "copy");
     let mut outer = builder();
-    outer.subgraph("call", &compile(inner)).checkpoints("call", checkpoints);
-    outer.node("keep", does(|task| Ok(json!({ "log": [task.state().get("x")] }))));
-    outer.edge(START, "call").edge("call", "keep");
+    outer = outer.subgraph("call", &compile(inner)).checkpoints("call", checkpoints);
+    outer = outer.node("keep", does(|task| Ok(json!({ "log": [task.state().get("x")] }))));
+    outer = outer.edge(START, "call").edge("call", "keep");
     let bench = Bench::new(outer);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let _ = bench.start(json!({ "x": 3 })).await.unwrap();
@@ -58,10 +61,10 @@ async fn what_a_subgraph_keeps() {
 /// `inner` is `c` and then `b`, which fails once.
 fn failing(checkpoints: Checkpoints) -> Bench {
     let mut inner = marks(&["c", "z"]);
-    inner.node("b", fails(1)).edge(START, "c").edge("c", "b").edge("b", "z");
+    inner = inner.node("b", fails(1)).edge(START, "c").edge("c", "b").edge("b", "z");
     let mut outer = marks(&["o", "sibling"]);
-    outer.subgraph("sub", &compile(inner)).checkpoints("sub", checkpoints);
-    outer.edge(START, "sub").edge(START, "sibling").edge("sub", "o");
+    outer = outer.subgraph("sub", &compile(inner)).checkpoints("sub", checkpoints);
+    outer = outer.edge(START, "sub").edge(START, "sibling").edge("sub", "o");
     Bench::new(outer)
 }
 
@@ -87,11 +90,11 @@ async fn inner_nodes_that_are_done_do_not_run_again() {
 async fn a_subgraph_whose_node_has_another_name_now_goes_on() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let mut inner = marks(&["c", "z"]);
-        inner.node("ask", asks(&["?"])).edge(START, "c").edge("c", "ask").edge("ask", "z");
+        inner = inner.node("ask", asks(&["?"])).edge(START, "c").edge("c", "ask").edge("ask", "z");
         let inner = compile(inner);
         let graph = |node: &'static str| {
             let mut outer = marks(&["o"]);
-            outer.subgraph(node, &inner).checkpoints(node, checkpoints).edge(START, node).edge(node, "o");
+            outer = outer.subgraph(node, &inner).checkpoints(node, checkpoints).edge(START, node).edge(node, "o");
             outer
         };
         let before = Bench::new(graph("old"));
@@ -133,10 +136,11 @@ async fn a_new_input_begins_a_new_call() {
 async fn a_resumed_call_hands_back_what_it_wrote_each_time() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = marks(&["i1"]);
-        inner.node("ask1", asks(&["1"])).node("set", does(|_| Ok(json!({ "x": 9 })))).node("ask2", asks(&["2"]));
-        inner.edge(START, "i1").edge("i1", "ask1").edge("ask1", "set").edge("set", "ask2");
+        inner =
+            inner.node("ask1", asks(&["1"])).node("set", does(|_| Ok(json!({ "x": 9 })))).node("ask2", asks(&["2"]));
+        inner = inner.edge(START, "i1").edge("i1", "ask1").edge("ask1", "set").edge("set", "ask2");
         let mut outer = builder();
-        outer.node("o", notes()).subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "o");
+        outer = outer.node("o", notes()).subgraph("sub", &compile(inner)).edge(START, "sub").edge("sub", "o");
         let mut bench = Bench::new(outer);
         bench.config = bench.config.durability(durability);
         let _ = bench.start(json!({ "x": 1, "log": ["in"] })).await.unwrap();
@@ -151,7 +155,7 @@ async fn a_resumed_call_hands_back_what_it_wrote_each_time() {
 #[tokio::test]
 async fn calls_by_send_are_resumed_one_by_one() {
     let mut inner = marks(&[]);
-    inner.node(
+    inner = inner.node(
         "work",
         does(|task| {
             let x = task.state().get("x").cloned().unwrap_or_default();
@@ -160,11 +164,11 @@ async fn calls_by_send_are_resumed_one_by_one() {
             if x == 2 && count == 1 { Err(NodeError::permanent("boom")) } else { Ok(json!({ "log": [name] })) }
         }),
     );
-    inner.edge(START, "work");
+    inner = inner.edge(START, "work");
     let mut outer = marks(&["z"]);
-    outer.subgraph("sub", &compile(inner)).node("seed", does(|_| Ok(json!({}))));
-    outer.edge(START, "seed").edge("sub", "z");
-    outer.each("seed", "items", "sub", |_| (1..4).map(|x| json!({ "x": x })));
+    outer = outer.subgraph("sub", &compile(inner)).node("seed", does(|_| Ok(json!({}))));
+    outer = outer.edge(START, "seed").edge("sub", "z");
+    outer = outer.each("seed", "items", "sub", |_| (1..4).map(|x| json!({ "x": x })));
     let bench = Bench::new(outer);
     bench.start(json!({ "log": [] })).await.unwrap_err();
     assert_eq!(log(bench.go_on().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
@@ -176,14 +180,14 @@ async fn calls_by_send_are_resumed_one_by_one() {
 #[tokio::test]
 async fn a_graph_that_keeps_its_state_can_ask() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Append));
-    inner.node("i", does(|_| Ok(json!({ "own": ["i"] })))).node("ask", asks(&["q"]));
-    inner.node(
+    inner = inner.node("i", does(|_| Ok(json!({ "own": ["i"] })))).node("ask", asks(&["q"]));
+    inner = inner.node(
         "tell",
         does(|task| Ok(json!({ "log": [task.state().get("own").map(|own| own.as_array().map(Vec::len))] }))),
     );
-    inner.edge(START, "i").edge("i", "ask").edge("ask", "tell");
+    inner = inner.edge(START, "i").edge("i", "ask").edge("ask", "tell");
     let mut outer = builder();
-    outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    outer = outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
     let bench = Bench::new(outer);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(log(bench.answer("A").await.unwrap()), json!(["A", 1]));
@@ -195,10 +199,11 @@ async fn a_graph_that_keeps_its_state_can_ask() {
 /// A graph that keeps a count, called once for each item.
 fn counted_for_each(lenient: bool) -> Builder {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
-    inner.node("count", does(|_| Ok(json!({ "own": 1, "log": ["count"] })))).edge(START, "count");
+    inner = inner.node("count", does(|_| Ok(json!({ "own": 1, "log": ["count"] })))).edge(START, "count");
     let mut outer = if lenient { builder() } else { strict() };
-    outer.node("plan", mark()).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
-    outer.edge(START, "plan").each("plan", "items", "sub", |_| [json!({}), json!({}), json!({})]).edge("sub", END);
+    outer = outer.node("plan", mark()).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    outer =
+        outer.edge(START, "plan").each("plan", "items", "sub", |_| [json!({}), json!({}), json!({})]).edge("sub", END);
     outer
 }
 
@@ -221,11 +226,11 @@ async fn calls_of_a_graph_that_keeps_its_state_do_not_run_side_by_side() {
     }
     // An edge and a Send at once are two calls, too.
     let mut inner = marks(&["i"]);
-    inner.edge(START, "i");
+    inner = inner.edge(START, "i");
     let mut outer = builder();
     let sends = NodeDef::task(|_: NodeTask| async move { Command::<DynState>::new().send("sub", json!({})) });
-    outer.node("plan", sends).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
-    outer.edge(START, "plan").edge("plan", "sub");
+    outer = outer.node("plan", sends).subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    outer = outer.edge(START, "plan").edge("plan", "sub");
     let bench = Bench::new(outer);
     let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert!(matches!(&error, RunError::SharedCalls { calls: 2, .. }), "{error}");

@@ -120,7 +120,7 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
 #[tokio::test]
 async fn a_replay_asks_again() {
     let mut graph = marks(&["a", "z"]);
-    graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "ask").edge("ask", "z");
+    graph = graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "ask").edge("ask", "z");
     let bench = Bench::new(graph);
     let first = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let open = bench.state().await.config;
@@ -140,7 +140,7 @@ async fn a_replay_asks_again() {
 #[tokio::test]
 async fn an_answer_addressed_to_the_newest_checkpoint() {
     let mut graph = marks(&["done", "z"]);
-    graph.node("ask", asks(&["q"])).edge(START, "done").edge(START, "ask").join(["done", "ask"], "z");
+    graph = graph.node("ask", asks(&["q"])).edge(START, "done").edge(START, "ask").join(["done", "ask"], "z");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let open = bench.state().await.config;
@@ -154,7 +154,7 @@ async fn an_answer_addressed_to_the_newest_checkpoint() {
 #[tokio::test]
 async fn a_replay_of_a_failed_step_runs_all_of_it() {
     let mut graph = marks(&["good"]);
-    graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad");
+    graph = graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad");
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let open = bench.state().await.config;
@@ -166,8 +166,8 @@ async fn a_replay_of_a_failed_step_runs_all_of_it() {
 #[tokio::test]
 async fn replays_of_joins_deferred_nodes_and_sends() {
     let mut graph = marks(&["a", "b", "c", "late", "seed", "work"]);
-    graph.edge(START, "a").edge(START, "b").edge("b", "c").join(["a", "c"], "seed");
-    graph.each("seed", "items", "work", |_| [1, 2]).edge("work", "late").edge("a", "late").defer("late");
+    graph = graph.edge(START, "a").edge(START, "b").edge("b", "c").join(["a", "c"], "seed");
+    graph = graph.each("seed", "items", "work", |_| [1, 2]).edge("work", "late").edge("a", "late").defer("late");
     let bench = Bench::new(graph);
     let end = bench.start(json!({ "x": 1 })).await.unwrap();
     // Decision 2: `late` is released with the Sends, and set off by them again.
@@ -185,8 +185,8 @@ async fn replays_of_joins_deferred_nodes_and_sends() {
 async fn what_expires_with_a_step_expires_in_a_fork_too() {
     let sees = || does(|task| Ok(json!({ "log": [task.state().get("hint")] })));
     let mut graph = over(schema().ephemeral("hint"));
-    graph.node("a", does(|_| Ok(json!({ "hint": "look" })))).node("b", sees()).node("c", sees());
-    graph.edge(START, "a").edge("a", "b").edge("b", "c");
+    graph = graph.node("a", does(|_| Ok(json!({ "hint": "look" })))).node("b", sees()).node("c", sees());
+    graph = graph.edge(START, "a").edge("a", "b").edge("b", "c");
     let bench = Bench::new(graph);
     let expected = json!(["look", null]);
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), expected);
@@ -204,16 +204,16 @@ async fn what_expires_with_a_step_expires_in_a_fork_too() {
 #[tokio::test]
 async fn what_a_subgraph_keeps_goes_back_in_time_too() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
-    inner.node(
+    inner = inner.node(
         "count",
         does(|task| {
             let own = task.state().get("own").and_then(Value::as_i64).unwrap_or_default() + 1;
             Ok(json!({ "own": 1, "log": [own] }))
         }),
     );
-    inner.edge(START, "count");
+    inner = inner.edge(START, "count");
     let mut graph = builder();
-    graph.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    graph = graph.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
     let bench = Bench::new(graph);
     for _ in 0..3 {
         assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
@@ -243,8 +243,8 @@ async fn a_checkpoint_that_is_not_there() {
     );
     assert_eq!(bench.tree().await, past());
     let mut strict = strict();
-    strict.node("a", mark());
-    strict.edge(START, "a").edge("a", END);
+    strict = strict.node("a", mark());
+    strict = strict.edge(START, "a").edge("a", END);
     let strict = compile(strict).checkpointer(bench.saver.clone());
     let error = strict.state(Config::new().thread("t").checkpoint(uuid::Uuid::nil())).await.unwrap_err();
     assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");

@@ -36,7 +36,7 @@ impl Bench {
 /// Stopped before `b`.
 async fn stopped() -> Bench {
     let mut graph = row(&["a", "b", "c"]);
-    graph.interrupt_before(["b"]);
+    graph = graph.interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench
@@ -96,7 +96,7 @@ async fn updates_that_cannot_be_made() {
 #[tokio::test]
 async fn with_several_nodes_in_the_last_step_it_has_to_be_said() {
     let mut graph = marks(&["a", "b", "z"]);
-    graph.edge(START, "a").edge(START, "b").join(["a", "b"], "z").interrupt_before(["z"]);
+    graph = graph.edge(START, "a").edge(START, "b").join(["a", "b"], "z").interrupt_before(["z"]);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let text = bench.refused(bench.makes(json!({ "x": 2 }))).await;
@@ -121,7 +121,7 @@ async fn the_first_update_of_a_thread_is_as_start() {
 #[tokio::test]
 async fn an_update_drops_the_open_step() {
     let mut graph = marks(&["a", "z"]);
-    graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
+    graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(log_of(&bench.state().await), json!(["a"]));
@@ -133,7 +133,7 @@ async fn an_update_drops_the_open_step() {
 #[tokio::test]
 async fn finishing_keeps_what_is_done() {
     let mut graph = marks(&["a", "z"]);
-    graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
+    graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(bench.change(StateUpdate::finish()).await, json!([{ "x": 1, "log": ["a"] }, [], "update", 1]));
@@ -159,8 +159,8 @@ async fn a_copy() {
 #[tokio::test]
 async fn a_bulk_of_updates() {
     let mut graph = marks(&["a", "b", "c", "work"]);
-    graph.edge(START, "a").edge("a", "b").edge("a", "c").join(["b", "c"], "work");
-    graph.each("work", "log", "work", |state: &DynState| {
+    graph = graph.edge(START, "a").edge("a", "b").edge("a", "c").join(["b", "c"], "work");
+    graph = graph.each("work", "log", "work", |state: &DynState| {
         state.get("log").and_then(Value::as_array).cloned().unwrap_or_default()
     });
     let bench = Bench::new(graph);

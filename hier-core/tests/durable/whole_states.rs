@@ -60,7 +60,7 @@ async fn a_reduced_channel_that_is_set_twice_merges_both() {
 
     let schema = Schema::new().reduced("log", Builtin::Append).reduced("sum", Builtin::Sum).last("x");
     let mut graph = GraphBuilder::dynamic("d", schema);
-    graph.node("n", |_: Task<DynState>| async {}).edge(START, "n").edge("n", END);
+    graph = graph.node("n", |_: Task<DynState>| async {}).edge(START, "n").edge("n", END);
     let graph = graph.compile().unwrap();
     let initial = graph.update(json!({})).unwrap();
     let schema = Schema::new().reduced("log", Builtin::Append).reduced("sum", Builtin::Sum).last("x");

@@ -31,9 +31,9 @@ fn asking(hangs: &Arc<AtomicBool>) -> Compiled {
             task.state().update(json!({ "log": [answer] }))
         }
     });
-    inner.node("asks", asks).edge(START, "i").edge("i", "asks");
+    inner = inner.node("asks", asks).edge(START, "i").edge("i", "asks");
     let mut outer = marks(&["a", "z"]);
-    outer.subgraph("sub", &compile(inner)).edge(START, "a").edge("a", "sub").edge("sub", "z");
+    outer = outer.subgraph("sub", &compile(inner)).edge(START, "a").edge("a", "sub").edge("sub", "z");
     compile(outer)
 }
 

@@ -8,7 +8,7 @@ use hier_core::state::{DynState, Schema};
 fn graph(name: &str, nodes: &[&str]) -> GraphBuilder<DynState> {
     let mut graph = GraphBuilder::dynamic(name, Schema::new().last("x"));
     for node in nodes {
-        graph.node(*node, async |task: Task<DynState>| task.state().update(serde_json::json!({})));
+        graph = graph.node(*node, async |task: Task<DynState>| task.state().update(serde_json::json!({})));
     }
     graph
 }
@@ -28,18 +28,18 @@ fn refused(graph: GraphBuilder<DynState>, piece: &str) {
 fn names_of_the_engine_are_refused() {
     for name in ["", "a|b", "a:b", "a/b"] {
         let mut graph = graph(name, &["a"]);
-        graph.edge(START, "a").edge("a", END);
+        graph = graph.edge(START, "a").edge("a", END);
         refused(graph, if name.is_empty() { "the name of the graph is empty" } else { "the graph name" });
     }
     for name in ["__x", "START", "a:b", " "] {
         let mut graph = graph("g", &[name]);
-        graph.edge(START, name).edge(name, END);
+        graph = graph.edge(START, name).edge(name, END);
         refused(graph, &format!("the node name `{name}`"));
     }
     for name in ["a:b", "branch:to:a", "__x"] {
         let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("g", Schema::new().last(name));
-        graph.node("a", async |task: Task<DynState>| task.state().update(serde_json::json!({})));
-        graph.edge(START, "a").edge("a", END);
+        graph = graph.node("a", async |task: Task<DynState>| task.state().update(serde_json::json!({})));
+        graph = graph.edge(START, "a").edge("a", END);
         refused(graph, &format!("the channel name `{name}` is reserved"));
     }
 }
@@ -48,25 +48,25 @@ fn names_of_the_engine_are_refused() {
 fn what_waits_for_nothing_or_is_given_twice_is_refused() {
     let chain = || {
         let mut chain = graph("g", &["a", "b"]);
-        chain.edge(START, "a").edge("a", "b").edge("b", END);
+        chain = chain.edge(START, "a").edge("a", "b").edge("b", END);
         chain
     };
     assert!(mistakes(chain()).is_empty());
     let mut empty = chain();
-    empty.join([], "b");
+    empty = empty.join([], "b");
     refused(empty, "the join into `b` waits for nothing");
     // A lenient builder has no graph for it, either.
     let mut lenient = chain();
-    lenient.lenient().join([], "b");
+    lenient = lenient.lenient().join([], "b");
     refused(lenient, "the join into `b` waits for nothing");
     let mut doubled = chain();
-    doubled.route("b", "r", [("x", vec!["a"]), ("x", vec!["b"])], |_| "x");
+    doubled = doubled.route("b", "r", [("x", vec!["a"]), ("x", vec!["b"])], |_| "x");
     assert!(mistakes(doubled).iter().any(|mistake| mistake.contains("two arms `x`")));
     let mut stops = chain();
-    stops.interrupt_before(["a", "a"]);
+    stops = stops.interrupt_before(["a", "a"]);
     refused(stops, "the node `a` is given twice in `interrupt_before`");
     let mut joins = graph("g", &["a", "b", "c"]);
-    joins.edge(START, "a").edge(START, "b").join(["a", "b"], "c").join(["b", "a"], "c").edge("c", END);
+    joins = joins.edge(START, "a").edge(START, "b").join(["a", "b"], "c").join(["b", "a"], "c").edge("c", END);
     refused(joins, "the join of `[b, a]` into `c` is given twice");
 }
 
@@ -74,17 +74,17 @@ fn what_waits_for_nothing_or_is_given_twice_is_refused() {
 fn a_circle_that_is_always_followed_is_refused_unless_lenient() {
     let circle = || {
         let mut circle = graph("g", &["a", "b"]);
-        circle.edge(START, "a").edge("a", "b").edge("b", "a");
-        circle.route(
+        circle = circle.edge(START, "a").edge("a", "b").edge("b", "a");
+        circle = circle.route(
             "b",
             "done",
-            [("yes", vec![END.into()]), ("no", vec![hier_core::graph::Place::from("a")])],
+            [("yes", vec![END.into()]), ("no", vec![hier_core::graph::EdgeEnd::from("a")])],
             |_| "yes",
         );
         circle
     };
     refused(circle(), "`b >> a` is always followed");
     let mut lenient = circle();
-    lenient.lenient();
+    lenient = lenient.lenient();
     assert!(mistakes(lenient).is_empty());
 }

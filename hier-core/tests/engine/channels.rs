@@ -1,7 +1,7 @@
 //! Channels between steps: conflicts, overwrites, what expires, what collects.
 
 use hier_core::Event;
-use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
+use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::{DynState, Overwrite, Schema};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn says(text: impl ToString) -> DeskUpdate {
     Desk::update().log([text.to_string()])
 }
 
-async fn run<G: Graph<State = Desk, Context = (), Input = Whole, Output = Desk>>() -> Result<Desk, RunError> {
+async fn run<G: Graph<State = Desk, Context = (), Input = FullState, Output = Desk>>() -> Result<Desk, RunError> {
     Ok(G::compile().invoke(Desk::update()).await?.into_state())
 }
 
@@ -243,8 +243,8 @@ async fn a_channel_without_a_value_differs_from_one_that_is_null() {
     use hier_core::state::Builtin;
     let schema = Schema::new().last("a").last("b").reduced("log", Builtin::Append);
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("nulls", schema);
-    graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "a": null })));
-    graph.edge(START, "n").edge("n", END);
+    graph = graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "a": null })));
+    graph = graph.edge(START, "n").edge("n", END);
     let graph = graph.compile().unwrap();
     let out = graph.invoke(graph.update(json!({})).unwrap()).await.unwrap();
     assert_eq!(out.state().to_value(), json!({ "a": null, "log": [] }));
@@ -258,8 +258,8 @@ async fn an_item_whose_id_is_null_has_none() {
     use hier_core::state::Builtin;
     let schema = Schema::new().reduced("items", Builtin::ById);
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("ids", schema);
-    graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "items": [{ "id": 1 }] })));
-    graph.edge(START, "n").edge("n", END);
+    graph = graph.node("n", async |task: Task<DynState>| task.state().update(json!({ "items": [{ "id": 1 }] })));
+    graph = graph.edge(START, "n").edge("n", END);
     let graph = graph.compile().unwrap();
     let run = async |items| graph.invoke(graph.update(json!({ "items": items })).unwrap()).await;
     let out = run(json!([{ "id": 1, "old": true }, { "id": 2 }])).await.unwrap();

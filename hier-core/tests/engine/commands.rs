@@ -1,7 +1,7 @@
 //! Commands: where a node may go beside its edges, and what happens when it may not.
 
 use hier_core::NodeErrorKind;
-use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
+use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,13 +24,13 @@ async fn item(Sent(n): Sent<u32>) -> TraceUpdate {
     says(format!("item{n}"))
 }
 
-async fn log<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> String {
+async fn log<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> String {
     let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
 /// The error of a graph that fails in one of its nodes: the node, and what it says.
-async fn failure<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> (String, NodeError) {
+async fn failure<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> (String, NodeError) {
     match G::compile().invoke(Trace::update()).await {
         Err(RunError::Node { node, error, .. }) => (node, error),
         other => panic!("{other:?}"),
@@ -171,9 +171,9 @@ mod refused {
     #[tokio::test]
     async fn a_builders_unknown_target_is_an_error_with_the_name_that_is_meant() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("built");
-        graph.node("from", async |_: Task<Trace>| Command::<Trace>::new().goto("taget"));
-        graph.node("target", async |_: Task<Trace>| says("target"));
-        graph.edge(START, "from").edge("from", "target").edge("target", END);
+        graph = graph.node("from", async |_: Task<Trace>| Command::<Trace>::new().goto("taget"));
+        graph = graph.node("target", async |_: Task<Trace>| says("target"));
+        graph = graph.edge(START, "from").edge("from", "target").edge("target", END);
         let error = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();
         let text = error.to_string();
         assert!(

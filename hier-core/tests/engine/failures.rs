@@ -43,7 +43,7 @@ fn says(text: impl ToString) -> TraceUpdate {
 fn parallel<const N: usize>(nodes: [(&str, NodeDef<Trace>); N]) -> GraphBuilder<Trace> {
     let mut graph = GraphBuilder::new("parallel");
     for (name, node) in nodes {
-        graph.node(name, node).edge(START, name).edge(name, END);
+        graph = graph.node(name, node).edge(START, name).edge(name, END);
     }
     graph
 }
@@ -136,7 +136,7 @@ mod siblings {
     #[tokio::test]
     async fn tasks_that_were_sent_come_first_in_task_order() {
         let mut graph = parallel([("a", fails("a")), ("item", gives(Trace::update()))]);
-        graph.node("z", fails("z")).each(START, "items", "z", |_| [1_u8]).edge("z", END);
+        graph = graph.node("z", fails("z")).each(START, "items", "z", |_| [1_u8]).edge("z", END);
         assert!(matches!(error_of(graph).await, RunError::Node { node, .. } if node == "z"));
     }
 }
@@ -211,9 +211,9 @@ mod panics {
         let mut graph = parallel([("n", gives(says("n")))]);
         for sibling in 0..siblings {
             let name = format!("s{sibling}");
-            graph.node(&name, gives(says("s"))).edge(START, &name).edge(&name, END);
+            graph = graph.node(&name, gives(says("s"))).edge(START, &name).edge(&name, END);
         }
-        graph.route("n", "way", [("n", vec!["n"]), ("none", vec![])], |_| -> &str { panic!("lost") });
+        graph = graph.route("n", "way", [("n", vec!["n"]), ("none", vec![])], |_| -> &str { panic!("lost") });
         graph
     }
 
@@ -223,7 +223,7 @@ mod panics {
             assert_panic(&error_of(routed(siblings)).await, "n", "in its route: lost");
         }
         let mut graph = parallel([("n", gives(says("n")))]);
-        graph.each(START, "items", "n", |_| -> Vec<u8> { panic!("no items") });
+        graph = graph.each(START, "items", "n", |_| -> Vec<u8> { panic!("no items") });
         assert_panic(&error_of(graph).await, "__start__", "in its route: no items");
     }
 
@@ -231,7 +231,7 @@ mod panics {
     async fn a_graph_can_run_again_after_a_panic() {
         let runs = AtomicUsize::new(0);
         let mut graph: GraphBuilder<Trace, AtomicUsize> = GraphBuilder::new("again");
-        graph.node("n", async |task: Task<Trace, AtomicUsize>| {
+        graph = graph.node("n", async |task: Task<Trace, AtomicUsize>| {
             assert!(task.run().context().fetch_add(1, Ordering::SeqCst) > 0, "the first run panics");
         });
         let graph = graph_of(graph);
@@ -240,7 +240,7 @@ mod panics {
     }
 
     fn graph_of(mut graph: GraphBuilder<Trace, AtomicUsize>) -> hier_core::graph::CompiledGraph<Trace, AtomicUsize> {
-        graph.edge(START, "n").edge("n", END);
+        graph = graph.edge(START, "n").edge("n", END);
         graph.compile().unwrap()
     }
 }
@@ -286,7 +286,7 @@ mod reducers {
     async fn what_a_route_would_see_is_refused_with_the_channels_name() {
         // With a sibling, the route sees a copy, into which its node's writes are merged first.
         let mut graph = parallel([("a", gives(says("a"))), ("n", gives(Trace::update().picky(100)))]);
-        graph.route("n", "way", [("a", vec!["a"]), ("none", vec![])], |_| "none");
+        graph = graph.route("n", "way", [("a", vec!["a"]), ("none", vec![])], |_| "none");
         let text = error_of(graph).await.to_string();
         assert!(text.contains("`n`") && text.contains("`picky`") && text.contains("100 is too much"), "{text}");
     }

@@ -88,20 +88,20 @@ fn graph(changes: &[Change]) -> CompiledGraph<DynState, Arc<()>> {
         let step = state.get("step").and_then(Value::as_u64);
         step.and_then(|step| usize::try_from(step).ok()).unwrap_or_default()
     };
-    graph.node("change", move |task: Task<DynState, Arc<()>>| {
+    graph = graph.node("change", move |task: Task<DynState, Arc<()>>| {
         let step = at(task.state());
         let change = changes[step];
         async move { task.state().update(json!({ change.0: written(step, change), "step": step + 1 })) }
     });
-    graph
+    graph = graph
         .node("beside", |task: Task<DynState, Arc<()>>| async move { task.state().update(json!({ "beside": ["y"] })) });
-    graph.edge(START, "change").edge("beside", END);
+    graph = graph.edge(START, "change").edge("beside", END);
     let places = [
-        ("one", vec![hier_core::graph::Place::from("change")]),
+        ("one", vec![hier_core::graph::EdgeEnd::from("change")]),
         ("two", vec!["change".into(), "beside".into()]),
         ("end", vec![END.into()]),
     ];
-    graph.route("change", "more", places, move |state: &DynState| match at(state) {
+    graph = graph.route("change", "more", places, move |state: &DynState| match at(state) {
         step if step >= count => "end",
         step if wide(step) => "two",
         _ => "one",

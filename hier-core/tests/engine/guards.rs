@@ -118,7 +118,7 @@ mod retries {
 
     async fn times<G>() -> (Vec<f64>, Result<Vec<String>, RunError>)
     where
-        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,
     {
         let desk = Desk::new();
         let ended = G::compile().invoke(Trace::update()).context(desk.clone()).await;
@@ -223,7 +223,7 @@ mod timeouts {
     /// How the timeout of a graph is told, and after how many seconds.
     async fn expires<G>(desk: &Desk) -> (f64, TimeoutKind, Duration)
     where
-        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,
     {
         let begin = Instant::now();
         let error = G::compile().invoke(Trace::update()).context(desk.clone()).await.unwrap_err();
@@ -350,7 +350,7 @@ mod handlers {
 
     async fn log<G>(desk: &Desk) -> Result<Vec<String>, RunError>
     where
-        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::Whole, Output = Trace>,
+        G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,
     {
         let out = G::compile().invoke(Trace::update()).context(desk.clone()).await?;
         Ok(out.into_state().log)

@@ -1,7 +1,7 @@
 //! Joins fire once, when all have come; deferred nodes wait until nothing else is left to run.
 
 use hier_core::Event;
-use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
+use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -17,13 +17,13 @@ async fn node(run: &Run) -> TraceUpdate {
     Trace::update().log([run.node().to_owned()])
 }
 
-async fn log<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> String {
+async fn log<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> String {
     let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
 /// The steps of a run: the nodes that ran in each, in the order of their writes.
-async fn steps<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> Vec<String> {
+async fn steps<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> Vec<String> {
     let mut events = G::compile().stream(Trace::update()).modes([StreamMode::Values]);
     let (mut steps, mut seen) = (Vec::new(), 0);
     while let Some(event) = events.next().await {
@@ -67,10 +67,10 @@ mod joins {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("wide");
         let names: Vec<String> = (0..100).map(|n| format!("n{n:02}")).collect();
         for name in &names {
-            graph.node(name, async |task: Task<Trace>| task.call(node).await).edge(START, name);
+            graph = graph.node(name, async |task: Task<Trace>| task.call(node).await).edge(START, name);
         }
-        graph.node("z", async |task: Task<Trace>| task.call(node).await);
-        graph.join(names.iter().map(String::as_str), "z").edge("z", END);
+        graph = graph.node("z", async |task: Task<Trace>| task.call(node).await);
+        graph = graph.join(names.iter().map(String::as_str), "z").edge("z", END);
         let out = graph.compile().unwrap().invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().log, [&names[..], &["z".to_owned()]].concat());
     }
@@ -79,9 +79,9 @@ mod joins {
     async fn a_join_that_is_not_full_never_fires() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("half");
         for name in ["a", "b", "c"] {
-            graph.node(name, async |task: Task<Trace>| task.call(node).await);
+            graph = graph.node(name, async |task: Task<Trace>| task.call(node).await);
         }
-        graph.lenient().edge(START, "a").join(["a", "b"], "c");
+        graph = graph.lenient().edge(START, "a").join(["a", "b"], "c");
         let out = graph.compile().unwrap().invoke(Trace::update()).await.unwrap();
         assert_eq!(out.state().log, ["a"]);
     }

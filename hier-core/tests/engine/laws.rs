@@ -220,7 +220,7 @@ fn wrote(state: &Board, who: &str, number: usize) -> BoardUpdate {
 
 fn build(shape: &Shape, manner: &Manner) -> CompiledGraph<Board> {
     let mut graph: GraphBuilder<Board> = GraphBuilder::new("random");
-    graph.lenient();
+    graph = graph.lenient();
     for number in &manner.registration {
         let (number, yields) = (*number, manner.yields[*number]);
         let who = if number == shape.nodes { TAKER.to_owned() } else { name(number) };
@@ -231,32 +231,32 @@ fn build(shape: &Shape, manner: &Manner) -> CompiledGraph<Board> {
             let item = if task.was_sent() { task.sent::<usize>()? } else { 0 };
             Ok::<_, NodeError>(wrote(task.state(), task.run().node(), number + item))
         });
-        graph.node(who, if manner.guarded { node.retry(1) } else { node });
+        graph = graph.node(who, if manner.guarded { node.retry(1) } else { node });
     }
     for node in &shape.entries {
-        graph.edge(START, name(*node));
+        graph = graph.edge(START, name(*node));
     }
     let mut edges = shape.edges.clone();
     if manner.reversed {
         edges.reverse();
     }
     for (from, to) in &edges {
-        graph.edge(name(*from), name(*to));
+        graph = graph.edge(name(*from), name(*to));
     }
     for (from, to) in &shape.joins {
         let from: Vec<String> = from.iter().map(|node| name(*node)).collect();
-        graph.join(from.iter().map(String::as_str), name(*to));
+        graph = graph.join(from.iter().map(String::as_str), name(*to));
     }
     for node in &shape.deferred {
-        graph.defer(&name(*node));
+        graph = graph.defer(&name(*node));
     }
     for (number, (from, to, other)) in shape.routes.iter().enumerate() {
         let arms = [("even", vec![name(*to)]), ("odd", vec![name(*other)])];
         let choose = |state: &Board| if state.total % 2 == 0 { "even" } else { "odd" };
-        graph.route(name(*from), format!("route{number}"), arms, choose);
+        graph = graph.route(name(*from), format!("route{number}"), arms, choose);
     }
     for (number, from) in shape.senders.iter().enumerate() {
-        graph.each(name(*from), format!("items{number}"), TAKER, |state| {
+        graph = graph.each(name(*from), format!("items{number}"), TAKER, |state| {
             let count = usize::try_from(state.total % 4).unwrap_or(0);
             (0..count).collect::<Vec<_>>()
         });

@@ -1,6 +1,6 @@
 //! The recursion limit and what is left of it, to the exact number: a run of K supersteps needs a limit of K + 1.
 
-use hier_core::graph::{GraphBuilder, Place, Task};
+use hier_core::graph::{EdgeEnd, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::{IsLastStep, RemainingSteps};
 use hier_core::{DEFAULT_RECURSION_LIMIT, Event};
@@ -92,7 +92,7 @@ async fn zero_is_refused_and_the_default_is_the_references() {
 async fn a_run_without_nodes_needs_a_limit_too() {
     // Applying the input is the one superstep that a limit of 1 allows.
     let mut graph: GraphBuilder<Count> = GraphBuilder::new("empty");
-    graph.lenient().edge(START, END);
+    graph = graph.lenient().edge(START, END);
     let graph = graph.compile().unwrap();
     let out = graph.invoke(Count::update().n(4)).recursion_limit(1).await.unwrap();
     assert_eq!(out.state().n, 4);
@@ -174,10 +174,10 @@ mod subgraphs {
 #[tokio::test]
 async fn a_long_run_needs_no_stack() {
     let mut graph: GraphBuilder<Count> = GraphBuilder::new("long");
-    graph.node("a", async |task: Task<Count>| Count::update().n(task.state().n + 1)).edge(START, "a").route(
+    graph = graph.node("a", async |task: Task<Count>| Count::update().n(task.state().n + 1)).edge(START, "a").route(
         "a",
         "more",
-        [("more", vec![Place::from("a")]), ("end", vec![Place::End])],
+        [("more", vec![EdgeEnd::from("a")]), ("end", vec![EdgeEnd::End])],
         |state| if state.n < 50_000 { "more" } else { "end" },
     );
     let config = Config::new().recursion_limit(usize::MAX);

@@ -1,6 +1,6 @@
 //! Edges, routes and maps: who runs, how often, in which order the writes are applied, and what a route sees.
 
-use hier_core::graph::{Graph, GraphBuilder, Place, Task, Whole};
+use hier_core::graph::{EdgeEnd, FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::RemainingSteps;
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
 
-async fn log_of<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>() -> Vec<String> {
+async fn log_of<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> Vec<String> {
     let out = G::compile().invoke(Trace::update()).await;
     out.expect("the graph runs").into_state().log
 }
@@ -308,7 +308,7 @@ mod routes {
     #[tokio::test]
     async fn a_builder_gives_the_same_as_the_macro() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("ways");
-        graph
+        graph = graph
             .node("left", |task: Task<Trace>| async move { task.call(left).await })
             .node("right", async |_: Task<Trace>| says("right"))
             .node("item", async |task: Task<Trace>| Ok::<_, NodeError>(says(format!("item {}", task.sent::<u32>()?))))
@@ -328,10 +328,10 @@ mod routes {
     #[tokio::test]
     async fn a_builders_route_to_no_arm_is_an_error() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("ways");
-        graph.node("one", async |_: Task<Trace>| says("one")).edge(START, "one").route(
+        graph = graph.node("one", async |_: Task<Trace>| says("one")).edge(START, "one").route(
             "one",
             "way",
-            [("left", vec![Place::End]), ("again", vec![Place::from("one")])],
+            [("left", vec![EdgeEnd::End]), ("again", vec![EdgeEnd::from("one")])],
             |_| "lefd",
         );
         let error = graph.compile().unwrap().invoke(Trace::update()).await.unwrap_err();

@@ -55,7 +55,7 @@ async fn a_failure_is_stored_before_its_handler_begins() {
             task.state().update(json!({ "log": [is_stored] }))
         }
     };
-    graph.node("a", boom.on_failure(handler)).edge(START, "a").edge("a", END);
+    graph = graph.node("a", boom.on_error(handler)).edge(START, "a").edge("a", END);
     let run = NewRun::new("t", "desk", Request::default()).create_thread();
     let run = store.driver().create_run(run).await.expect("a run");
     let claim = RunClaim::new("worker", Duration::from_secs(30), ["desk".to_owned()]);

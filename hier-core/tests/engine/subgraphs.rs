@@ -1,6 +1,6 @@
 //! Graphs as nodes of others: what they see, what they hand back.
 
-use hier_core::graph::{Graph, GraphBuilder, Task, Whole};
+use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::Overwrite;
 
@@ -27,7 +27,7 @@ async fn node(run: &Run) -> TraceUpdate {
     says(run.node())
 }
 
-async fn run<G: Graph<State = Trace, Context = (), Input = Whole, Output = Trace>>(
+async fn run<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>(
     input: TraceUpdate,
 ) -> Result<Trace, RunError> {
     Ok(G::compile().invoke(input).await?.into_state())
@@ -309,11 +309,14 @@ mod views {
 #[tokio::test]
 async fn a_builder_attaches_graphs_too() {
     let mut inner: GraphBuilder<Trace> = GraphBuilder::new("inner");
-    inner.node("s", async |task: Task<Trace>| task.call(node).await).edge(START, "s").edge("s", END);
+    inner = inner.node("s", async |task: Task<Trace>| task.call(node).await).edge(START, "s").edge("s", END);
     let inner = inner.compile().unwrap();
     let mut outer: GraphBuilder<Trace> = GraphBuilder::new("outer");
-    outer.node("p", async |task: Task<Trace>| task.call(node).await).subgraph("sub", &inner).subgraph("also", &inner);
-    outer.edge(START, "p").edge("p", "sub").edge("p", "also").edge("sub", END).edge("also", END);
+    outer = outer
+        .node("p", async |task: Task<Trace>| task.call(node).await)
+        .subgraph("sub", &inner)
+        .subgraph("also", &inner);
+    outer = outer.edge(START, "p").edge("p", "sub").edge("p", "also").edge("sub", END).edge("also", END);
     let out = outer.compile().unwrap().invoke(Trace::update()).await.unwrap();
     assert_eq!(out.state().log, ["p", "s", "s"]);
 }

@@ -30,7 +30,7 @@ fn noted(seen: &Seen) -> Vec<Value> {
 async fn reduced_channels_start_empty_and_plain_ones_without_a_value() {
     let seen = Seen::default();
     let mut graph = over(Schema::new().last("a").reduced("l", Builtin::Append).reduced("i", Builtin::Sum));
-    graph.node("n", notes(&seen, json!({}))).edge(START, "n");
+    graph = graph.node("n", notes(&seen, json!({}))).edge(START, "n");
     assert_eq!(run(graph, json!({})).await, json!({ "l": [], "i": 0 }));
     assert_eq!(noted(&seen), [json!({ "l": [], "i": 0 })]);
 }
@@ -45,14 +45,14 @@ fn overwrites(value: Value) -> NodeDef<DynState> {
 #[tokio::test]
 async fn an_overwrite_makes_the_other_writes_of_its_step_void() {
     let mut graph = marks(&["a", "m"]);
-    graph.node("z", overwrites(json!(["ow"]))).edge(START, "a").edge(START, "z").edge(START, "m");
+    graph = graph.node("z", overwrites(json!(["ow"]))).edge(START, "a").edge(START, "z").edge(START, "m");
     assert_eq!(run(graph, json!({ "x": 1, "log": ["i"] })).await, json!({ "x": 1, "log": ["ow"] }));
 }
 
 #[tokio::test]
 async fn two_overwrites_of_one_channel_conflict() {
     let mut graph = marks(&[]);
-    graph.node("a", overwrites(json!([1]))).node("b", overwrites(json!([2]))).edge(START, "a").edge(START, "b");
+    graph = graph.node("a", overwrites(json!([1]))).node("b", overwrites(json!([2]))).edge(START, "a").edge(START, "b");
     let error = error(graph, json!({ "x": 1 })).await;
     assert!(matches!(&error, RunError::Conflict { channel, .. } if channel == "log"), "{error}");
 }
@@ -62,10 +62,10 @@ async fn ephemeral_channels_and_topics_expire_and_others_last() {
     let seen = Seen::default();
     let schema = Schema::new().untracked("u").ephemeral("e").topic("tp", false).topic("ta", true).last("x");
     let mut graph = over(schema);
-    graph.node("u1", notes(&seen, json!({ "u": "U", "e": "E", "tp": ["t1"], "ta": ["q1"] })));
-    graph.node("u2", notes(&seen, json!({ "x": 2 })));
-    graph.node("u3", notes(&seen, json!({ "ta": ["q2", "q3"] })));
-    graph.edge(START, "u1").edge("u1", "u2").edge("u2", "u3");
+    graph = graph.node("u1", notes(&seen, json!({ "u": "U", "e": "E", "tp": ["t1"], "ta": ["q1"] })));
+    graph = graph.node("u2", notes(&seen, json!({ "x": 2 })));
+    graph = graph.node("u3", notes(&seen, json!({ "ta": ["q2", "q3"] })));
+    graph = graph.edge(START, "u1").edge("u1", "u2").edge("u2", "u3");
     let end = run(graph, json!({ "x": 1, "u": "in", "e": "ine" })).await;
     let expected = [
         json!({ "u": "in", "e": "ine", "x": 1 }),
@@ -80,8 +80,8 @@ async fn ephemeral_channels_and_topics_expire_and_others_last() {
 async fn a_step_that_writes_nothing_still_ends_what_is_ephemeral() {
     let seen = Seen::default();
     let mut graph = over(Schema::new().ephemeral("e").last("x"));
-    graph.node("a", writes(json!({ "e": 1 }))).node("b", writes(json!({}))).node("c", notes(&seen, json!({})));
-    graph.edge(START, "a").edge("a", "b").edge("b", "c");
+    graph = graph.node("a", writes(json!({ "e": 1 }))).node("b", writes(json!({}))).node("c", notes(&seen, json!({})));
+    graph = graph.edge(START, "a").edge("a", "b").edge("b", "c");
     run(graph, json!({ "x": 1 })).await;
     assert_eq!(noted(&seen), [json!({ "x": 1 })]);
 }

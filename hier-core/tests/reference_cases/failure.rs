@@ -22,7 +22,7 @@ async fn attempts(retry: Retry, failure: impl Fn() -> NodeError + Send + Sync + 
         std::future::ready(Err::<DynUpdate, _>(failure()))
     });
     let mut graph = marks(&[]);
-    graph.node("f", node.retry(retry)).edge(START, "f");
+    graph = graph.node("f", node.retry(retry)).edge(START, "f");
     error(graph, json!({ "x": 1 })).await;
     let times = times.lock().expect("no test panics here");
     // The clock of the test counts in milliseconds.
@@ -51,7 +51,7 @@ where
     Fut: Future<Output = hier_core::Result<Command<DynState>>> + Send + 'static,
 {
     let boom = |_: Task<DynState>| std::future::ready(Err::<DynUpdate, _>(NodeError::permanent("boom")));
-    NodeDef::task(boom).on_failure(handler)
+    NodeDef::task(boom).on_error(handler)
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_handled_node_does_not_follow_its_edges() {
         let failure = failure.map(|failure| json!(["h", failure.node, failure.error.to_string()]));
         Ok(Command::update(task.state().update(json!({ "log": [failure] }))?))
     };
-    graph.node("a", handled(handler)).edge(START, "a").edge("a", "b");
+    graph = graph.node("a", handled(handler)).edge(START, "a").edge("a", "b");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": [["h", "a", "boom"]] }));
 }
 
@@ -71,7 +71,7 @@ async fn a_handler_may_say_where_to_go_on() {
     let mut graph = marks(&["b"]);
     let handler =
         async |task: Task<DynState>| Ok(Command::update(task.state().update(json!({ "log": ["h"] }))?).goto("b"));
-    graph.node("a", handled(handler)).edge(START, "a");
+    graph = graph.node("a", handled(handler)).edge(START, "a");
     let updates = payloads(&compile(graph), json!({ "x": 1 }), StreamMode::Updates).await;
     let expected = [json!({ "__error_handler__a": { "log": ["h"] } }), json!({ "b": { "log": ["b"] } })];
     assert_eq!(updates, expected);
@@ -82,7 +82,7 @@ async fn a_node_that_takes_too_long_fails() {
     let slow = NodeDef::task(|_: Task<DynState>| tokio::time::sleep(Duration::from_millis(500)));
     let limit = Duration::from_millis(100);
     let mut graph = marks(&[]);
-    graph.node("a", slow.timeout(limit)).edge(START, "a");
+    graph = graph.node("a", slow.timeout(limit)).edge(START, "a");
     let error = error(graph, json!({ "x": 1 })).await;
     let RunError::Node { node, error, .. } = &error else { panic!("{error}") };
     assert_eq!(node, "a");
@@ -100,7 +100,7 @@ async fn a_result_is_used_again_for_an_equal_input() {
         async move { update }
     });
     let mut graph = marks(&[]);
-    graph.node("c", node.cache(Duration::from_mins(1))).edge(START, "c");
+    graph = graph.node("c", node.cache(Duration::from_mins(1))).edge(START, "c");
     let graph = compile(graph);
     let mut updates: Vec<Value> = Vec::new();
     for x in [1, 1, 2] {
@@ -128,7 +128,7 @@ async fn a_drained_run_stops_before_its_next_step() {
         })
     };
     let mut graph = marks(&["n"]);
-    graph.node("d", drains(&control)).edge(START, "d").edge("d", "n");
+    graph = graph.node("d", drains(&control)).edge(START, "d").edge("d", "n");
     let stopped = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it stops");
     let Outcome::Stopped(stopped) = stopped else { panic!("{stopped:?}") };
     assert_eq!((stopped.reason, stopped.next), (StopReason::Drained("sig".to_owned()), vec!["n".to_owned()]));
@@ -136,7 +136,7 @@ async fn a_drained_run_stops_before_its_next_step() {
 
     let control = RunControl::new();
     let mut graph = marks(&[]);
-    graph.node("d", drains(&control)).edge(START, "d");
+    graph = graph.node("d", drains(&control)).edge(START, "d");
     let end = outcome(graph, json!({ "x": 1 }), Config::new().control(control)).await.expect("it ends");
     assert!(end.is_finished());
 }

@@ -1,6 +1,6 @@
 //! What can be built, and what cannot.
 
-use hier_core::graph::Place;
+use hier_core::graph::EdgeEnd;
 use hier_core::prelude::*;
 use serde_json::json;
 
@@ -14,13 +14,13 @@ fn refused(graph: Builder) -> Vec<String> {
 fn graphs_that_cannot_run_are_refused() {
     let no_entry = marks(&["a"]);
     let mut unknown_end = marks(&["a"]);
-    unknown_end.edge(START, "a").edge("a", "zz");
+    unknown_end = unknown_end.edge(START, "a").edge("a", "zz");
     let mut unknown_start = marks(&["a"]);
-    unknown_start.edge(START, "a").edge("zz", "a");
+    unknown_start = unknown_start.edge(START, "a").edge("zz", "a");
     let mut join_of_start = marks(&["a"]);
-    join_of_start.edge(START, "a").edge(Place::End, "a");
+    join_of_start = join_of_start.edge(START, "a").edge(EdgeEnd::End, "a");
     let mut breakpoint = marks(&["a"]);
-    breakpoint.edge(START, "a").interrupt_before(["zz"]);
+    breakpoint = breakpoint.edge(START, "a").interrupt_before(["zz"]);
     for (graph, expected) in [
         (no_entry, "START"),
         (unknown_end, "there is no node `zz`"),
@@ -38,7 +38,7 @@ fn names_that_cannot_be_told_apart_are_refused() {
     for (name, expected) in [("__end__", "reserved"), ("a", "declared twice"), ("a:b", "reserved"), ("a|b", "reserved")]
     {
         let mut graph = marks(&["a", name]);
-        graph.edge(START, "a");
+        graph = graph.edge(START, "a");
         let mistakes = refused(graph);
         assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{name}: {mistakes:?}");
     }
@@ -47,19 +47,19 @@ fn names_that_cannot_be_told_apart_are_refused() {
 #[tokio::test]
 async fn small_graphs_run() {
     let mut unreachable = marks(&["a", "b"]);
-    unreachable.edge(START, "a");
+    unreachable = unreachable.edge(START, "a");
     assert_eq!(run(unreachable, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["a"] }));
 
     let mut nothing = marks(&[]);
-    nothing.edge(START, END);
+    nothing = nothing.edge(START, END);
     assert_eq!(run(nothing, json!({ "x": 1 })).await, json!({ "x": 1, "log": [] }));
 
     let mut one = marks(&["a"]);
-    one.edge(START, "a");
+    one = one.edge(START, "a");
     assert_eq!(run(one, json!({})).await, json!({ "log": ["a"] }));
 
     let mut one = marks(&["a"]);
-    one.edge(START, "a");
+    one = one.edge(START, "a");
     let error = compile(one).invoke(()).await.expect_err("there is nothing to go on with");
     assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
 }

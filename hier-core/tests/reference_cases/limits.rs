@@ -15,11 +15,11 @@ fn chain(length: usize) -> (Builder, Arc<AtomicUsize>) {
     let (count, mut graph) = (Arc::new(AtomicUsize::new(0)), builder());
     for number in 0..length {
         let count = count.clone();
-        graph.node(format!("n{number}"), move |_: Task<DynState>| {
+        graph = graph.node(format!("n{number}"), move |_: Task<DynState>| {
             count.fetch_add(1, Ordering::Relaxed);
             std::future::ready(())
         });
-        match number.checked_sub(1) {
+        graph = match number.checked_sub(1) {
             None => graph.edge(START, "n0"),
             Some(before) => graph.edge(format!("n{before}"), format!("n{number}")),
         };
@@ -46,8 +46,8 @@ fn managed(task: &Task<DynState>) -> Value {
 #[tokio::test]
 async fn nodes_see_how_many_steps_remain() {
     let mut graph = builder();
-    graph.node("a", tells(managed)).node("b", tells(managed)).node("c", tells(managed));
-    graph.edge(START, "a").edge("a", "b").edge("b", "c");
+    graph = graph.node("a", tells(managed)).node("b", tells(managed)).node("c", tells(managed));
+    graph = graph.edge(START, "a").edge("a", "b").edge("b", "c");
     let outcome = outcome(graph, json!({}), Config::new().recursion_limit(4)).await.expect("it ends");
     assert_eq!(outcome.state().get("log"), Some(&json!([[false, 3], [false, 2], [true, 1]])));
 }
@@ -57,9 +57,9 @@ async fn nodes_see_how_many_steps_remain() {
 async fn a_subgraph_counts_its_own_steps() {
     let steps = |name: &'static str| tells(move |task| json!([name, task.state().remaining_steps()]));
     let mut child = builder();
-    child.node("i", steps("i")).edge(START, "i");
+    child = child.node("i", steps("i")).edge(START, "i");
     let mut graph = builder();
-    graph.node("p", steps("p")).subgraph("sub", &super::compile(child)).edge(START, "p").edge("p", "sub");
+    graph = graph.node("p", steps("p")).subgraph("sub", &super::compile(child)).edge(START, "p").edge("p", "sub");
     let outcome = outcome(graph, json!({}), Config::new().recursion_limit(10)).await.expect("it ends");
     assert_eq!(outcome.state().get("log"), Some(&json!([["p", 9], ["i", 9]])));
 }

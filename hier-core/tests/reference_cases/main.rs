@@ -30,7 +30,7 @@ fn builder() -> Builder {
 
 fn over(schema: Schema) -> Builder {
     let mut builder = GraphBuilder::dynamic("case", schema);
-    builder.lenient();
+    builder = builder.lenient();
     builder
 }
 
@@ -38,7 +38,7 @@ fn over(schema: Schema) -> Builder {
 fn marks(names: &[&str]) -> Builder {
     let mut builder = builder();
     for name in names {
-        builder.node(*name, mark(name));
+        builder = builder.node(*name, mark(name));
     }
     builder
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::graph::{Place, Task};
+use hier_core::graph::{EdgeEnd, Task};
 use hier_core::prelude::*;
 use hier_core::state::DynState;
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ use super::{error, input, marks, run, tells, writes};
 async fn a_route_sees_the_writes_of_its_own_node_only() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut graph = marks(&["b"]);
-    graph.node("a", writes(json!({ "log": ["a"], "x": 5 }))).edge(START, "a").edge(START, "b");
+    graph = graph.node("a", writes(json!({ "log": ["a"], "x": 5 }))).edge(START, "a").edge(START, "b");
     let notes = seen.clone();
-    graph.route("a", "look", [("end", vec![Place::End])], move |state: &DynState| {
+    graph = graph.route("a", "look", [("end", vec![EdgeEnd::End])], move |state: &DynState| {
         notes.lock().expect("no test panics here").push(state.to_value());
         "end"
     });
@@ -26,17 +26,17 @@ async fn a_route_sees_the_writes_of_its_own_node_only() {
 #[tokio::test]
 async fn a_target_named_twice_runs_once() {
     let mut graph = marks(&["a", "b"]);
-    let arm = ("both", vec![Place::from("b"), Place::from("b"), Place::End]);
-    graph.edge(START, "a").route("a", "pick", [arm], |_: &DynState| "both");
+    let arm = ("both", vec![EdgeEnd::from("b"), EdgeEnd::from("b"), EdgeEnd::End]);
+    graph = graph.edge(START, "a").route("a", "pick", [arm], |_: &DynState| "both");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b"]));
 }
 
 #[tokio::test]
 async fn a_node_reached_by_edges_and_a_send_runs_for_each() {
     let mut graph = marks(&["a"]);
-    graph.node("b", tells(|task| input(task)["x"].clone())).edge(START, "a").edge("a", "b");
-    graph.route("a", "pick", [("b", vec!["b"])], |_: &DynState| "b");
-    graph.each("a", "items", "b", |_: &DynState| [json!({ "x": "sent" })]);
+    graph = graph.node("b", tells(|task| input(task)["x"].clone())).edge(START, "a").edge("a", "b");
+    graph = graph.route("a", "pick", [("b", vec!["b"])], |_: &DynState| "b");
+    graph = graph.each("a", "items", "b", |_: &DynState| [json!({ "x": "sent" })]);
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", 0, "sent"]));
 }
 
@@ -45,21 +45,21 @@ async fn a_node_reached_by_edges_and_a_send_runs_for_each() {
 #[tokio::test]
 async fn a_route_must_choose_one_of_its_arms() {
     let mut graph = marks(&["a"]);
-    graph.edge(START, "a").route("a", "pick", [("q", vec!["a"])], |_: &DynState| "zz");
+    graph = graph.edge(START, "a").route("a", "pick", [("q", vec!["a"])], |_: &DynState| "zz");
     let error = error(graph, json!({ "x": 1 })).await;
-    assert!(error.to_string().contains("its route `pick` chose `zz`, which is no arm"), "{error}");
+    assert!(error.to_string().contains("its route `pick` chose `zz`, which is not an arm"), "{error}");
 }
 
 /// Differs: an unknown channel is an error. The other parts cannot be written, but for a node that returns nothing.
 #[tokio::test]
 async fn unknown_channels_are_refused_and_nothing_is_fine() {
     let mut graph = marks(&[]);
-    graph.node("a", writes(json!({ "zz": 1 }))).edge(START, "a");
+    graph = graph.node("a", writes(json!({ "zz": 1 }))).edge(START, "a");
     let error = error(graph, json!({ "x": 1 })).await;
     assert!(error.to_string().contains("there is no channel `zz`"), "{error}");
 
     let mut graph = marks(&[]);
-    graph.node("a", async |_: Task<DynState>| {}).edge(START, "a");
+    graph = graph.node("a", async |_: Task<DynState>| {}).edge(START, "a");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": [] }));
 }
 
@@ -67,7 +67,7 @@ async fn unknown_channels_are_refused_and_nothing_is_fine() {
 #[tokio::test]
 async fn a_goto_must_lead_to_a_node() {
     let mut graph = marks(&["b"]);
-    graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("bb")).edge(START, "a");
+    graph = graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("bb")).edge(START, "a");
     let error = error(graph, Value::Null).await;
     assert!(error.to_string().contains("its command goes to `bb`, which is not a node; did you mean `b`?"), "{error}");
 }

@@ -15,7 +15,7 @@ fn pairs(events: &[Value]) -> Vec<Value> {
 #[tokio::test]
 async fn values_come_after_the_updates_of_their_step() {
     let mut graph = marks(&["b"]);
-    graph.node("a", writes(json!({ "log": ["a"], "x": 2 }))).edge(START, "a").edge("a", "b");
+    graph = graph.node("a", writes(json!({ "log": ["a"], "x": 2 }))).edge(START, "a").edge("a", "b");
     let modes = [StreamMode::Values, StreamMode::Updates];
     let events = events(&compile(graph), json!({ "x": 1 }), Config::default(), &modes).await;
     let expected = [
@@ -41,11 +41,11 @@ fn task(mut data: Value) -> Value {
 #[tokio::test]
 async fn all_modes_have_one_order() {
     let mut graph = marks(&["b"]);
-    graph.node("a", async |task: Task<DynState>| {
+    graph = graph.node("a", async |task: Task<DynState>| {
         task.run().emit(json!({ "c": 1 }));
         task.state().update(json!({ "log": ["a"] }))
     });
-    graph.edge(START, "a").edge("a", "b");
+    graph = graph.edge(START, "a").edge("a", "b");
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks];
     let events = events(&compile(graph), json!({ "x": 1 }), Config::default(), &modes).await;
     let events: Vec<Value> = events.iter().map(|event| json!([event["type"], task(event["data"].clone())])).collect();
@@ -68,7 +68,7 @@ async fn all_modes_have_one_order() {
 #[tokio::test]
 async fn a_node_that_writes_nothing_has_a_null_update_and_no_values() {
     let mut graph = marks(&[]);
-    graph.node("n", async |_: Task<DynState>| {}).node("m", writes(json!({}))).edge(START, "n").edge("n", "m");
+    graph = graph.node("n", async |_: Task<DynState>| {}).node("m", writes(json!({}))).edge(START, "n").edge("n", "m");
     let modes = [StreamMode::Values, StreamMode::Updates];
     let events = events(&compile(graph), json!({ "x": 1 }), Config::default(), &modes).await;
     let expected = [
@@ -83,7 +83,7 @@ async fn a_node_that_writes_nothing_has_a_null_update_and_no_values() {
 #[tokio::test]
 async fn an_event_as_json_has_type_namespace_and_data() {
     let mut graph = marks(&[]);
-    graph.node("a", mark("a")).edge(START, "a");
+    graph = graph.node("a", mark("a")).edge(START, "a");
     let modes = [StreamMode::Values, StreamMode::Updates];
     let events = events(&compile(graph), json!({ "x": 1 }), Config::default(), &modes).await;
     let expected = [

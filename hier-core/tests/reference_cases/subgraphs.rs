@@ -11,7 +11,7 @@ use super::{Compiled, compile, error, events, marks, run};
 /// A graph of one node that puts down its name.
 fn one(name: &str) -> Compiled {
     let mut graph = marks(&[name]);
-    graph.edge(START, name);
+    graph = graph.edge(START, name);
     compile(graph)
 }
 
@@ -19,7 +19,7 @@ fn one(name: &str) -> Compiled {
 #[tokio::test]
 async fn a_child_hands_back_what_it_wrote() {
     let mut graph = marks(&["p1"]);
-    graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
+    graph = graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["p1", "s1"] }));
 }
 
@@ -27,28 +27,28 @@ async fn a_child_hands_back_what_it_wrote() {
 #[tokio::test]
 async fn children_collide_only_on_what_both_write() {
     let mut graph = marks(&[]);
-    graph.subgraph("A", &one("s")).subgraph("B", &one("s")).edge(START, "A").edge(START, "B");
+    graph = graph.subgraph("A", &one("s")).subgraph("B", &one("s")).edge(START, "A").edge(START, "B");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["s", "s"] }));
 }
 
 #[tokio::test]
 async fn a_command_for_the_parent_drops_what_the_child_wrote() {
     let mut child = marks(&["first"]);
-    child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
+    child = child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
         let command = Command::update(task.state().update(json!({ "log": ["up"] }))?).goto("p2");
         Ok(command.parent())
     });
-    child.edge(START, "first").edge("first", "s1");
+    child = child.edge(START, "first").edge("first", "s1");
     let mut graph = marks(&["p2", "p3"]);
-    graph.subgraph("sub", &compile(child)).goto("sub", ["p2"]).edge(START, "sub").edge("sub", "p3");
+    graph = graph.subgraph("sub", &compile(child)).goto("sub", ["p2"]).edge(START, "sub").edge("sub", "p3");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["up", "p2", "p3"] }));
 }
 
 #[tokio::test]
 async fn the_root_has_no_parent() {
     let mut graph = marks(&["b"]);
-    graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("b").parent::<DynState>());
-    graph.edge(START, "a");
+    graph = graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("b").parent::<DynState>());
+    graph = graph.edge(START, "a");
     let error = error(graph, json!({ "x": 1 })).await;
     assert!(matches!(&error, RunError::Parent { node, .. } if node == "a"), "{error}");
 }
@@ -64,7 +64,7 @@ fn placed(events: &[Value]) -> Vec<Value> {
 #[tokio::test]
 async fn events_of_subgraphs_have_their_namespace() {
     let mut graph = marks(&["p1"]);
-    graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
+    graph = graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
     let config = Config::new().stream_subgraphs(true);
     let events = events(&compile(graph), json!({ "x": 1 }), config, &[StreamMode::Updates]).await;
     let expected = [
@@ -78,13 +78,13 @@ async fn events_of_subgraphs_have_their_namespace() {
 #[tokio::test]
 async fn a_question_in_a_subgraph_is_told_at_each_level() {
     let mut child = marks(&["s1"]);
-    child.node("s2", async |task: Task<DynState>| -> Result<DynUpdate> {
+    child = child.node("s2", async |task: Task<DynState>| -> Result<DynUpdate> {
         let answer: Value = task.run().interrupt(&"sq").await?;
         task.state().update(json!({ "log": [answer] }))
     });
-    child.edge(START, "s1").edge("s1", "s2");
+    child = child.edge(START, "s1").edge("s1", "s2");
     let mut graph = marks(&[]);
-    graph.subgraph("sub", &compile(child)).edge(START, "sub");
+    graph = graph.subgraph("sub", &compile(child)).edge(START, "sub");
     let config = Config::new().stream_subgraphs(true);
     let events = events(&compile(graph), json!({ "x": 1 }), config, &[StreamMode::Updates]).await;
     let short = |event: &Value| {
@@ -99,10 +99,10 @@ async fn a_question_in_a_subgraph_is_told_at_each_level() {
 #[tokio::test]
 async fn a_child_that_is_sent_something_starts_from_that() {
     let mut child = super::builder();
-    child.node("i", super::tells(|task| task.state().get("x").cloned().unwrap_or_default())).edge(START, "i");
+    child = child.node("i", super::tells(|task| task.state().get("x").cloned().unwrap_or_default())).edge(START, "i");
     let mut graph = marks(&["a"]);
-    graph.subgraph("sub", &compile(child)).edge(START, "a");
-    graph.each("a", "items", "sub", |_: &DynState| [json!({ "x": 7, "other": 1 }), json!({ "log": ["sent"] })]);
+    graph = graph.subgraph("sub", &compile(child)).edge(START, "a");
+    graph = graph.each("a", "items", "sub", |_: &DynState| [json!({ "x": 7, "other": 1 }), json!({ "log": ["sent"] })]);
     // The reference hands back what was sent as well; the engine what the child wrote.
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["a", 7, null] }));
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver, ThreadAdmin};
-use hier_core::graph::{DynGraph, DynInput, DynRun, Mail, Signal};
+use hier_core::graph::{DynGraph, DynInput, DynRun, Signal, ThreadMessage};
 use hier_core::prelude::*;
 use hier_core::store::{MemoryStore, StoreExt};
 use hier_core::{Result, StateUpdate};
@@ -200,9 +200,9 @@ mod mail {
         let zoos: Vec<Texts> = end.state().zoos.iter().map(Zoo::texts).collect();
         assert_eq!(zoos, [exact(), exact(), through_json(), through_json()]);
 
-        graph().send("t", Mail::message(&full())).await.unwrap();
+        graph().send("t", ThreadMessage::message(&full())).await.unwrap();
         erased().send(shared, "t", Uuid::new_v4(), None, &zoo_json()).await.unwrap();
-        graph().send("t", Mail::message(&zoo_json())).await.unwrap();
+        graph().send("t", ThreadMessage::message(&zoo_json())).await.unwrap();
         let end = graph().invoke(House::update()).config(thread()).await;
         let Outcome::Interrupted(asked) = end.unwrap() else { panic!("it asks for the signals") };
         let zoos: Vec<Texts> = asked.state.zoos[4..].iter().map(Zoo::texts).collect();

@@ -4,7 +4,7 @@
 mod nested;
 mod pictures;
 
-use hier_core::graph::{CompiledGraph, GraphBuilder, Place, Task};
+use hier_core::graph::{CompiledGraph, EdgeEnd, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::{DynState, Schema};
 use hier_draw::Draw;
@@ -15,21 +15,21 @@ type Builder = GraphBuilder<DynState>;
 fn graph(nodes: &[&str]) -> Builder {
     let mut graph = Builder::dynamic("drawn", Schema::new().last("x"));
     for node in nodes {
-        add(&mut graph, node);
+        graph = add(graph, node);
     }
     graph
 }
 
 /// A node whose commands go nowhere.
-fn add(graph: &mut Builder, node: &str) {
-    graph.node(node, async |_: Task<DynState>| {}).goto(node, Vec::<&str>::new());
+fn add(graph: Builder, node: &str) -> Builder {
+    graph.node(node, async |_: Task<DynState>| {}).goto(node, Vec::<&str>::new())
 }
 
 fn chain(nodes: &[&str]) -> Builder {
     let mut graph = graph(nodes);
-    graph.edge(START, nodes[0]).edge(nodes[nodes.len() - 1], END);
+    graph = graph.edge(START, nodes[0]).edge(nodes[nodes.len() - 1], END);
     for pair in nodes.windows(2) {
-        graph.edge(pair[0], pair[1]);
+        graph = graph.edge(pair[0], pair[1]);
     }
     graph
 }
@@ -54,8 +54,8 @@ fn draws(graph: &CompiledGraph<DynState>, lines: &str) {
 #[test]
 fn a_route_has_its_arms_labels() {
     let mut graph = graph(&["a", "b"]);
-    graph.edge(START, "a").edge("b", END);
-    graph.route("a", "choose", [("go", vec![Place::from("b")]), ("end", vec![END.into()])], |_| "go");
+    graph = graph.edge(START, "a").edge("b", END);
+    graph = graph.route("a", "choose", [("go", vec![EdgeEnd::from("b")]), ("end", vec![END.into()])], |_| "go");
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -72,8 +72,8 @@ fn a_route_has_its_arms_labels() {
 #[test]
 fn a_join_is_an_edge_from_each_source() {
     let mut graph = graph(&["split", "left", "right", "done"]);
-    graph.edge(START, "split").edge("split", "left").edge("split", "right").join(["left", "right"], "done");
-    graph.edge("done", END);
+    graph = graph.edge(START, "split").edge("split", "left").edge("split", "right").join(["left", "right"], "done");
+    graph = graph.edge("done", END);
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -94,9 +94,10 @@ fn a_join_is_an_edge_from_each_source() {
 #[test]
 fn a_label_that_is_the_targets_name_is_left_out() {
     let mut graph = graph(&["work", "check"]);
-    graph.route(START, "begin", [("work", vec!["work"]), ("skip", vec!["check"])], |_| "work");
-    graph.edge("work", "check");
-    graph.route("check", "again", [("again", vec![Place::from("work")]), ("done", vec![END.into()])], |_| "done");
+    graph = graph.route(START, "begin", [("work", vec!["work"]), ("skip", vec!["check"])], |_| "work");
+    graph = graph.edge("work", "check");
+    graph =
+        graph.route("check", "again", [("again", vec![EdgeEnd::from("work")]), ("done", vec![END.into()])], |_| "done");
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -114,7 +115,7 @@ fn a_label_that_is_the_targets_name_is_left_out() {
 #[test]
 fn options_stand_under_the_name() {
     let mut graph = chain(&["a", "b", "c"]);
-    graph.defer("b").interrupt_before(["a", "b"]).interrupt_after(["b", "c"]);
+    graph = graph.defer("b").interrupt_before(["a", "b"]).interrupt_after(["b", "c"]);
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -151,10 +152,10 @@ fn ids_are_escaped() {
 #[test]
 fn long_labels_are_broken_and_loops_come_last() {
     let mut graph = graph(&["a", "b"]);
-    graph.edge(START, "a").edge("b", END);
+    graph = graph.edge(START, "a").edge("b", END);
     let long = "one two three four five six seven eight nine ten eleven";
-    let arms = [(long, vec![Place::from("b")]), ("self", vec!["a".into()]), ("stop", vec![END.into()])];
-    graph.route("a", "choose", arms, |_| "stop");
+    let arms = [(long, vec![EdgeEnd::from("b")]), ("self", vec!["a".into()]), ("stop", vec![END.into()])];
+    graph = graph.route("a", "choose", arms, |_| "stop");
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -172,7 +173,7 @@ fn long_labels_are_broken_and_loops_come_last() {
 #[test]
 fn gotos_are_conditional_edges() {
     let mut graph = graph(&["a", "b"]);
-    graph.edge(START, "a").edge("b", "a").goto("a", [Place::from("b"), END.into()]);
+    graph = graph.edge(START, "a").edge("b", "a").goto("a", [EdgeEnd::from("b"), END.into()]);
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -190,8 +191,13 @@ fn gotos_are_conditional_edges() {
 #[test]
 fn arms_with_one_target_share_an_edge_and_sends_have_one() {
     let mut graph = graph(&["a", "b"]);
-    graph.edge(START, "a").edge("b", END).each("a", "items", "b", |_| vec![1_i64]);
-    graph.route("a", "choose", [("B(_)", vec![Place::from("b")]), ("\"x\" | \"y\"", vec![END.into()])], |_| "B(_)");
+    graph = graph.edge(START, "a").edge("b", END).each("a", "items", "b", |_| vec![1_i64]);
+    graph = graph.route(
+        "a",
+        "choose",
+        [("B(_)", vec![EdgeEnd::from("b")]), ("\"x\" | \"y\"", vec![END.into()])],
+        |_| "B(_)",
+    );
     draws(
         &compiled(graph),
         "__start__([<p>__start__</p>]):::first
@@ -226,7 +232,7 @@ fn words_of_mermaid_are_escaped() {
 #[test]
 fn entities_in_names_are_escaped() {
     let mut graph = graph(&["&lt;b&gt;"]);
-    graph.edge(START, "&lt;b&gt;").edge("&lt;b&gt;", END);
+    graph = graph.edge(START, "&lt;b&gt;").edge("&lt;b&gt;", END);
     let text = compiled(graph).spec().mermaid();
     assert!(text.contains("(#38;lt;b#38;gt;)"), "{text}");
 }

@@ -2,32 +2,32 @@
 
 use super::*;
 
-fn add_graph(outer: &mut Builder, name: &str, inner: &CompiledGraph<DynState>) {
-    outer.subgraph(name, inner);
+fn add_graph(outer: Builder, name: &str, inner: &CompiledGraph<DynState>) -> Builder {
+    outer.subgraph(name, inner)
 }
 
 /// START, `p1`, a graph of `i1` and `i2`, `p2`, END.
 pub(super) fn nested() -> CompiledGraph<DynState> {
     let inner = compiled(chain(&["i1", "i2"]));
     let mut outer = graph(&["p1"]);
-    add_graph(&mut outer, "sub", &inner);
-    add(&mut outer, "p2");
-    outer.edge(START, "p1").edge("p1", "sub").edge("sub", "p2").edge("p2", END);
+    outer = add_graph(outer, "sub", &inner);
+    outer = add(outer, "p2");
+    outer = outer.edge(START, "p1").edge("p1", "sub").edge("sub", "p2").edge("p2", END);
     compiled(outer)
 }
 
 /// START, the graph, `z`, END.
 fn before_z(inner: &CompiledGraph<DynState>) -> CompiledGraph<DynState> {
     let mut outer = Builder::dynamic("outer", Schema::new().last("x"));
-    add_graph(&mut outer, "sub", inner);
-    add(&mut outer, "z");
-    outer.edge(START, "sub").edge("sub", "z").edge("z", END);
+    outer = add_graph(outer, "sub", inner);
+    outer = add(outer, "z");
+    outer = outer.edge(START, "sub").edge("sub", "z").edge("z", END);
     compiled(outer)
 }
 
 fn diamond() -> CompiledGraph<DynState> {
     let mut graph = graph(&["f", "l", "r"]);
-    graph.edge(START, "f").edge("f", "l").edge("f", "r").edge("l", END).edge("r", END);
+    graph = graph.edge(START, "f").edge("f", "l").edge("f", "r").edge("l", END).edge("r", END);
     compiled(graph)
 }
 
@@ -54,8 +54,8 @@ fn a_graph_in_a_graph_is_framed() {
 #[test]
 fn frames_nest() {
     let mut outer = graph(&["top"]);
-    add_graph(&mut outer, "mid", &nested());
-    outer.edge(START, "top").edge("top", "mid").edge("mid", END);
+    outer = add_graph(outer, "mid", &nested());
+    outer = outer.edge(START, "top").edge("top", "mid").edge("mid", END);
     draws(
         &compiled(outer),
         r"__start__([<p>__start__</p>]):::first
@@ -97,8 +97,8 @@ fn a_graph_of_one_node() {
 #[test]
 fn start_and_end_stay_where_no_node_takes_their_place() {
     let mut inner = graph(&["i1", "i2"]);
-    inner.edge(START, "i1").edge("i2", "i1");
-    inner.route("i1", "choose", [("i2", vec![Place::from("i2")]), ("stop", vec![END.into()])], |_| "stop");
+    inner = inner.edge(START, "i1").edge("i2", "i1");
+    inner = inner.route("i1", "choose", [("i2", vec![EdgeEnd::from("i2")]), ("stop", vec![END.into()])], |_| "stop");
     draws(
         &before_z(&compiled(inner)),
         r"__start__([<p>__start__</p>]):::first
@@ -142,11 +142,11 @@ fn start_and_end_stay_where_no_node_takes_their_place() {
 /// Two graphs behind a route.
 pub(super) fn two() -> CompiledGraph<DynState> {
     let mut outer = Builder::dynamic("outer", Schema::new().last("x"));
-    add_graph(&mut outer, "b_sub", &compiled(chain(&["i1", "i2"])));
-    add_graph(&mut outer, "a_sub", &diamond());
-    add(&mut outer, "w");
-    outer.edge(START, "w").edge("a_sub", "w").edge("b_sub", END);
-    outer.route("w", "choose", [("bee", vec!["b_sub"]), ("ay", vec!["a_sub"])], |_| "bee");
+    outer = add_graph(outer, "b_sub", &compiled(chain(&["i1", "i2"])));
+    outer = add_graph(outer, "a_sub", &diamond());
+    outer = add(outer, "w");
+    outer = outer.edge(START, "w").edge("a_sub", "w").edge("b_sub", END);
+    outer = outer.route("w", "choose", [("bee", vec!["b_sub"]), ("ay", vec!["a_sub"])], |_| "bee");
     compiled(outer)
 }
 
@@ -184,8 +184,8 @@ fn frames_come_in_the_order_of_their_nodes() {
 #[test]
 fn a_frame_directly_in_a_frame_of_the_same_name() {
     let mut middle = Builder::dynamic("middle", Schema::new().last("x"));
-    add_graph(&mut middle, "sub", &compiled(chain(&["i1", "i2"])));
-    middle.edge(START, "sub").edge("sub", END);
+    middle = add_graph(middle, "sub", &compiled(chain(&["i1", "i2"])));
+    middle = middle.edge(START, "sub").edge("sub", END);
     draws(
         &before_z(&compiled(middle)),
         r#"__start__([<p>__start__</p>]):::first

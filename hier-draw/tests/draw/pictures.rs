@@ -12,11 +12,11 @@ use super::*;
 #[test]
 fn dot_has_clusters_and_broken_edges() {
     let mut inner = chain(&["i1", "say \"hi\""]);
-    inner.interrupt_after(["i1"]);
+    inner = inner.interrupt_after(["i1"]);
     let mut outer = graph(&["w"]);
-    outer.subgraph("sub", &compiled(inner)).defer("sub");
-    outer.edge(START, "w").edge("sub", "w");
-    outer.route("w", "choose", [("go\\on", vec![Place::from("sub")]), ("stop", vec![END.into()])], |_| "stop");
+    outer = outer.subgraph("sub", &compiled(inner)).defer("sub");
+    outer = outer.edge(START, "w").edge("sub", "w");
+    outer = outer.route("w", "choose", [("go\\on", vec![EdgeEnd::from("sub")]), ("stop", vec![END.into()])], |_| "stop");
     let expected = r##"digraph "drawn" {
     node [shape=box, style="rounded,filled", fillcolor="#f2f0ff", fontname="Helvetica"];
     edge [fontname="Helvetica", fontsize=11];

@@ -122,7 +122,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
 /// graph.
 fn types(model: &GraphModel, state: &Type) -> TokenStream {
     let context = context(model);
-    let input = model.input.as_ref().map_or_else(|| quote!(__hier::Whole), |view| quote!(#view));
+    let input = model.input.as_ref().map_or_else(|| quote!(__hier::FullState), |view| quote!(#view));
     let output = model.output.as_ref().unwrap_or(state);
     let types = [quote!(State = #state), quote!(Context = #context), quote!(Input = #input), quote!(Output = #output)];
     let types = types.into_iter().map(|ty| {

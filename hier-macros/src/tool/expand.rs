@@ -149,7 +149,7 @@ fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
                 let mut ty = ty.clone();
                 Elided.visit_type_mut(&mut ty);
                 conditions.push(quote_spanned!(ty.span()=>
-                    for<'__a> #ty: __hier::Extract<'__a, __State, #context, Wants = __hier::Nothing>
+                    for<'__a> #ty: __hier::Extract<'__a, __State, #context, Accepts = __hier::NoPayload>
                 ));
             }
             _ => {}

@@ -58,7 +58,7 @@ fn borrowed(view: &View) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
-            type Wants = __hier::Nothing;
+            type Accepts = __hier::NoPayload;
             #reads
             #[allow(unreachable_code)]
             fn extract(

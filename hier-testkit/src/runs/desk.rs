@@ -48,7 +48,7 @@ pub(super) fn desk(counts: &Arc<NodeCounts>) -> Result<CompiledGraph<DynState>, 
     let schema = Schema::new().reduced("log", Builtin::Append).last("do").last("answer");
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);
     let own = counts.clone();
-    graph.node("first", move |task: Task<DynState>| {
+    graph = graph.node("first", move |task: Task<DynState>| {
         let own = own.clone();
         async move {
             own.first.fetch_add(1, Ordering::SeqCst);
@@ -59,14 +59,14 @@ pub(super) fn desk(counts: &Arc<NodeCounts>) -> Result<CompiledGraph<DynState>, 
         }
     });
     let own = counts.clone();
-    graph.node("second", move |task: Task<DynState>| {
+    graph = graph.node("second", move |task: Task<DynState>| {
         let own = own.clone();
         async move { second(&task, &own).await }
     });
-    graph.edge(START, "first");
-    graph.edge("first", "second");
-    graph.edge("second", END);
-    graph.inbox("log");
+    graph = graph.edge(START, "first");
+    graph = graph.edge("first", "second");
+    graph = graph.edge("second", END);
+    graph = graph.inbox("log");
     graph.compile().map_err(ContractViolation::unexpected)
 }
 

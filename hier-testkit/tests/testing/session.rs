@@ -87,7 +87,7 @@ async fn look(order: u32) -> String {
 
 fn desk(
     replies: impl IntoIterator<Item = Message>,
-) -> Session<BaseState, BaseContext, hier_core::graph::Whole, BaseState> {
+) -> Session<BaseState, BaseContext, hier_core::graph::FullState, BaseState> {
     let model = ScriptedModel::new(replies);
     Session::new(&Desk::compile(), move || BaseContext::new(model.clone()))
 }

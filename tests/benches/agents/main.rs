@@ -23,10 +23,10 @@ const CALLS: u32 = 200;
 /// A graph that answers at once.
 fn clerk(name: &str) -> CompiledGraph<BaseState, BaseContext> {
     let mut clerk = GraphBuilder::<BaseState, BaseContext>::new(name);
-    clerk.node("answer", async |_: Task<BaseState, BaseContext>| {
+    clerk = clerk.node("answer", async |_: Task<BaseState, BaseContext>| {
         Ok::<_, NodeError>(BaseState::update().current_agent_report("done"))
     });
-    clerk.edge(START, "answer").edge("answer", END);
+    clerk = clerk.edge(START, "answer").edge("answer", END);
     clerk.compile().expect("a graph")
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::BuildError;
-use hier_core::graph::{Checkpoints, CompiledGraph, GraphBuilder, NodeDef, Place, Retry, Task};
+use hier_core::graph::{Checkpoints, CompiledGraph, EdgeEnd, GraphBuilder, NodeDef, Retry, Task};
 use hier_core::state::{Builtin, DynState, Schema};
 use hier_spec::did_you_mean;
 
@@ -16,8 +16,8 @@ use super::scenario::{Action, Branch, Channel, Edge, Ends, Graph, Node, Scenario
 pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, BuildError> {
     let family = Family { subgraphs: &scenario.settings.subgraphs, attempts: Attempts::default() };
     let mut builder = family.graph("root", &scenario.root, None)?;
-    builder.interrupt_before(scenario.settings.interrupt_before.iter().map(String::as_str));
-    builder.interrupt_after(scenario.settings.interrupt_after.iter().map(String::as_str));
+    builder = builder.interrupt_before(scenario.settings.interrupt_before.iter().map(String::as_str));
+    builder = builder.interrupt_after(scenario.settings.interrupt_after.iter().map(String::as_str));
     builder.compile()
 }
 
@@ -31,39 +31,38 @@ impl Family<'_> {
     fn graph(&self, name: &str, graph: &Graph, outer: Option<&Graph>) -> Result<GraphBuilder<DynState>, BuildError> {
         let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels));
         // The reference accepts more than we do, and it is the reference that is asked here.
-        builder.lenient();
+        builder = builder.lenient();
         let outer = outer.map(|outer| schema(&outer.channels));
         for (name, node) in &graph.nodes {
-            self.node(&mut builder, name, node, (graph, outer.as_ref()))?;
+            builder = self.node(builder, name, node, (graph, outer.as_ref()))?;
         }
         targets(name, graph)?;
-        graph.edges.iter().for_each(|edge| self::edge(&mut builder, edge));
-        graph.branches.iter().for_each(|branch| self::branch(&mut builder, branch));
-        Ok(builder)
+        let builder = graph.edges.iter().fold(builder, edge);
+        Ok(graph.branches.iter().fold(builder, branch))
     }
 
     fn node(
         &self,
-        builder: &mut GraphBuilder<DynState>,
+        mut builder: GraphBuilder<DynState>,
         name: &str,
         node: &Node,
         (graph, outer): (&Graph, Option<&Schema>),
-    ) -> Result<(), BuildError> {
+    ) -> Result<GraphBuilder<DynState>, BuildError> {
         if let Some(child) = &node.graph {
             // That there is one, and that it does not contain itself, was checked when the file was read.
             if let Some(inner) = self.subgraphs.get(child) {
-                builder.subgraph(name, &self.graph(child, inner, Some(graph))?.compile()?);
+                builder = builder.subgraph(name, &self.graph(child, inner, Some(graph))?.compile()?);
             }
             if node.keeps {
-                builder.checkpoints(name, Checkpoints::PerThread);
+                builder = builder.checkpoints(name, Checkpoints::PerThread);
             }
         } else {
-            builder.node(name, self.def(name, node, &graph.channels, outer));
+            builder = builder.node(name, self.def(name, node, &graph.channels, outer));
         }
         if node.defer {
-            builder.defer(name);
+            builder = builder.defer(name);
         }
-        Ok(())
+        Ok(builder)
     }
 
     fn def(
@@ -83,7 +82,7 @@ impl Family<'_> {
         };
         let mut def = NodeDef::task(code(name.to_owned(), &node.actions));
         if let Some(handler) = &node.handler {
-            def = def.on_failure(code(format!("{name}-handler"), handler));
+            def = def.on_error(code(format!("{name}-handler"), handler));
         }
         match node.retry {
             Some(attempts) => {
@@ -126,17 +125,15 @@ fn targets(name: &str, graph: &Graph) -> Result<(), BuildError> {
     if mistakes.is_empty() { Ok(()) } else { Err(BuildError { graph: name.to_owned(), mistakes }) }
 }
 
-fn edge(builder: &mut GraphBuilder<DynState>, Edge(from, to): &Edge) {
-    for to in to.names() {
-        match from {
-            Ends::One(from) => builder.edge(place(from), place(to)),
-            Ends::Many(from) => builder.join(from.iter().map(String::as_str), place(to)),
-        };
-    }
+fn edge(builder: GraphBuilder<DynState>, Edge(from, to): &Edge) -> GraphBuilder<DynState> {
+    to.names().iter().fold(builder, |builder, to| match from {
+        Ends::One(from) => builder.edge(place(from), place(to)),
+        Ends::Many(from) => builder.join(from.iter().map(String::as_str), place(to)),
+    })
 }
 
-fn branch(builder: &mut GraphBuilder<DynState>, branch: &Branch) {
-    let places = |names: &[String]| -> Vec<Place> { names.iter().map(|name| place(name)).collect() };
+fn branch(builder: GraphBuilder<DynState>, branch: &Branch) -> GraphBuilder<DynState> {
+    let places = |names: &[String]| -> Vec<EdgeEnd> { names.iter().map(|name| place(name)).collect() };
     match branch {
         Branch::Below { from, on, bound, then, otherwise } => {
             let (on, bound) = (on.clone(), *bound);
@@ -146,11 +143,11 @@ fn branch(builder: &mut GraphBuilder<DynState>, branch: &Branch) {
                 Some(_) => "else",
                 // No arm: the run fails and says so.
                 None => "nothing to compare",
-            });
+            })
         }
         Branch::Each { from, each, to, item } => {
             let (each, item) = (each.clone(), item.clone());
-            builder.each(place(from), "each", place(to), move |state| items(state.get(&each), &item));
+            builder.each(place(from), "each", place(to), move |state| items(state.get(&each), &item))
         }
     }
 }

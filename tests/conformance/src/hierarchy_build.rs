@@ -55,13 +55,13 @@ impl Family<'_> {
 
     fn simple(&self, name: &str, agent: &Agent) -> Result<Graph, BuildError> {
         let mut builder = DynBaseState::graph(name, self.schema);
-        builder.description(agent.description.as_deref().unwrap_or(name));
+        builder = builder.description(agent.description.as_deref().unwrap_or(name));
         let compute = Arc::new(agent.compute.clone());
-        builder.node("compute", move |task: Task<DynBaseState, BaseContext>| {
+        builder = builder.node("compute", move |task: Task<DynBaseState, BaseContext>| {
             let compute = compute.clone();
             async move { computed(&compute, task.state()) }
         });
-        builder.edge(hier_core::graph::START, "compute").edge("compute", hier_core::graph::END);
+        builder = builder.edge(hier_core::graph::START, "compute").edge("compute", hier_core::graph::END);
         builder.compile()
     }
 

@@ -1,7 +1,7 @@
 //! Does the calls of a scenario, and writes down what happened in the form in which the reference was recorded.
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
-use hier_core::graph::{Command, CompiledGraph, GraphInput, Input, Whole};
+use hier_core::graph::{Command, CompiledGraph, FullState, GraphInput, Input};
 use hier_core::runs::{LogEvent, NewEvent};
 use hier_core::state::{DynState, DynUpdate, Update};
 use hier_core::{Config, Event, NodeUpdate, Outcome, RunError, StateSnapshot, StateUpdate, StreamMode};
@@ -61,12 +61,12 @@ enum Given {
     Command(Command<DynState>),
 }
 
-impl GraphInput<DynState, Whole> for Given {
+impl GraphInput<DynState, FullState> for Given {
     fn into_input(self) -> Input<DynState> {
         match self {
-            Self::New(update) => GraphInput::<DynState, Whole>::into_input(update),
-            Self::Nothing => GraphInput::<DynState, Whole>::into_input(()),
-            Self::Command(command) => GraphInput::<DynState, Whole>::into_input(command),
+            Self::New(update) => GraphInput::<DynState, FullState>::into_input(update),
+            Self::Nothing => GraphInput::<DynState, FullState>::into_input(()),
+            Self::Command(command) => GraphInput::<DynState, FullState>::into_input(command),
         }
     }
 }

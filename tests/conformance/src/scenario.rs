@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hier_core::Durability;
-use hier_core::graph::Place;
+use hier_core::graph::EdgeEnd;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -200,10 +200,10 @@ pub(crate) enum Ask {
 }
 
 /// The name of a node, `START` or `END`.
-pub(crate) fn place(name: &str) -> Place {
+pub(crate) fn place(name: &str) -> EdgeEnd {
     match name {
-        "START" => Place::Start,
-        "END" => Place::End,
-        name => Place::from(name),
+        "START" => EdgeEnd::Start,
+        "END" => EdgeEnd::End,
+        name => EdgeEnd::from(name),
     }
 }

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use hier_agents::prelude::*;
 use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
-use hier_core::graph::{CompiledGraph, Mail};
+use hier_core::graph::{CompiledGraph, ThreadMessage};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ impl Thread<'_> {
         self.place.runtime.block_on(async {
             let graph = clerk(&name).await;
             for time in 0..times {
-                let is_new = graph.send(&*thread, Mail::message(&note).id(id)).await.expect("it can be sent");
+                let is_new = graph.send(&*thread, ThreadMessage::message(&note).id(id)).await.expect("it can be sent");
                 assert_eq!(is_new, time == 0);
             }
         });

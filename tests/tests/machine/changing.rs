@@ -111,19 +111,19 @@ macro_rules! program {
             fn graph(at: Place<'_>) -> CompiledGraph<Case> {
                 let name = if at.name == Name::Work { "work" } else { "labour" };
                 let mut graph = GraphBuilder::<Case>::new("review");
-                graph.node(name, async |task: Task<Case>| -> Result<CaseUpdate> {
+                graph = graph.node(name, async |task: Task<Case>| -> Result<CaseUpdate> {
                     if task.state().work_asks {
                         let _: String = task.run().interrupt(&"work?").await?;
                     }
                     Ok(Case::update().log(task.state().next.clone()))
                 });
-                graph.node("beside", async |task: Task<Case>| -> Result<CaseUpdate> {
+                graph = graph.node("beside", async |task: Task<Case>| -> Result<CaseUpdate> {
                     if task.state().beside_asks {
                         let _: String = task.run().interrupt(&"beside?").await?;
                     }
                     Ok(Case::update())
                 });
-                graph.edge(START, name).edge(START, "beside").edge(name, END).edge("beside", END);
+                graph = graph.edge(START, name).edge(START, "beside").edge(name, END).edge("beside", END);
                 let graph = graph.compile().expect("it is a graph").checkpointer(at.saver.clone());
                 if at.name == Name::LabourThatWasWork { graph.renamed("work", "labour") } else { graph }
             }

@@ -180,7 +180,7 @@ impl Machine {
 
     async fn drive(
         &mut self,
-        input: impl hier_core::graph::GraphInput<Filing, hier_core::graph::Whole> + 'static,
+        input: impl hier_core::graph::GraphInput<Filing, hier_core::graph::FullState> + 'static,
         lives: Lives,
     ) -> Law {
         let mut run = self.desk.invoke(input).config(self.config()).context(self.office.clone()).into_future();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hier_agents::prelude::*;
 use hier_core::channel::Kind;
-use hier_core::graph::{GraphInput, GraphOutput, Whole};
+use hier_core::graph::{FullState, GraphInput, GraphOutput};
 use hier_core::reducer::Identified;
 use hier_core::state::{
     ChannelWrite, Contains, IsLastStep, Overwrite, RemainingSteps, SharesWith, State, Values, Writes,
@@ -334,12 +334,12 @@ fn values_and_writes_move_between_states_by_type() {
 #[test]
 fn a_whole_state_is_an_update_of_every_channel() {
     let state = Filing { list: vec![1], base: Base { tokens: 2, ..Base::default() }, ..Filing::default() };
-    let writes = crate::writes(GraphInput::<Filing, Whole>::into_input(state));
+    let writes = crate::writes(GraphInput::<Filing, FullState>::into_input(state));
     assert_eq!(writes.len(), Filing::CHANNELS.len());
     let state = applied(Filing::default(), [FilingUpdate::from_writes(writes)]);
     assert_eq!((state.list, state.base.tokens), (vec![1], 2));
     let update = Filing::update().list([1]);
-    assert_eq!(crate::writes(GraphInput::<Filing, Whole>::into_input(update)).len(), 1);
+    assert_eq!(crate::writes(GraphInput::<Filing, FullState>::into_input(update)).len(), 1);
 }
 
 /// What a new input writes.

@@ -129,7 +129,7 @@ impl Told {
 /// Runs an agent, and listens to what its models say.
 pub(crate) async fn heard<S: Values + Unpin, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
-    input: impl hier_core::graph::GraphInput<S, hier_core::graph::Whole>,
+    input: impl hier_core::graph::GraphInput<S, hier_core::graph::FullState>,
     context: C,
 ) -> (Told, Result<Outcome<S>, RunError>) {
     let mut events = graph.stream(input).context(context).modes([StreamMode::Messages]);

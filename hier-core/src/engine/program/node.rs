@@ -158,9 +158,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// let answer = NodeDef::<Case>::task(async |task: Task<Case>| {
     ///     Case::update().answer(format!("about {}", task.state().question))
     /// });
-    /// let mut graph = GraphBuilder::<Case>::new("desk");
-    /// graph.node("answer", answer.cache(Duration::from_mins(1)).cache_key(|task| task.state().question.to_lowercase()));
-    /// graph.edge(START, "answer").edge("answer", END);
+    /// let answer = answer.cache(Duration::from_mins(1)).cache_key(|task| task.state().question.to_lowercase());
+    /// let graph = GraphBuilder::<Case>::new("desk").node("answer", answer).edge(START, "answer").edge("answer", END);
     /// # graph.compile().unwrap();
     /// ```
     #[must_use]
@@ -189,7 +188,7 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// followed. The macro uses it.
     #[doc(hidden)]
     #[must_use]
-    pub fn on_error(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {
+    pub fn error_handler(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {
         self.on_error = Some(Arc::new(handler));
         self.bare = false;
         self

@@ -16,12 +16,12 @@ use crate::engine::Saver;
 use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program};
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
-use crate::graph::{CompiledGraph, due, mail};
+use crate::graph::{CompiledGraph, due, inbox};
 use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
 
-/// A compiled graph without its types, as a [`DynGraph`].
+/// A compiled graph without its types, which implements [`DynGraph`].
 pub struct Erased<S: Values, C> {
     program: Arc<Program<S, C>>,
     attached: Attachments,
@@ -30,8 +30,8 @@ pub struct Erased<S: Values, C> {
 }
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
-    /// The graph without its types: it takes JSON and returns JSON. The function makes the context of each run; what it returns
-    /// as an error is the run's error.
+    /// Returns the graph without its types, with JSON inputs and outputs. The function makes the context of each run. Its error ends the
+    /// run.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -64,14 +64,14 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
 }
 
 impl<S: Values, C> Erased<S, C> {
-    /// What is known of the graph's types, instead of the bare names of its channels.
+    /// Changes the schemas of the graph's types.
     #[must_use]
     pub fn with_schemas(mut self, change: impl FnOnce(&mut GraphSchemas)) -> Self {
         change(&mut self.schemas);
         self
     }
 
-    /// The schema of the state is that of this type, which is also what runs take and return.
+    /// Sets the schema of this type as that of the state, the input and the output.
     #[must_use]
     pub fn with_state_schema<T: schemars::JsonSchema>(self) -> Self {
         let schema = schemars::schema_for!(T).to_value();
@@ -188,7 +188,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             Some(name) => InboxMessage::signal(id, name, value),
             None => InboxMessage::message(id, self.program.fit(value).map_err(refused)?),
         };
-        mail::post(&self.program, &Saver::new(saver), thread, letter).await
+        inbox::post(&self.program, &Saver::new(saver), thread, letter).await
     }
 
     async fn is_due(

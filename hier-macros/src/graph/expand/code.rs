@@ -64,7 +64,7 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
         // A graph that contains itself through another graph is a cycle of these constants, which the compiler shows at
         // the node.
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: __hier::Facts<#state, #context> = #bound_node #plain.facts();
+            const #facts: __hier::NodeInfo<#state, #context> = #bound_node #plain.facts();
         };
         quote! {
             #facts
@@ -133,7 +133,7 @@ fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     });
     let on_error = options.on_error.as_ref().map(|handler| {
         let call = self::call(handler);
-        quote!(.on_error(#call))
+        quote!(.error_handler(#call))
     });
     let cache = options.cache.as_ref().map(cached);
     let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));

@@ -57,7 +57,7 @@ fn graph(
         impl __hier::Graph for #ident {
             type State = #state;
             type Context = #context;
-            type Input = __hier::Whole;
+            type Input = __hier::FullState;
             type Output = #state;
             const NAME: &'static ::core::primitive::str = #name;
             const SPEC: &'static __hier::GraphSpec = &__hier::GraphSpec::declared(

@@ -359,13 +359,13 @@ fn conversions(model: &StateModel, names: &StateNames) -> TokenStream {
             }
         }
         #[automatically_derived]
-        impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #update #arguments #conditions {
+        impl #impl_generics __hier::GraphInput<#state, __hier::FullState> for #update #arguments #conditions {
             fn into_input(self) -> __hier::Input<#state> {
                 __hier::Input::New(self.0)
             }
         }
         #[automatically_derived]
-        impl #impl_generics __hier::GraphInput<#state, __hier::Whole> for #state #conditions {
+        impl #impl_generics __hier::GraphInput<#state, __hier::FullState> for #state #conditions {
             fn into_input(self) -> __hier::Input<#state> {
                 __hier::Input::Whole(<#update #arguments as ::core::convert::From<#state>>::from(self).0)
             }

@@ -85,10 +85,10 @@ enum Sleep {
 /// Asks the model, calls a tool, and asks it again.
 pub(super) fn agent() -> Result<CompiledGraph<AgentState, Desk>, BuildError> {
     let mut graph = GraphBuilder::new("agent");
-    graph.node("agent", think).node("tool", call_tool).node("checkSharedState", check_shared_state);
-    graph.edge(START, "agent").edge("tool", "agent").edge("checkSharedState", END);
+    graph = graph.node("agent", think).node("tool", call_tool).node("checkSharedState", check_shared_state);
+    graph = graph.edge(START, "agent").edge("tool", "agent").edge("checkSharedState", END);
     let arms = [("tool", vec!["tool".into()]), ("check", vec!["checkSharedState".into()]), ("end", vec![END.into()])];
-    graph.route::<_, hier_core::graph::Place, _>("agent", "next", arms, next);
+    graph = graph.route::<_, hier_core::graph::EdgeEnd, _>("agent", "next", arms, next);
     graph.compile()
 }
 
@@ -152,8 +152,8 @@ fn next(state: &AgentState) -> &'static str {
 pub(super) fn agent_simple() -> Result<CompiledGraph<AgentState, Desk>, BuildError> {
     let mut graph = GraphBuilder::new("agent_simple");
     // It ends when nothing is sent, which its shape does not say.
-    graph.lenient();
-    graph.node("agent", async |task: Task<AgentState, Desk>| -> Result<AgentStateUpdate> {
+    graph = graph.lenient();
+    graph = graph.node("agent", async |task: Task<AgentState, Desk>| -> Result<AgentStateUpdate> {
         let run = task.run();
         let said = task.state().messages.last().map(Message::text).unwrap_or_default();
         if run.store()?.get(["ALL"], "key_one").await?.is_none() {
@@ -162,12 +162,12 @@ pub(super) fn agent_simple() -> Result<CompiledGraph<AgentState, Desk>, BuildErr
         let answer = run.model()?.ask(&task.state().messages).await?;
         Ok(AgentState::update().messages([answer.message]))
     });
-    graph.node("tool", async |task: Task<AgentState, Desk>| -> Result<AgentStateUpdate> {
+    graph = graph.node("tool", async |task: Task<AgentState, Desk>| -> Result<AgentStateUpdate> {
         let said: String = task.sent()?;
         Ok(AgentState::update().messages([tool_message(&said)]))
     });
-    graph.edge(START, "agent").edge("tool", "agent");
-    graph.each("agent", "calls", "tool", |state: &AgentState| {
+    graph = graph.edge(START, "agent").edge("tool", "agent");
+    graph = graph.each("agent", "calls", "tool", |state: &AgentState| {
         state.messages.last().map(Message::text).filter(|said| !said.starts_with("end"))
     });
     graph.compile()
@@ -183,12 +183,12 @@ pub(super) struct Delayed {
 /// Sleeps for so many milliseconds.
 pub(super) fn delay() -> Result<CompiledGraph<Delayed>, BuildError> {
     let mut graph = GraphBuilder::new("delay");
-    graph.node("long_running", async |task: Task<Delayed>| {
+    graph = graph.node("long_running", async |task: Task<Delayed>| {
         let delay = task.state().delay;
         tokio::time::sleep(Duration::from_millis(delay)).await;
         Delayed::update().messages([Message::user(format!("finished after {delay}ms"))])
     });
-    graph.edge(START, "long_running").edge("long_running", END);
+    graph = graph.edge(START, "long_running").edge("long_running", END);
     graph.compile()
 }
 
@@ -207,10 +207,10 @@ impl std::error::Error for CustomError {}
 /// Fails after a second.
 pub(super) fn error() -> Result<CompiledGraph<Delayed>, BuildError> {
     let mut graph = GraphBuilder::new("error");
-    graph.node("error_node", async |_: Task<Delayed>| -> Result<DelayedUpdate> {
+    graph = graph.node("error_node", async |_: Task<Delayed>| -> Result<DelayedUpdate> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Err(CustomError)?
     });
-    graph.edge(START, "error_node").edge("error_node", END);
+    graph = graph.edge(START, "error_node").edge("error_node", END);
     graph.compile()
 }

@@ -45,12 +45,12 @@ fn pair(
 ) -> Result<CompiledGraph<DynState>, BuildError> {
     let schema = Schema::new().reduced("messages", Builtin::Append);
     let mut graph = GraphBuilder::dynamic(name, own.into_iter().fold(schema, Schema::last));
-    graph.node(first.0, writes(json!({ "messages": [first.1] })));
-    match second.1 {
+    graph = graph.node(first.0, writes(json!({ "messages": [first.1] })));
+    graph = match second.1 {
         Some(nested) => graph.subgraph(second.0, nested),
         None => graph.node(second.0, writes(json!({ "messages": [format!("Entered {} node", second.0)] }))),
     };
-    graph.edge(START, first.0).edge(first.0, second.0).edge(second.0, END);
+    graph = graph.edge(START, first.0).edge(first.0, second.0).edge(second.0, END);
     graph.compile()
 }
 
@@ -64,24 +64,24 @@ pub(super) fn nested() -> Result<CompiledGraph<DynState>, BuildError> {
 /// Stops before `weather_node`, in the graph inside.
 pub(super) fn weather() -> Result<CompiledGraph<DynState>, BuildError> {
     let mut inner: GraphBuilder<DynState> = GraphBuilder::dynamic("weather_graph", talk().last("city"));
-    inner.node("model_node", writes(json!({ "city": "San Francisco" })));
-    inner.node("weather_node", async |task: Task<DynState>| -> Result<DynUpdate> {
+    inner = inner.node("model_node", writes(json!({ "city": "San Francisco" })));
+    inner = inner.node("weather_node", async |task: Task<DynState>| -> Result<DynUpdate> {
         let city = task.state().get("city").and_then(Value::as_str).unwrap_or_default();
         task.state().update(json!({ "messages": [said(&format!("It's sunny in {city}!"))?] }))
     });
-    inner.edge(START, "model_node").edge("model_node", "weather_node").edge("weather_node", END);
-    inner.interrupt_before(["weather_node"]);
+    inner = inner.edge(START, "model_node").edge("model_node", "weather_node").edge("weather_node", END);
+    inner = inner.interrupt_before(["weather_node"]);
     let inner = inner.compile()?;
 
     let mut router: GraphBuilder<DynState> = GraphBuilder::dynamic("weather", talk().last("route"));
-    router.node("router_node", writes(json!({ "route": "weather" })));
-    router.node("normal_llm_node", async |task: Task<DynState>| -> Result<DynUpdate> {
+    router = router.node("router_node", writes(json!({ "route": "weather" })));
+    router = router.node("normal_llm_node", async |task: Task<DynState>| -> Result<DynUpdate> {
         task.state().update(json!({ "messages": [said("Hello")?] }))
     });
-    router.subgraph("weather_graph", &inner);
-    router.edge(START, "router_node").edge("weather_graph", END).edge("normal_llm_node", END);
+    router = router.subgraph("weather_graph", &inner);
+    router = router.edge(START, "router_node").edge("weather_graph", END).edge("normal_llm_node", END);
     let arms = [("weather", vec!["weather_graph"]), ("other", vec!["normal_llm_node"])];
-    router.route("router_node", "route", arms, |state: &DynState| {
+    router = router.route("router_node", "route", arms, |state: &DynState| {
         state.get("route").and_then(Value::as_str).unwrap_or_default().to_owned()
     });
     router.compile()

@@ -26,10 +26,10 @@ pub(super) struct Runtime {
 pub(super) fn simple_runtime() -> Result<Erased<DynState, Runtime>, BuildError> {
     let schema = Schema::new().last("message").last("model").ephemeral("messages");
     let mut graph = GraphBuilder::dynamic("simple_runtime", schema);
-    graph.node("use_context", async |task: Task<DynState, Runtime>| {
+    graph = graph.node("use_context", async |task: Task<DynState, Runtime>| {
         task.state().update(json!({ "model": task.run().context().model }))
     });
-    graph.edge(START, "use_context").edge("use_context", END);
+    graph = graph.edge(START, "use_context").edge("use_context", END);
     let context = |run: &RunContext| match &run.context {
         Value::Null => Ok(Runtime { model: Model::Unknown }),
         Value::Object(fields) if fields.is_empty() => Ok(Runtime { model: Model::Unknown }),
@@ -46,8 +46,8 @@ macro_rules! one_node {
     ($make:ident, $state:ident, $name:literal) => {
         pub(super) fn $make() -> Result<Erased<$state, ()>, BuildError> {
             let mut graph = GraphBuilder::new($name);
-            graph.node("process", async |task: Task<$state>| task.state().processed());
-            graph.edge(START, "process").edge("process", END);
+            graph = graph.node("process", async |task: Task<$state>| task.state().processed());
+            graph = graph.edge(START, "process").edge("process", END);
             Ok(graph.compile()?.erase(|_| Ok(())).with_state_schema::<$state>())
         }
     };

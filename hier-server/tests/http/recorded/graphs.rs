@@ -41,11 +41,11 @@ struct Talk {
 /// A model and nothing else.
 fn chat() -> CompiledGraph<Talk, BaseContext> {
     let mut graph = GraphBuilder::new("chat");
-    graph.node("model", async |task: Task<Talk, BaseContext>| -> hier_core::Result<TalkUpdate> {
+    graph = graph.node("model", async |task: Task<Talk, BaseContext>| -> hier_core::Result<TalkUpdate> {
         let answer = task.run().model()?.ask(&task.state().messages).await?;
         Ok(Talk::update().messages([answer.message]))
     });
-    graph.edge(START, "model").edge("model", END);
+    graph = graph.edge(START, "model").edge("model", END);
     graph.compile().expect("a graph")
 }
 

@@ -1,6 +1,6 @@
+//! Layers of the library that are written in another form.
+use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
-use hier_agents::layer::{Fallback, Inherited, Limit, Redact};
-use hier_core::graph::Retry;
 
 graph! {
     Support<BaseState> = Agent {

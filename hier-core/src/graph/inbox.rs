@@ -1,4 +1,4 @@
-//! Sending to a thread: messages for the inbox of its graph, and signals.
+//! Messages and signals to threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::engine::program::{GraphOutput, Program};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// A signal: a name and a value, for a task that waits in [`Run::signal`](crate::Run::signal).
+/// A named value for a task that waits in [`Run::signal`](crate::Run::signal).
 #[derive(Debug)]
 pub struct Signal {
     name: Arc<str>,
@@ -23,34 +23,33 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A signal of this name.
+    /// Creates a signal.
     pub fn new(name: impl Into<Arc<str>>, value: &impl Serialize) -> Self {
         Self { name: name.into(), value: codec::encode(value) }
     }
 }
 
-/// What is sent to a thread with [`CompiledGraph::send`]: a [`Signal`], or a message, which is any value that the inbox takes.
-pub struct Mail {
+/// A message or [`Signal`] to a thread: [`CompiledGraph::send`]. Every value that the inbox accepts converts into a message.
+pub struct ThreadMessage {
     id: Option<Uuid>,
     signal: Option<Arc<str>>,
     value: Result<Vec<u8>, CodecError>,
 }
 
-impl fmt::Debug for Mail {
+impl fmt::Debug for ThreadMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mail").field("id", &self.id).field("signal", &self.signal).finish_non_exhaustive()
+        f.debug_struct("ThreadMessage").field("id", &self.id).field("signal", &self.signal).finish_non_exhaustive()
     }
 }
 
-impl Mail {
-    /// A message for the inbox of the graph: what its channel takes, or one item of it. A text is also what the user of a
-    /// conversation says.
+impl ThreadMessage {
+    /// Creates a message for the inbox of the graph: a value of its channel, or an item of it. For a conversation, a text becomes a message
+    /// of the user.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }
 
-    /// The id of what is sent: what is sent again with the same id is ignored, however often a sender tries. Unless it is given each is
-    /// new.
+    /// Sets the id. A thread ignores a second message with the same id, so that senders can retry. Defaults to a new id.
     #[must_use]
     pub fn id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
@@ -58,13 +57,13 @@ impl Mail {
     }
 }
 
-impl<T: Serialize> From<T> for Mail {
+impl<T: Serialize> From<T> for ThreadMessage {
     fn from(message: T) -> Self {
         Self::message(&message)
     }
 }
 
-impl From<Signal> for Mail {
+impl From<Signal> for ThreadMessage {
     fn from(signal: Signal) -> Self {
         Self { id: None, signal: Some(signal.name), value: signal.value }
     }
@@ -76,11 +75,12 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Sends something to a thread from outside its runs, and says whether it is new ([`Mail::id`]). When this returns it survives a
-    /// crash. The thread need not exist, and may be running anywhere.
+    /// Sends a message or a signal to a thread. Returns false if the [id](ThreadMessage::id) was used before.
     ///
-    /// A [`Signal`] goes to the first task that asks for it with [`Run::signal`](crate::Run::signal), now or later; a thread that
-    /// waits for it is due at once ([`CompiledGraph::sweeper`]).
+    /// The message is durable when this returns. The thread need not exist, and may have a live run in any process.
+    ///
+    /// The first task that calls [`Run::signal`](crate::Run::signal) with its name receives a [`Signal`], now or later. A thread that waits
+    /// for the signal is due at once ([`CompiledGraph::sweeper`]).
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -96,7 +96,7 @@ where
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> hier_core::Result<()> {
     /// let shop = Shop::compile().checkpointer(MemorySaver::new());
-    /// shop.send("order-7", Signal::new("paid", &"r-17")).await?; // before the order is there
+    /// shop.send("order-7", Signal::new("paid", &"r-17")).await?; // before the order exists
     /// let end = shop.invoke(Order::update()).thread("order-7").await?;
     /// assert_eq!(end.state().receipt, "r-17");
     /// # Ok(())
@@ -107,9 +107,11 @@ where
     /// checkpoint that first contains it. It is written exactly once, even after kills and with several machines. A running thread
     /// receives it after the current step, unless that was the last. An idle thread receives it with its next run.
     ///
-    /// The call fails for a message that the inbox does not accept, for a thread of another graph, and if the mailbox would exceed
+    /// # Errors
+    ///
+    /// Fails for a message that the inbox does not accept, for a thread of another graph, and if the inbox would exceed
     /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES).
-    pub async fn send(&self, to: impl Into<Config>, mail: impl Into<Mail>) -> Result<bool, RunError> {
+    pub async fn send(&self, to: impl Into<Config>, mail: impl Into<ThreadMessage>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();
         let saver = self.saver("send to")?;
@@ -124,7 +126,7 @@ where
         post(&self.inner, saver, thread, letter).await
     }
 
-    /// What was sent to a thread and was not taken yet, in the order in which it was sent.
+    /// Returns the messages and signals that no run has received yet, in the order of sending.
     pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Delivered>, RunError> {
         let (saver, thread) = (self.saver("read")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
@@ -132,17 +134,18 @@ where
         saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 
-    /// Takes something out of a thread's mailbox that no run can take: a signal whose value is of another type than its task waits for, a
-    /// message that the inbox does not take any more. It is found by its id, which the run's error names; false if it is not
-    /// there (any more). Sent again with the same id it stays ignored.
+    /// Deletes a message or signal that no run can receive, as its value has the wrong type. The error of the run has its id. Returns false
+    /// if the id is unknown. Sending with the same id again has no effect.
     ///
-    /// A thread that is being run is left alone ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)), unless
-    /// [`Config::when_running`] says otherwise.
+    /// # Errors
+    ///
+    /// A thread with a live run is not changed ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)). [`Config::when_running`]
+    /// changes that.
     ///
     /// ```
     /// # use hier_core::prelude::*;
     /// # use hier_core::checkpoint::MemorySaver;
-    /// # use hier_core::graph::{Mail, Signal};
+    /// # use hier_core::graph::{ThreadMessage, Signal};
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Order { receipt: String }
     /// # async fn ship(run: &Run) -> hier_core::Result<OrderUpdate> {
@@ -153,7 +156,7 @@ where
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> hier_core::Result<()> {
     /// let shop = Shop::compile().checkpointer(MemorySaver::new());
-    /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task waits for a text
+    /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task expects a text
     /// assert!(shop.invoke(Order::update()).thread("order-7").await.is_err());
     ///
     /// let wrong = shop.waiting("order-7").await?[0].message.id;
@@ -164,7 +167,7 @@ where
     /// # }
     /// ```
     pub async fn discard(&self, thread: impl Into<Config>, id: Uuid) -> Result<bool, RunError> {
-        let (saver, config) = (self.saver("discard mail of")?, thread.into());
+        let (saver, config) = (self.saver("discard a message of")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
         let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
         let discarded = saver.discard(thread, config.claim(WhenRunning::Reject), id).await;
@@ -172,7 +175,7 @@ where
     }
 }
 
-/// Puts a letter into the mailbox of a thread, unless the thread is another graph's.
+/// Stores a message in the inbox of a thread, unless the thread belongs to another graph.
 pub(super) async fn post<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,
