@@ -1,4 +1,4 @@
-//! Parses the URL: the driver's part of it, and whether connections are encrypted.
+//! Parses database URLs, including the parameters for encryption.
 
 use std::fmt;
 
@@ -7,21 +7,19 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 
-/// A database, and the way to it.
 pub(crate) struct Address {
     pub(crate) config: Config,
-    /// The database, as errors name it: without the password.
+    /// Names the database in errors, without the password.
     pub(crate) place: String,
-    /// Of whom the server must have its certificate. `None` if connections are not encrypted.
+    /// Roots that the certificate of the server must lead to. `None` if connections are not encrypted.
     pub(crate) roots: Option<Roots>,
 }
 
-/// The roots whose certificates are trusted.
+/// The root certificates that are trusted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Roots {
-    /// Those that this machine believes.
+    /// Those of this machine.
     System,
-    /// Those in a file.
     File(String),
 }
 
@@ -62,7 +60,7 @@ impl Address {
             (true, _) => Some(Roots::System),
             (false, None) => None,
         };
-        // As in libpq, sockets of this machine are not encrypted. Where there is an address, no socket is used.
+        // As in libpq, connections by a Unix socket are not encrypted. With an address, no socket is used.
         let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
         let local = config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_local);
         if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
@@ -77,8 +75,8 @@ impl Address {
     }
 }
 
-/// The URL without what the driver does not know: libpq's `sslrootcert`, and its names for a certificate that is checked,
-/// which every certificate is here.
+/// Removes what the driver does not know: `sslrootcert`, which is returned, and libpq's names for modes that check certificates, which is
+/// always done here.
 fn for_the_driver(url: &str) -> (String, Option<String>) {
     let Some((before, query)) = url.rsplit_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut file) = (Vec::new(), None);
@@ -92,7 +90,7 @@ fn for_the_driver(url: &str) -> (String, Option<String>) {
     (format!("{before}?{}", kept.join("&")), file)
 }
 
-/// `Postgres DATABASE at HOST`: all that errors may tell of the URL.
+/// `Postgres DATABASE at HOST`: the parts of the URL that errors may contain.
 fn place(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
         let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
@@ -134,7 +132,7 @@ mod tests {
         }
         assert_eq!(of("host=/run/postgresql dbname=db sslmode=require"), Ok(None));
         assert_eq!(of("postgres://me@host/db?hostaddr=10.0.0.5&sslmode=require"), Ok(Some(Roots::System)));
-        // A question mark in a password is the password's.
+        // A question mark may be part of a password.
         assert_eq!(of("postgres://me:a?sslmode=require@host/db"), Ok(None));
     }
 
@@ -146,7 +144,7 @@ mod tests {
             "host/db?sslrootcert=ca.pem",
             "host/db?sslnegotiation=direct",
             "host/db?sslmode=require&sslcert=me.pem",
-            // The address is used, and not the socket; and the name of the server is not known.
+            // The address is used instead of the socket, so the name of the server is unknown.
             "/db?hostaddr=10.0.0.5&sslmode=require",
             "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",
         ] {

@@ -1,5 +1,7 @@
-//! A connection that is borrowed from the pool. Each statement has a time limit. A connection that is still busy, as the call was
-//! dropped, is given back once it is not; one that is in a transaction, or has failed, is closed instead.
+//! A connection that is borrowed from the pool. Each statement has a time limit.
+//!
+//! A connection that is still busy, because its call was dropped, returns to the pool once the server has answered. One that is in a
+//! transaction, or has failed, is closed instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,24 +16,22 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::fault::Fault;
 
-/// A parameter with its type, so that the server need not be asked for it.
+/// A parameter with its type, which spares a round trip to look it up.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Longest time in which a connection that was dropped while busy becomes free: this fraction of the statement timeout, and at least a
-/// second. Until then it counts as one of the pool's connections.
+/// Longest time that a busy connection may take to become free: a fraction of the statement timeout, and its minimum. Until then it counts
+/// as one of the pool's connections.
 const SETTLES: (u32, Duration) = (30, Duration::from_secs(1));
 
-/// A borrowed connection.
 pub(crate) struct Client {
-    /// `Some` until it is dropped.
     object: Option<Object>,
-    /// Statements without an answer.
+    /// Number of statements without an answer.
     open: AtomicUsize,
-    /// Transactions without an end, and statements after which it is of no use.
+    /// Number of open transactions, and of statements that have made the connection useless.
     bound: AtomicUsize,
     limit: Duration,
     settles: Duration,
-    /// As many connections may be waited for at once.
+    /// Bounds the number of busy connections that are waited for.
     settling: Arc<Semaphore>,
 }
 
@@ -42,7 +42,7 @@ impl Client {
         Self { object: Some(object), open, bound, limit, settles, settling }
     }
 
-    /// The same connection with less time for each statement.
+    /// Lowers the time limit of each statement.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = self.limit.min(limit);
         self
@@ -53,7 +53,7 @@ impl Client {
         self.limited(async |object| object.query_typed(sql, with).await).await
     }
 
-    /// The same, with a statement that this connection has prepared, which it does when it is first asked to.
+    /// Runs a statement that this connection prepares at its first use.
     pub(crate) async fn query_prepared(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
         let values: Vec<_> = with.iter().map(|(value, _)| *value).collect();
@@ -64,7 +64,6 @@ impl Client {
         .await
     }
 
-    /// Whether a transaction has begun on it.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.bound.load(Ordering::Relaxed) > 0
     }
@@ -74,12 +73,12 @@ impl Client {
         self.limited(async |object| object.batch_execute(sql).await).await
     }
 
-    /// Runs statements without parameters that answer in texts.
+    /// Runs statements without parameters. Their rows consist of texts.
     pub(crate) async fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Fault> {
         self.limited(async |object| object.simple_query(sql).await).await
     }
 
-    /// A call that is dropped here, or has no answer in time, leaves the connection open for an answer that nobody reads.
+    /// A call that is dropped here, or has no answer in time, leaves `open` above zero.
     async fn limited<T>(
         &self,
         statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
@@ -120,11 +119,11 @@ impl Drop for Client {
     }
 }
 
-/// A connection whose answers nobody waits for. It is closed when this is dropped.
+/// A connection with unread answers. It is closed when this is dropped.
 struct Busy(Option<Object>);
 
 impl Busy {
-    /// Gives it back once the server has answered everything: what it is asked last it answers last.
+    /// Returns the connection to the pool once the server has answered everything: it answers in order.
     async fn settle(mut self, most: Duration, _permit: OwnedSemaphorePermit) {
         let Some(object) = &self.0 else { return };
         if let Ok(Ok(_)) = timeout(most, object.simple_query("")).await {
@@ -136,18 +135,18 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         if let Some(object) = self.0.take() {
-            // Ends the task that reads from it, too.
+            // Also ends the task that reads from it.
             drop(Object::take(object));
         }
     }
 }
 
-/// A transaction. If the call is dropped before its end, the connection is closed, and with it the transaction.
+/// A transaction. If it is dropped before its end, its connection is closed, which rolls it back.
 pub(crate) struct Transaction(Client);
 
 impl Transaction {
-    /// The server ends it, too, if nothing is heard of it for so long: else a connection that was lost on the way would hold
-    /// its locks until the server notices.
+    /// The server also ends an idle transaction after the time limit: otherwise a lost connection would hold its locks until the server
+    /// notices.
     pub(crate) async fn begin(client: Client) -> Result<Self, Fault> {
         client.bind();
         let idle = i32::try_from(client.limit.as_millis()).unwrap_or(i32::MAX).max(1);
@@ -159,14 +158,13 @@ impl Transaction {
         &self.0
     }
 
-    /// Ends it as if it had not been.
     pub(crate) async fn undo(self) -> Result<(), Fault> {
         self.0.batch("rollback").await?;
         self.0.free();
         Ok(())
     }
 
-    /// Commits if all went well.
+    /// Commits if the result is `Ok`, and rolls back otherwise.
     pub(crate) async fn end<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
         let ended = self.0.batch(if result.is_ok() { "commit" } else { "rollback" }).await;
         if ended.is_ok() {

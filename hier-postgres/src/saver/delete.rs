@@ -1,4 +1,4 @@
-//! Deleting and copying, each in a transaction that holds the thread.
+//! Deletes and copies threads, each in a transaction that locks the thread.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::client::Client;
+use super::commit::MAX_BYTES;
 use super::fault::Fault;
 use super::mail::Mailbox;
-use super::queue::MOST_BYTES;
 use super::read::write;
 use super::records::{BatchOwner, store_batch};
 use super::session::{Parameter, Session, Transaction, retrying};
@@ -24,10 +24,9 @@ use hier_checkpoint::backend::rows::open_body;
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use hier_checkpoint::backend::vault::Vault;
 
-/// Checkpoints with their namespaces; those of each newest first.
+/// Checkpoints with their namespaces, the newest of each namespace first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
-/// A connection that changes a thread.
 #[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
     pub(super) session: &'a Session,
@@ -36,7 +35,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Postgres {
-    /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
+    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
     async fn delete_some_of(
         &self,
         thread: &str,
@@ -55,8 +54,8 @@ impl Postgres {
         Ok(deleted)
     }
 
-    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
-    /// looked at first without being held: most have nothing to be deleted.
+    /// Deletes what the plan selects of these threads, and reports threads that cannot be read at the end. Reads each thread without a
+    /// lock first, because most have nothing to delete.
     pub(super) async fn delete_of(
         &self,
         threads: Vec<String>,
@@ -80,7 +79,7 @@ impl Change<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// The thread's key; until the end of the transaction nobody else changes the thread.
+    /// Locks a thread until the end of the transaction, and returns its key.
     async fn hold(self, thread: &str) -> Result<Option<i64>, Fault> {
         let name = escape(thread);
         let rows = self.run("select key from {s}.threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
@@ -98,7 +97,7 @@ impl Change<'_> {
         all.collect()
     }
 
-    /// Deletes of a thread what the plan says, and returns how many checkpoints that were.
+    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
     pub(super) async fn delete_some(
         self,
         thread: &str,
@@ -167,7 +166,7 @@ impl Change<'_> {
         rows.iter().map(|row| Ok((unescape(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?))).collect()
     }
 
-    /// Deletes a thread with everything, and whoever holds it is superseded.
+    /// Deletes a thread with everything. Its lease is superseded.
     pub(super) async fn delete_thread(self, thread: &str) -> Result<(), Fault> {
         self.delete_threads(&[escape(thread).into_owned()]).await
     }
@@ -180,7 +179,7 @@ impl Change<'_> {
         if keys.is_empty() { Ok(()) } else { self.delete_keys(&keys).await }
     }
 
-    /// Forgets what was sent to threads, and when they are due.
+    /// Deletes the inboxes and due times of threads.
     async fn delete_mail(self, threads: &[String]) -> Result<(), Fault> {
         let sql =
             "with mail as (delete from {s}.mail where thread = any($1)) delete from {s}.due where thread = any($1)";
@@ -196,7 +195,7 @@ impl Change<'_> {
         self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
-    /// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
+    /// Deletes expired threads and returns their number. Also deletes the rows of threads that have nothing else.
     pub(super) async fn sweep(self) -> Result<u64, Fault> {
         let sql = "select key, name from {s}.threads where expires <= clock_timestamp()
             and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
@@ -211,9 +210,9 @@ impl Change<'_> {
         Ok(keys.len() as u64)
     }
 
-    /// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
+    /// Replaces the history of `to` by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
     pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), Fault> {
-        // Always in the same order, so that two copies do not wait for each other.
+        // Always in the same order, so that two copies do not deadlock.
         let (mut source, mut held) = (None, [from, to]);
         held.sort_unstable();
         for thread in held {
@@ -235,22 +234,21 @@ impl Change<'_> {
         Mailbox { session: self.session, client: self.client, thread: from }.copy_due(to).await
     }
 
-    /// Stores as many statements as it takes.
     async fn store_all(self, key: i64, batch: Batch) -> Result<(), Fault> {
-        for part in batch.split(MOST_BYTES) {
+        for part in batch.split(MAX_BYTES) {
             store_batch(self.session, self.client, &BatchOwner::Unclaimed(key), &part).await?;
         }
         Ok(())
     }
 
-    /// Stores a thread anew, encrypted with the present key. Returns how many threads that were.
+    /// Encrypts a thread with the current key. Returns the number of threads, which is 0 if it does not exist.
     #[cfg(feature = "encryption")]
     pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, Fault> {
         let held = self.hold(thread).await?;
         self.seal_mail(thread).await?;
         let Some(key) = held else { return Ok(0) };
         let batch = self.sealed_copy(thread, key, thread).await?;
-        // Those that are there would stay as they are.
+        // Existing writes would not be replaced.
         self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
         self.store_all(key, batch).await?;
         Kept { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
@@ -293,7 +291,6 @@ impl Change<'_> {
         Ok(batch)
     }
 
-    /// The names of all threads.
     pub(super) async fn names(self) -> Result<Vec<String>, Fault> {
         let sql = "select name from {s}.threads
             union select thread from {s}.mail where taken is null or run is not null";

@@ -1,4 +1,4 @@
-//! Internal errors: which are worth another attempt, and the errors that users see.
+//! Internal errors: which of them are retried, and the errors that callers get.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use tokio_postgres::error::SqlState;
 
 use super::address::unusable;
 
-/// An error of the server's, of the way to it, or of ours.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sql(tokio_postgres::Error),
     NoConnection(String),
-    /// There was no answer in this time.
+    /// The server did not answer within this time.
     Silent(Duration),
     Saver(SaverError),
 }
@@ -49,7 +48,7 @@ impl From<SaverError> for Fault {
 }
 
 impl Fault {
-    /// Whether another attempt may help: the server is gone or just starting, or two calls were in each other's way.
+    /// Returns true if another attempt may succeed: the server is unreachable or starting, or two calls were in conflict.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Saver(_) => false,
@@ -61,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// Whether it ends the connection, or makes it useless.
+    /// Returns true if the connection is closed or useless.
     pub(crate) fn is_of_connection(&self) -> bool {
         match self {
             Self::Saver(_) | Self::NoConnection(_) => false,
@@ -70,7 +69,7 @@ impl Fault {
         }
     }
 
-    /// Whether a statement that was prepared is not there, or is another: the connection is not the one that prepared it.
+    /// Returns true if a prepared statement does not exist or is another one, because the connection is not the one that prepared it.
     pub(crate) fn is_of_prepared(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         error.code().is_some_and(|code| {
@@ -79,16 +78,16 @@ impl Fault {
                 &SqlState::DUPLICATE_PSTATEMENT,
                 &SqlState::PROTOCOL_VIOLATION,
                 &SqlState::INVALID_BINARY_REPRESENTATION,
-                // The condition of the tag.
+                // The condition on the tag does not hold.
                 &SqlState::DIVISION_BY_ZERO,
-                // The tables were changed since, or it is somebody else's that was prepared when they were others.
+                // The tables have changed since the statement was prepared.
                 &SqlState::FEATURE_NOT_SUPPORTED,
             ]
             .contains(&code)
         })
     }
 
-    /// The same of rows of this thread: it is damaged, and not the database.
+    /// Blames the thread instead of the database for rows that cannot be read.
     pub(crate) fn of_thread(self, thread: &str) -> Self {
         match self {
             Self::Saver(error @ SaverError::Unusable { .. }) => {
@@ -98,7 +97,7 @@ impl Fault {
         }
     }
 
-    /// The error for the caller; `place` is the database, without the password.
+    /// Converts to the error of the caller. `place` names the database, without the password.
     pub(crate) fn tell(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
@@ -115,7 +114,7 @@ impl Fault {
     }
 }
 
-/// The error of a standby, as after a failover.
+/// A standby answers with this, for example after a failover.
 const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
 
 fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
@@ -123,11 +122,11 @@ fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
 }
 
 fn is_passing(code: &SqlState) -> bool {
-    // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
+    // Connections (08), insufficient resources (53), the administrator (57P), and calls in conflict.
     is_of_class(code, &["08", "53", "57P"])
         || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
         || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::QUERY_CANCELED, &READ_ONLY].contains(&code)
-        // Somebody else made the tables at the same time: the server may see a new schema late, even under a lock.
+        // Another process made the tables at the same time: the server may see a new schema late, even under a lock.
         || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
 
@@ -139,7 +138,7 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     causes(error).any(<dyn Error>::is::<io::Error>)
 }
 
-/// What is wrong with the certificate of the server, if that is what is wrong.
+/// The reason why the certificate of the server was refused, if it was.
 #[cfg(feature = "tls")]
 fn certificate(error: &tokio_postgres::Error) -> Option<String> {
     let inner = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref());
@@ -172,7 +171,7 @@ fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
     }
 }
 
-/// What to do about what has not passed in all the time.
+/// A hint for errors that were retried without success.
 fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
     let mends = [
         (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
@@ -185,7 +184,7 @@ fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
     mends.into_iter().find_map(|(passing, mend)| (passing == *code).then_some(mend))
 }
 
-/// What to do about what the server said, where there is something to do.
+/// Describes errors of the server that the caller can fix.
 fn reason(error: &tokio_postgres::Error) -> Option<String> {
     let error = error.as_db_error()?;
     let said = error.message();
@@ -207,7 +206,7 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// An error with the words of the server, which the error itself leaves to its source.
+/// An error that prints the server's message, which the driver's error leaves to its source.
 #[derive(Debug)]
 struct Told(tokio_postgres::Error);
 

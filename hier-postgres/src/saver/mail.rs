@@ -1,4 +1,4 @@
-//! Mailboxes of threads, and when threads are due.
+//! Inboxes of threads, and the times at which threads are due.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use super::text::{escape, unescape};
 use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::rows::Batch;
 
-/// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
+/// Milliseconds since 1970, rounded up so that no thread is woken too early.
 fn due_at(at: SystemTime) -> i64 {
     millis(at.checked_add(Duration::from_nanos(999_999)).unwrap_or(at))
 }
@@ -31,7 +31,7 @@ fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// A mailbox, in a transaction.
+/// The inbox of a thread, in a transaction.
 #[derive(Clone, Copy)]
 pub(super) struct Mailbox<'a> {
     pub(super) session: &'a Session,
@@ -40,7 +40,7 @@ pub(super) struct Mailbox<'a> {
 }
 
 impl Postgres {
-    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
+    /// Adds a message to the inbox of a thread. With a condition, fails unless the thread exists and meets it.
     pub(super) async fn post_letter(
         &self,
         thread: &str,
@@ -56,7 +56,7 @@ impl Postgres {
             let transaction = Transaction::begin(client).await?;
             let mailbox = Mailbox { session, client: transaction.client(), thread };
             let posted = async {
-                // Locked before the mailbox, in the order in which the end of a run locks them.
+                // Locked before the inbox, in the order in which the end of a run locks them.
                 if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
                     return Err(SaverError::deleted(thread).into());
                 }
@@ -111,7 +111,7 @@ impl Postgres {
         })
     }
 
-    /// Stores a batch and changes what stands beside it, in one transaction. `commit` is the same each time it is tried.
+    /// Stores a batch and the changes in addition to it, in one transaction.
     pub(super) async fn store_also(
         &self,
         thread: &Arc<str>,
@@ -134,8 +134,8 @@ impl Mailbox<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// Until the end of the transaction nobody else changes the mailbox, so that the numbers of letters are in the order in which they
-    /// can be seen, and that a letter which comes while somebody says when the thread is due is not missed.
+    /// Locks the inbox until the end of the transaction. Messages then become visible in the order of their numbers, and none is missed that
+    /// arrives while the due time of the thread changes.
     async fn hold(self) -> Result<(), Fault> {
         let name = escape(self.thread);
         self.run("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
@@ -150,7 +150,7 @@ impl Mailbox<'_> {
         if !self.run(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
             return Ok(false);
         }
-        // A letter that was taken has a size while its run may be rolled back.
+        // A delivered message has a size while its run may be rolled back.
         let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
         let kept: i64 = super::session::first(&self.run(kept, &[(&name, Type::TEXT)]).await?)?;
         let size = letter.size();
@@ -168,7 +168,7 @@ impl Mailbox<'_> {
         ];
         self.run(sql, &with).await?;
         if letter.signal.is_some() {
-            // The thread's own runs determine its graph.
+            // The graph of a thread is determined by its own runs.
             let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
                 on conflict (thread) do update set at = least(old.at, excluded.at)";
             let (graph, at) = (escape(graph), now());
@@ -191,7 +191,7 @@ impl Mailbox<'_> {
         Ok(stored)
     }
 
-    /// Changes what a commit says beside its records. `commit` is the same each time it is tried.
+    /// Applies the changes that a commit makes in addition to its records. `commit` is the same for each attempt.
     pub(super) async fn change(self, also: &Also, commit: Uuid) -> Result<(), Fault> {
         if also.is_empty() {
             return Ok(());
@@ -204,8 +204,8 @@ impl Mailbox<'_> {
     async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
         let name = escape(self.thread);
         for id in letters {
-            // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it. If
-            // the reply to this commit was lost and it is retried, the letters that it took are its own.
+            // The row stays, to show that the message was sent. Its value is needed only if a run that may be rolled back has taken it. If
+            // the answer to this commit was lost and it is retried, the messages that it took are its own.
             let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
                     size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
@@ -247,7 +247,7 @@ impl Mailbox<'_> {
         }
     }
 
-    /// Copies the due time of the thread, as not driven by a run.
+    /// Copies the due time of the thread. No run drives the copy.
     pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
         let (name, to) = (escape(self.thread), escape(to));
         let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";

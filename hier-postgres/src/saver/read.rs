@@ -1,4 +1,4 @@
-//! Reading checkpoints, lists of them, and threads.
+//! Reads lists of checkpoints and of threads.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use super::text::{escape, holder, unescape};
 use hier_checkpoint::backend::rows::{WriteRow, open_body};
 use hier_checkpoint::backend::vault::Vault;
 
-/// A write, from this column on.
+/// Decodes a write from this column on.
 pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, Fault> {
     Ok(WriteRow {
         namespace,
@@ -27,7 +27,8 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
     })
 }
 
-/// Newest first. Filters are applied here, so that the server cannot count for us: then a cursor hands over some at a time.
+/// Lists checkpoints, the newest first. Filters are applied here, so the server cannot limit the rows: with a filter, a cursor returns them
+/// in pages.
 pub(super) async fn list(
     session: &Session,
     client: Client,
@@ -67,10 +68,10 @@ pub(super) async fn list(
     Ok(found)
 }
 
-/// How many checkpoints a cursor hands over at once.
+/// Number of checkpoints in a page of the cursor.
 const PAGE: usize = 100;
 
-/// Those of the rows that are wanted.
+/// Adds the checkpoints that match the query.
 fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
     for row in rows {
         if found.len() >= query.limit.unwrap_or(usize::MAX) {
@@ -97,7 +98,7 @@ pub(super) async fn threads(
         let thread = unescape(row.try_get(0)?);
         let latest = match (row.try_get(2)?, row.try_get(3)?) {
             (Some(id), Some(body)) => match open_body(vault, &thread, "", id, body) {
-                // It is listed all the same, as what is done to it goes by its name.
+                // Listed all the same, so that the thread can be deleted by its name.
                 Err(SaverError::Damaged { .. }) => None,
                 latest => Some(latest?),
             },

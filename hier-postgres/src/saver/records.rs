@@ -58,7 +58,7 @@ impl RecordRows {
     }
 }
 
-/// How a statement checks that the values exist that its records build on.
+/// The check that the values exist that records build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaseCheck {
     /// By the parent checkpoint, where it is known to have all of them.

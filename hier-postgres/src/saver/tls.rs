@@ -1,4 +1,4 @@
-//! Encrypted connections. The certificate of the server is always checked, and its name too.
+//! Encrypted connections. The certificate of the server and its name are always checked.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use tokio_postgres_rustls_improved::MakeRustlsConnect;
 
 use super::address::{Roots, unusable};
 
-/// Encrypts connections to servers whose certificates these roots have signed.
+/// Makes a connector for servers whose certificates lead to these roots.
 pub(crate) fn connector(roots: &Roots, place: &str) -> Result<MakeRustlsConnect, SaverError> {
     let certificates = match roots {
         Roots::System => of_this_machine(),
         Roots::File(path) => of_file(path),
     };
     let roots = certificates.map_err(|reason| unusable(place, reason))?;
-    // Named, as another crate of the program may have brought a second provider.
+    // Named, because another crate of the program may bring a second provider.
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(place, error.to_string()))?;
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    // What servers from version 17 on ask for if there is no negotiation.
+    // Servers from version 17 on require this for direct negotiation.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(MakeRustlsConnect::new(config))
 }

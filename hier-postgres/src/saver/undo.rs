@@ -1,5 +1,4 @@
-//! Undoes runs. The records that a run overwrites and takes are kept until it ends. Everything happens in a transaction that locks the
-//! thread.
+//! Undoes runs. What a run overwrites and takes is kept until it ends. All methods need a transaction that locks the thread.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -12,7 +11,7 @@ use hier_checkpoint::backend::rows::Batch;
 #[cfg(feature = "encryption")]
 use {super::read::write, super::text::unescape, hier_checkpoint::backend::vault::Vault};
 
-/// Access to the kept writes and letters.
+/// The writes and messages that runs have overwritten and taken.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'a> {
     pub(super) session: &'a Session,
@@ -53,7 +52,7 @@ impl Kept<'_> {
         self.run(sql, &with).await.map(|_| ())
     }
 
-    /// Restores what a run has overwritten, and the letters that it has taken.
+    /// Restores the writes that a run has overwritten and the messages that it has taken.
     pub(super) async fn undo(self, thread: &str, run: Uuid) -> Result<(), Fault> {
         let (name, of_run): (_, [Parameter<'_>; 1]) = (escape(thread), [(&run, Type::UUID)]);
         for sql in [

@@ -1,4 +1,4 @@
-//! The store in Postgres: reading.
+//! The store in Postgres.
 
 mod write;
 
@@ -22,16 +22,16 @@ use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{Columns, Row, join, picked, split};
 use hier_checkpoint::backend::vault::Vault;
 
-/// How many items a search reads at once.
+/// Number of items that a search reads at a time.
 const PAGE: usize = 500;
 
-/// Keeps items in a Postgres database: memory across threads. A clone shares the connections.
+/// A store backed by a Postgres database: memory across threads. Clones share the connections.
 ///
-/// It may be the database, and the schema, in which [`Postgres`](crate::Postgres) keeps checkpoints. A batch that writes is
-/// one transaction. When the server cannot be reached, calls are tried again for a while ([`PostgresOptions::retry_for`]).
-/// Searches read every item below their prefix, a few hundred at a time.
+/// It may share the database, and the schema, of a [`Postgres`](crate::Postgres) saver. A batch that writes is one transaction. While the
+/// server cannot be reached, calls are retried for the time of [`PostgresOptions::retry_for`]. A search reads every item below its prefix,
+/// 500 at a time.
 ///
-/// Connections are encrypted as those of [`Postgres`](crate::Postgres) are: if the URL says `sslmode=require`.
+/// Connections are encrypted as those of [`Postgres`](crate::Postgres).
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -50,21 +50,22 @@ struct Inner {
     session: Session,
     vault: Vault,
     options: StoreOptions,
-    /// Whether the tables are known to be of this version.
+    /// True if the tables are known to be of this version.
     ready: AtomicBool,
 }
 
 impl PostgresStore {
-    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Nothing can be done with it before
-    /// [`PostgresStore::migrate`].
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Call [`PostgresStore::migrate`] before other methods.
     ///
-    /// [`SaverError::Unusable`] if it cannot be used, or was used by a newer version.
+    /// # Errors
+    ///
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or its tables are of a newer version.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Reaches the database with options: of the database (schema, connections, compression, encryption of values and
-    /// vectors), and of the store (index, times to live).
+    /// Connects to the database with options of the database (schema, connections, compression, encryption of values and vectors) and of the
+    /// store (index, times to live).
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = Session::start(url, &postgres).await?;
         Ok(Self(Arc::new(Inner {
@@ -75,8 +76,7 @@ impl PostgresStore {
         })))
     }
 
-    /// Makes the tables, or brings those of an older version up to date. Does nothing if they are. Several processes may call
-    /// it at once.
+    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call it at the same time.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let session = &self.0.session;
         retrying!(session, client => {
@@ -99,7 +99,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Fails unless the tables are there.
+    /// Fails unless the tables exist in this version.
     async fn ready(&self) -> Result<(), SaverError> {
         if self.0.ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -164,7 +164,6 @@ impl Store for PostgresStore {
     }
 }
 
-/// A connection that reads.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     session: &'a Session,
@@ -172,11 +171,11 @@ struct Reader<'a> {
     vault: &'a Vault,
 }
 
-/// The columns of an item. Whether vectors are wanted is the parameter of the statement.
+/// The columns of an item, without its vectors.
 const ITEM: &str = "i.place, i.space, s.name, i.key, i.value, i.created_at, i.updated_at, i.expires is not null";
 
 impl Reader<'_> {
-    /// What the reads of a plan give, and the places of the items whose time to live is to start anew.
+    /// Executes the reads of a plan. Also returns the places of the items whose time to live restarts.
     async fn read_all(self, plan: &Plan) -> Result<(Vec<OpResult>, Vec<i64>), Fault> {
         let (mut results, mut touched) = (plan.results(), Vec::new());
         for (number, read) in &plan.reads {
@@ -210,9 +209,9 @@ impl Reader<'_> {
         Ok(Some(columns.row(value)))
     }
 
-    /// Goes through the items below a prefix, in order, page by page, until there are enough.
+    /// Reads the items below a prefix in order, page by page, until enough match.
     async fn find(self, finder: &Finder, touched: &mut Vec<i64>) -> Result<Vec<Item>, Fault> {
-        // A period is followed by `/`.
+        // In ASCII, `.` is followed by `/`.
         let sql = format!(
             "select {ITEM}, case when $2 then i.vectors end
             from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key

@@ -1,4 +1,4 @@
-//! The store in Postgres: tables and writing. Every text from outside is a parameter.
+//! The tables of the store, and its writes. Every text from outside is a parameter.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ pub(super) async fn version(session: &Session, client: &Client) -> Result<(Optio
 /// Brings the tables to this version, in a transaction.
 pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fault> {
     let run = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
-    // One at a time; whoever waited finds the work done. The saver's migrations wait, too: they make the same schema.
+    // One process at a time. Those that waited find the work done. Migrations of the saver wait as well, because they make the same schema.
     run("select pg_advisory_xact_lock(7523375889364021618)").await?;
     if version(session, client).await?.0 == Some(VERSIONS.len()) {
         return Ok(());
@@ -77,8 +77,7 @@ pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fa
     Ok(())
 }
 
-/// Starts the time to live of these items anew, unless it has passed meanwhile. Those that somebody else is changing are left
-/// to them.
+/// Restarts the time to live of these items, unless they have expired or another process is changing them.
 pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) -> Result<(), Fault> {
     if places.is_empty() {
         return Ok(());
@@ -90,8 +89,8 @@ pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) 
     Ok(())
 }
 
-/// Does the writes of a plan, in a transaction. The namespaces are locked first, always in the same order, so that batches do
-/// not wait for each other in a circle, and that none goes while an item comes.
+/// Executes the writes of a plan, in a transaction. Locks the namespaces first, in one order: batches do not deadlock, and no namespace is
+/// removed while an item is added to it.
 pub(super) async fn write_all(
     session: &Session,
     client: &Client,
@@ -124,7 +123,7 @@ pub(super) async fn write_all(
     if gone.keys.is_empty() { Ok(()) } else { run.drop_empty(&gone.spaces).await }
 }
 
-/// What is put, a list for each column.
+/// The items to be put, as a list for each column.
 #[derive(Default)]
 struct Items {
     spaces: Vec<i64>,
@@ -146,7 +145,7 @@ impl Items {
     }
 }
 
-/// What is deleted.
+/// The items to be deleted.
 #[derive(Default)]
 struct Gone {
     spaces: Vec<i64>,
@@ -160,7 +159,6 @@ impl Gone {
     }
 }
 
-/// A connection in a transaction.
 #[derive(Clone, Copy)]
 struct Runner<'a> {
     session: &'a Session,
@@ -172,14 +170,14 @@ impl Runner<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// The keys of those of these namespaces that are there.
+    /// Locks the namespaces that exist, and returns their keys.
     async fn lock_spaces(self, names: &[String]) -> Result<HashMap<String, i64>, Fault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "select key, name from {s}.store_spaces where name = any($1) order by name for update";
         by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
     }
 
-    /// Makes namespaces, in this order. Somebody else may have made them just now.
+    /// Adds namespaces in this order. Another process may have added them just now.
     async fn make_spaces(self, names: &[&String]) -> Result<HashMap<String, i64>, Fault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "insert into {s}.store_spaces (name)
@@ -188,7 +186,7 @@ impl Runner<'_> {
         by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
     }
 
-    /// An item that is there keeps its place and the time at which it was made; one whose time has passed is not there.
+    /// Puts items. An existing item keeps its place and creation time, unless it has expired.
     async fn put(self, items: &Items) -> Result<(), Fault> {
         let with = [
             (&items.spaces as _, Type::INT8_ARRAY),
@@ -220,7 +218,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Drops those of these namespaces, which are locked, that have no items any more.
+    /// Removes the namespaces without items. All of them must be locked.
     async fn drop_empty(self, spaces: &[i64]) -> Result<(), Fault> {
         let sql = "delete from {s}.store_spaces s where s.key = any($1)
             and not exists (select 1 from {s}.store_items i where i.space = s.key)";
@@ -233,7 +231,7 @@ fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Fault> 
     rows.iter().map(|row| Ok((unescape(row.try_get(1)?).to_string(), row.try_get(0)?))).collect()
 }
 
-/// Deletes what has expired, and says how many items that were. In a transaction, with the namespaces locked first.
+/// Deletes expired items and returns their number. Needs a transaction, and locks the namespaces first.
 pub(super) async fn sweep(session: &Session, client: &Client) -> Result<u64, Fault> {
     let run = Runner { session, client };
     let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i

@@ -1,5 +1,5 @@
-//! Seals the rows of the runs anew: a page of them in each transaction, so that those who write do not wait long and little is in
-//! memory at a time.
+//! Encrypts the rows of the runs with the current key. Each transaction handles one page, so that writers wait briefly and little memory is
+//! needed.
 
 use hier_checkpoint::checkpoint::SaverError;
 use tokio_postgres::types::Type;
@@ -15,7 +15,7 @@ use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number,
 };
 
-/// How far the work has come: a table, and the last row of it that was done; none at its beginning.
+/// A position in the rows: a table, and its last finished row. `None` at the start of the table.
 pub(in super::super) enum Mark {
     Threads(Option<String>),
     Runs(Option<Uuid>),
@@ -24,17 +24,16 @@ pub(in super::super) enum Mark {
 }
 
 impl Mark {
-    /// The beginning of all.
     pub(in super::super) const fn start() -> Self {
         Self::Threads(None)
     }
 }
 
-/// What was done of a page.
+/// The rows of a page that could not be read, and the next position.
 pub(in super::super) type Sealed = (UnreadRows, Option<Mark>);
 
 impl Tables<'_> {
-    /// Seals the next rows anew, and says where to go on; none at the end. Those that cannot be read stay as they are.
+    /// Encrypts the next page, and returns the next position, which is `None` at the end. Rows that cannot be read stay as they are.
     pub(in super::super) async fn reencrypt(&self, after: &Mark) -> Result<Sealed, Fault> {
         let mut unread = UnreadRows::default();
         let next = match after {
@@ -113,7 +112,7 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    /// What was stored in a row, sealed with the present key; none if it cannot be read.
+    /// Encrypts a value with the current key. Returns `None` if it cannot be read.
     fn again(
         &self,
         unread: &mut UnreadRows,
@@ -126,7 +125,7 @@ impl Tables<'_> {
         opened.map(|opened| self.vault.seal(place, opened)).transpose()
     }
 
-    /// Stores what was sealed, if it was.
+    /// Updates a row, unless its value could not be read.
     async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), Fault> {
         let Some(sealed) = sealed else { return Ok(()) };
         let with: Vec<Parameter<'_>> = std::iter::once((&sealed as _, Type::BYTEA)).chain(of.iter().cloned()).collect();
@@ -134,7 +133,7 @@ impl Tables<'_> {
     }
 }
 
-/// The statement that reads and holds the next rows of a table: as many as a page has, and of long ones fewer, but one.
+/// The statement that reads and locks the next rows of a table: at most as many as a page has, fewer if they are long, but at least one.
 fn page(table: &str, key: &str, columns: &str, bytes: &str, after: &str) -> String {
     let (rows, most) = (integer(PAGE_ROWS as u64), integer(PAGE_BYTES as u64));
     format!(

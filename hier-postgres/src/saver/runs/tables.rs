@@ -1,4 +1,4 @@
-//! The tables of the runs, on a connection and in whatever transaction it is.
+//! The tables of the runs, on a connection and in its transaction, if it is in one.
 
 use std::time::SystemTime;
 
@@ -19,10 +19,9 @@ use hier_checkpoint::backend::run_rows::{
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::vault::Vault;
 
-/// How many runs are read at once where most may be wanted by nobody.
+/// Number of runs that are read at a time when few of them may match.
 const PAGE: i64 = 200;
 
-/// The tables of the runs.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Tables<'a> {
     pub(in super::super) session: &'a Session,
@@ -44,17 +43,15 @@ impl Tables<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// A statement of many uses, see [`Session::query_often`].
+    /// Runs a statement that each connection prepares. See [`Session::query_often`].
     pub(super) async fn query_often(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         self.session.query_often(self.client, sql, with).await
     }
 
-    /// The server's time.
     pub(super) async fn now(&self) -> Result<SystemTime, Fault> {
         Ok(time(first(&self.query(&format!("select {NOW}"), &[]).await?)?))
     }
 
-    /// A thread, without its values unless they are wanted.
     pub(super) async fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
         let name = escape(id);
         let sql = "select body, case when $2 then vals end from {s}.run_threads where name = $1 and {own}";
@@ -87,7 +84,7 @@ impl Tables<'_> {
             below = last.try_get(2)?;
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
-                // Who asks for those of a thread is told; who asks for those of all has the others.
+                // An unreadable run fails a query of its thread. A query of all threads leaves it out.
                 let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
                 let Some(run) = run.filter(|run| query.wants(run)) else { continue };
                 if found.len() == query.limit {
@@ -102,7 +99,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Makes a thread unless it is there.
+    /// Adds a thread. Returns false if it exists.
     pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, Fault> {
         let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
         let values = sealed_values(self.vault, thread)?;
@@ -131,7 +128,6 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Those that a query asks for.
     pub(super) async fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
         let early = !query.values.is_empty();
         let ids: Option<Vec<_>> = query.ids.as_ref().map(|ids| ids.iter().map(|id| escape(id)).collect());
@@ -164,7 +160,7 @@ impl Tables<'_> {
         Ok(page)
     }
 
-    /// Gives a thread its values. False if they cannot be read.
+    /// Sets the values of a thread. Returns false if they cannot be read.
     fn has_values(&self, thread: &mut ThreadRow, stored: Option<Vec<u8>>) -> bool {
         let Some(stored) = stored else { return true };
         thread.values = self.unreadable.told(open(self.vault, VALUES, &thread.id, stored));

@@ -1,4 +1,4 @@
-//! What is done with the tables of the runs beside running: pruning, deleting, documents.
+//! Prunes and deletes rows of the runs, and stores documents.
 
 use hier_checkpoint::checkpoint::SaverError;
 use hier_checkpoint::runs::{Document, ThreadIs, ThreadRow};
@@ -12,18 +12,18 @@ use super::super::text::{escape, unescape};
 use super::tables::{NOW, Tables};
 use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
-/// How many threads are deleted together.
+/// Number of threads that are deleted together.
 pub(super) const EXPIRED: usize = 100;
 
 impl Tables<'_> {
-    /// The threads that have events from before this time.
+    /// The threads with events from before this time.
     pub(super) async fn with_old_events(&self, cutoff: i64) -> Result<Vec<String>, Fault> {
         let sql = "select distinct thread from {s}.events where at < $1";
         let rows = self.query(sql, &[(&cutoff, Type::INT8)]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 
-    /// Deletes a thread's events from before this time, and returns how many those were.
+    /// Deletes the events of a thread from before this time, and returns their number.
     pub(super) async fn prune_events(&self, thread: &str, cutoff: i64) -> Result<u64, Fault> {
         let name = escape(thread);
         let held =
@@ -39,14 +39,14 @@ impl Tables<'_> {
             found.gone_events = found.gone_events.max(number(last));
             found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
             let body = seal(self.vault, THREADS, thread, &found)?;
-            // Whoever has read it before reads it again.
+            // Changes that have read the row start over.
             let (sql, op) = ("update {s}.run_threads set body = $2, op = $3 where name = $1", Uuid::new_v4());
             self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&op, Type::UUID)]).await?;
         }
         Ok(number(count))
     }
 
-    /// Deletes ended runs from before this time, and returns how many those were.
+    /// Deletes runs that ended before this time, and returns their number.
     pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, Fault> {
         let sql = "delete from {s}.runs where ended < $1 returning 1";
         Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
@@ -62,10 +62,10 @@ impl Tables<'_> {
         Ok(is.is(&found))
     }
 
-    /// Deletes what the runs know of these threads, and their checkpoints. How many were theirs.
+    /// Deletes threads with their runs, events and checkpoints. Returns the number of threads that existed.
     pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, Fault> {
         let mut names: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
-        // Always in the same order, so that two who delete do not wait for each other.
+        // Always in the same order, so that two deletions do not deadlock.
         names.sort_unstable();
         let with = [(&names as _, Type::TEXT_ARRAY)];
         self.query("select 1 from {s}.run_threads where name = any($1) order by name for update", &with).await?;
@@ -78,7 +78,7 @@ impl Tables<'_> {
         Ok(removed.len() as u64)
     }
 
-    /// The threads whose time has passed; of many, some.
+    /// Some of the expired threads.
     pub(super) async fn expired(&self) -> Result<Vec<String>, Fault> {
         let sql = format!("select name from {{s}}.run_threads where expires < {NOW} limit {EXPIRED}");
         let rows = self.query(&sql, &[]).await?;
@@ -92,7 +92,7 @@ impl Tables<'_> {
         Ok(rows.first().map(|row| self.read_document(kind, row)).transpose()?.transpose()?)
     }
 
-    /// All documents of a kind that can be read.
+    /// The readable documents of a kind.
     pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
@@ -135,7 +135,7 @@ impl Tables<'_> {
         self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT), (&due, Type::INT8)]).await.map(|_| ())
     }
 
-    fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, Fault> {
+    pub(super) fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, Fault> {
         let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
         let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
         Ok(value.map(|value| Document::new(kind, &*id, value).revision(revision)))

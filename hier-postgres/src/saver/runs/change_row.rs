@@ -1,4 +1,5 @@
-//! The statement that stores changes of threads' runs: one of a thread, or those of several.
+//! The statement that stores changes of runs. Changes of different threads share it. None of them is delayed by a thread that another
+//! process is changing: that change is refused and goes alone.
 
 use std::sync::Arc;
 
@@ -8,13 +9,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::super::Postgres;
+use super::super::batcher::{Batchable, Batcher};
 use super::super::client::Parameter;
 use super::super::fault::Fault;
 use super::super::literal::{ArrayLiteral, Bodies, RecordLiteral};
 use super::super::records::{BaseCheck, RecordRows};
-use super::super::sharing::Shares;
+use super::super::session::first_row;
 use super::super::text::{escape, unescape};
-use super::change::{Answer, Beside, Seen};
+use super::change::{ChangeAnswer, ChangeExtras, LoadedThread};
 use super::tables::{Tables, sealed_values};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{
@@ -22,10 +25,9 @@ use hier_checkpoint::backend::run_rows::{
 };
 use hier_checkpoint::backend::vault::Vault;
 
-/// A change of a thread's runs as it is stored.
+/// A change of a thread's runs, encoded. Texts are escaped.
 #[derive(Debug, Default)]
-pub(in super::super) struct Item {
-    /// Escaped, as everything in here.
+pub(in super::super) struct ChangeRow {
     pub(super) name: String,
     seen: Option<Uuid>,
     is_new: bool,
@@ -73,13 +75,13 @@ struct DocumentColumns {
     body: Vec<u8>,
 }
 
-impl Item {
-    /// Whether it may be stored together with those of other threads: none of them waits for it.
+impl ChangeRow {
+    /// Returns true if the change may share a statement with others.
     pub(super) fn may_share(&self) -> bool {
-        self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty() && self.is_small()
+        self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty()
     }
 
-    /// About how many bytes it has.
+    /// The approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         let runs = self.runs.iter().map(|run| run.body.len()).sum::<usize>();
         let events = self.events.iter().map(|event| event.body.len()).sum::<usize>();
@@ -89,14 +91,13 @@ impl Item {
     }
 }
 
-impl Item {
-    /// What has changed, to be stored unless somebody else has changed it since.
+impl ChangeRow {
     pub(super) fn of(
         vault: &Vault,
-        seen: &Seen,
+        seen: &LoadedThread,
         op: Uuid,
         (thread, change): (&ThreadRow, &Change),
-        beside: Beside<'_>,
+        beside: ChangeExtras<'_>,
     ) -> Result<Self, SaverError> {
         let (ready, graph) =
             change.ready.as_ref().map(|(time, graph)| (micros(*time), escape(graph).into_owned())).unzip();
@@ -156,6 +157,36 @@ fn document_columns(vault: &Vault, document: &Document, replaces: Option<u64>) -
     Ok(DocumentColumns { kind, id, revision: replaces.map(integer), body })
 }
 
+impl Batchable for Arc<ChangeRow> {
+    type Answer = ChangeAnswer;
+
+    const MAX_ITEMS: usize = 64;
+    const MAX_SIZE: usize = 256 << 10;
+
+    fn size(&self) -> usize {
+        self.bytes()
+    }
+
+    fn key(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn batcher(postgres: &Postgres) -> &Arc<Batcher<Self>> {
+        &postgres.0.thread_changes
+    }
+
+    async fn send_batch(postgres: &Postgres, batch: Vec<Self>) -> Vec<ChangeAnswer> {
+        postgres.answers_of(postgres.put_shared(&batch).await)
+    }
+}
+
+impl Postgres {
+    async fn put_shared(&self, items: &[Arc<ChangeRow>]) -> Result<Vec<ChangeAnswer>, Fault> {
+        let items: Vec<&ChangeRow> = items.iter().map(|item| &**item).collect();
+        self.tables(&self.0.session.client().await?).put_all(&items, BaseCheck::Parents, false).await
+    }
+}
+
 /// The rows of changes, as the statement takes them.
 #[derive(Default)]
 struct ItemRows<'a> {
@@ -169,7 +200,7 @@ struct ItemRows<'a> {
 
 impl<'a> ItemRows<'a> {
     /// Adds a change. `place` is its place in the statement, which starts at 1.
-    fn push(&mut self, place: usize, item: &'a Item, check: BaseCheck) {
+    fn push(&mut self, place: usize, item: &'a ChangeRow, check: BaseCheck) {
         let bodies = &mut self.bodies;
         let row = || RecordLiteral::default().plain(place);
         let change =
@@ -199,21 +230,26 @@ impl<'a> ItemRows<'a> {
 }
 
 impl Tables<'_> {
-    /// Stores a change, which waits for whoever is at work on its thread or is to go alone.
-    pub(super) async fn put(&self, item: &Item, waits: bool) -> Result<Answer, Fault> {
+    /// Stores a change. If another process is changing the thread, waits for it or refuses the change.
+    pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, Fault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
-        match answer.unwrap_or(Answer::Changed) {
-            // The values may be there all the same.
-            Answer::LacksParent => {
+        match answer.unwrap_or(ChangeAnswer::Changed) {
+            // The values may exist all the same.
+            ChangeAnswer::LacksParent => {
                 let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
-                Ok(answer.unwrap_or(Answer::Changed))
+                Ok(answer.unwrap_or(ChangeAnswer::Changed))
             }
             answer => Ok(answer),
         }
     }
 
-    /// Stores changes of different threads, whose names rise, and answers each.
-    pub(super) async fn put_all(&self, items: &[&Item], check: BaseCheck, waits: bool) -> Result<Vec<Answer>, Fault> {
+    /// Stores changes of different threads in the order of their names, and returns an answer for each.
+    pub(super) async fn put_all(
+        &self,
+        items: &[&ChangeRow],
+        check: BaseCheck,
+        waits: bool,
+    ) -> Result<Vec<ChangeAnswer>, Fault> {
         let mut rows = ItemRows::default();
         for (place, item) in (1..).zip(items) {
             rows.push(place, item, check);
@@ -231,14 +267,11 @@ impl Tables<'_> {
             (&bodies.0, Type::BYTEA_ARRAY),
         ];
         let rows = self.session.query_often(self.client, &self.session.statements.change_threads, &with).await?;
-        let Some(row) = rows.first() else {
-            return Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned()));
-        };
-        answers(row, items.len())
+        answers(first_row(&rows)?, items.len())
     }
 }
 
-fn answers(row: &Row, count: usize) -> Result<Vec<Answer>, Fault> {
+fn answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Fault> {
     let said: Vec<Option<String>> = row.try_get(0)?;
     let tokens: Option<Vec<Option<i64>>> = row.try_get(1)?;
     let lacking: Option<Vec<i32>> = row.try_get(2)?;
@@ -252,19 +285,19 @@ fn answers(row: &Row, count: usize) -> Result<Vec<Answer>, Fault> {
         let at = lacking.iter().position(|item| usize::try_from(*item - 1) == Ok(place)).unwrap_or_default();
         let channel = channels.as_ref().and_then(|channels| channels.get(at)?.as_deref());
         let version = versions.as_ref().and_then(|versions| versions.get(at)).copied().unwrap_or_default();
-        channel.map_or(Answer::LacksParent, |channel| Answer::Lacks(unescape(channel).to_string(), version))
+        channel.map_or(ChangeAnswer::LacksParent, |channel| ChangeAnswer::Lacks(unescape(channel).to_string(), version))
     };
     let answer = |(place, said): (usize, Option<String>)| {
         Ok(match said.as_deref() {
             None => {
                 let token = tokens.as_ref().and_then(|tokens| *tokens.get(place)?).unwrap_or_default();
-                Answer::Done(u64::try_from(token).unwrap_or_default())
+                ChangeAnswer::Done(u64::try_from(token).unwrap_or_default())
             }
-            Some("changed") => Answer::Changed,
-            Some("stale") => Answer::Stale,
-            Some("superseded") => Answer::Superseded,
-            Some("taken") => Answer::Taken,
-            Some("alone") => Answer::Alone,
+            Some("changed") => ChangeAnswer::Changed,
+            Some("stale") => ChangeAnswer::Stale,
+            Some("superseded") => ChangeAnswer::Superseded,
+            Some("taken") => ChangeAnswer::Taken,
+            Some("alone") => ChangeAnswer::Alone,
             Some("lacks") => lacks(place),
             Some(other) => {
                 return Err(Fault::NoConnection(format!("the server answered `{other}` to a change of runs")));
