@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::Postgres;
-use super::fault::Fault;
+use super::fault::PostgresFault;
 
 /// A request that can share a statement with others of its kind.
 pub(super) trait Batchable: Send + Sync + Sized + 'static {
@@ -197,7 +197,7 @@ impl<T: Batchable> Lane<T> {
 
 impl Postgres {
     /// The answers of a statement. There are none if it failed.
-    pub(super) fn answers_of<A>(&self, sent: Result<Vec<A>, Fault>) -> Vec<A> {
+    pub(super) fn answers_of<A>(&self, sent: Result<Vec<A>, PostgresFault>) -> Vec<A> {
         sent.unwrap_or_else(|fault| {
             self.0.session.note(&fault);
             Vec::new()

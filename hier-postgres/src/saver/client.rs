@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, SimpleQueryMessage};
 
-use super::fault::Fault;
+use super::fault::PostgresFault;
 
 /// A parameter with its type, which spares a round trip to look it up.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -23,7 +23,7 @@ pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 /// as one of the pool's connections.
 const SETTLES: (u32, Duration) = (30, Duration::from_secs(1));
 
-pub(crate) struct Client {
+pub(crate) struct PooledClient {
     object: Option<Object>,
     /// Number of statements without an answer.
     open: AtomicUsize,
@@ -35,7 +35,7 @@ pub(crate) struct Client {
     settling: Arc<Semaphore>,
 }
 
-impl Client {
+impl PooledClient {
     pub(super) fn new(object: Object, limit: Duration, settling: Arc<Semaphore>) -> Self {
         let (open, bound) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let settles = (limit / SETTLES.0).max(SETTLES.1);
@@ -49,12 +49,12 @@ impl Client {
     }
 
     /// Runs a statement in one round trip.
-    pub(crate) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         self.limited(async |object| object.query_typed(sql, with).await).await
     }
 
     /// Runs a statement that this connection prepares at its first use.
-    pub(crate) async fn query_prepared(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn query_prepared(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
         let values: Vec<_> = with.iter().map(|(value, _)| *value).collect();
         self.limited(async |object| {
@@ -69,12 +69,12 @@ impl Client {
     }
 
     /// Runs statements without parameters.
-    pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), PostgresFault> {
         self.limited(async |object| object.batch_execute(sql).await).await
     }
 
     /// Runs statements without parameters. Their rows consist of texts.
-    pub(crate) async fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Fault> {
+    pub(crate) async fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, PostgresFault> {
         self.limited(async |object| object.simple_query(sql).await).await
     }
 
@@ -82,12 +82,14 @@ impl Client {
     async fn limited<T>(
         &self,
         statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, Fault> {
-        let Some(object) = &self.object else { return Err(Fault::NoConnection("it was closed".to_owned())) };
+    ) -> Result<T, PostgresFault> {
+        let Some(object) = &self.object else {
+            return Err(PostgresFault::NoConnection("the connection was closed".to_owned()));
+        };
         self.open.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.limit, statement(object)).await;
-        let result = answer.map_err(|_| Fault::Silent(self.limit)).and_then(|result| Ok(result?));
-        if result.as_ref().is_err_and(Fault::is_of_connection) {
+        let result = answer.map_err(|_| PostgresFault::Silent(self.limit)).and_then(|result| Ok(result?));
+        if result.as_ref().is_err_and(PostgresFault::is_of_connection) {
             self.bind();
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
@@ -103,13 +105,13 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for PooledClient {
     fn drop(&mut self) {
         let (is_busy, is_bound) = (self.open.load(Ordering::Relaxed) > 0, self.bound.load(Ordering::Relaxed) > 0);
         if !is_busy && !is_bound {
             return;
         }
-        let busy = Busy(self.object.take());
+        let busy = BusyConnection(self.object.take());
         if !is_bound
             && let Ok(runtime) = Handle::try_current()
             && let Ok(permit) = self.settling.clone().try_acquire_owned()
@@ -120,9 +122,9 @@ impl Drop for Client {
 }
 
 /// A connection with unread answers. It is closed when this is dropped.
-struct Busy(Option<Object>);
+struct BusyConnection(Option<Object>);
 
-impl Busy {
+impl BusyConnection {
     /// Returns the connection to the pool once the server has answered everything: it answers in order.
     async fn settle(mut self, most: Duration, _permit: OwnedSemaphorePermit) {
         let Some(object) = &self.0 else { return };
@@ -132,7 +134,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         if let Some(object) = self.0.take() {
             // Also ends the task that reads from it.
@@ -142,30 +144,30 @@ impl Drop for Busy {
 }
 
 /// A transaction. If it is dropped before its end, its connection is closed, which rolls it back.
-pub(crate) struct Transaction(Client);
+pub(crate) struct Transaction(PooledClient);
 
 impl Transaction {
     /// The server also ends an idle transaction after the time limit: otherwise a lost connection would hold its locks until the server
     /// notices.
-    pub(crate) async fn begin(client: Client) -> Result<Self, Fault> {
+    pub(crate) async fn begin(client: PooledClient) -> Result<Self, PostgresFault> {
         client.bind();
         let idle = i32::try_from(client.limit.as_millis()).unwrap_or(i32::MAX).max(1);
         client.batch(&format!("begin; set local idle_in_transaction_session_timeout = {idle}")).await?;
         Ok(Self(client))
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &PooledClient {
         &self.0
     }
 
-    pub(crate) async fn undo(self) -> Result<(), Fault> {
+    pub(crate) async fn undo(self) -> Result<(), PostgresFault> {
         self.0.batch("rollback").await?;
         self.0.free();
         Ok(())
     }
 
     /// Commits if the result is `Ok`, and rolls back otherwise.
-    pub(crate) async fn end<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
+    pub(crate) async fn end<T>(self, result: Result<T, PostgresFault>) -> Result<T, PostgresFault> {
         let ended = self.0.batch(if result.is_ok() { "commit" } else { "rollback" }).await;
         if ended.is_ok() {
             self.0.free();

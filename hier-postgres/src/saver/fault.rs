@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use super::address::unusable;
 
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum PostgresFault {
     Sql(tokio_postgres::Error),
     NoConnection(String),
     /// The server did not answer within this time.
@@ -19,13 +19,13 @@ pub(crate) enum Fault {
     Saver(SaverError),
 }
 
-impl From<tokio_postgres::Error> for Fault {
+impl From<tokio_postgres::Error> for PostgresFault {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<PoolError> for Fault {
+impl From<PoolError> for PostgresFault {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => Self::Sql(error),
@@ -33,7 +33,7 @@ impl From<PoolError> for Fault {
                 "all connections are in use: allow more with `PostgresOptions::connections`".to_owned(),
             ),
             PoolError::Timeout(TimeoutType::Create) => Self::NoConnection(
-                "the server accepts no connection in time: check that it runs, or give more by `connect_timeout` in the URL"
+                "the server accepted no connection in time: check that it runs, or raise `connect_timeout` in the URL"
                     .to_owned(),
             ),
             other => Self::NoConnection(other.to_string()),
@@ -41,13 +41,13 @@ impl From<PoolError> for Fault {
     }
 }
 
-impl From<SaverError> for Fault {
+impl From<SaverError> for PostgresFault {
     fn from(error: SaverError) -> Self {
         Self::Saver(error)
     }
 }
 
-impl Fault {
+impl PostgresFault {
     /// Returns true if another attempt may succeed: the server is unreachable or starting, or two calls were in conflict.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
@@ -98,18 +98,18 @@ impl Fault {
     }
 
     /// Converts to the error of the caller. `place` names the database, without the password.
-    pub(crate) fn tell(self, place: &str) -> SaverError {
+    pub(crate) fn into_saver_error(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
             Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
             Self::Silent(limit) => {
                 let reason = format!(
-                    "no answer within {limit:?}: check the server and the way to it; give what takes long more time with \
+                    "no answer within {limit:?}: check the server and the network, or raise \
                     `PostgresOptions::statement_timeout`"
                 );
                 SaverError::database(place, io::Error::new(io::ErrorKind::TimedOut, reason))
             }
-            Self::Sql(error) => tell(error, place),
+            Self::Sql(error) => describe(error, place),
         }
     }
 }
@@ -153,35 +153,38 @@ fn certificate(_: &tokio_postgres::Error) -> Option<String> {
     None
 }
 
-fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
+fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
     if let Some(reason) = certificate(&error) {
-        let mend = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
-        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {mend}"));
+        let hint = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
+        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {hint}"));
     }
     // The driver has no code for it.
     if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
         return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
     }
-    if let Some(mend) = error.code().and_then(mend_of_passing) {
-        return SaverError::database(format!("{place}: {mend}"), Told(error));
+    if let Some(hint) = error.code().and_then(hint_of_code) {
+        return SaverError::database(format!("{place}: {hint}"), ServerError(error));
     }
     match reason(&error) {
         Some(reason) => unusable(place, reason),
-        None => SaverError::database(place, Told(error)),
+        None => SaverError::database(place, ServerError(error)),
     }
 }
 
 /// A hint for errors that were retried without success.
-fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
-    let mends = [
+fn hint_of_code(code: &SqlState) -> Option<&'static str> {
+    let hints = [
         (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
-        (SqlState::LOCK_NOT_AVAILABLE, "raise the user's `lock_timeout` in the server, or end whoever holds the lock"),
+        (
+            SqlState::LOCK_NOT_AVAILABLE,
+            "raise the user's `lock_timeout` in the server, or end the session that holds the lock",
+        ),
         (
             READ_ONLY,
             "this server only reads: name the primary in the URL, or all of them and `target_session_attrs=read-write`",
         ),
     ];
-    mends.into_iter().find_map(|(passing, mend)| (passing == *code).then_some(mend))
+    hints.into_iter().find_map(|(passing, hint)| (passing == *code).then_some(hint))
 }
 
 /// Describes errors of the server that the caller can fix.
@@ -191,12 +194,12 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
     let wants_tls = said.ends_with("no encryption");
     let reason = match error.code() {
         &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls => {
-            "the server wants connections to be encrypted: add `sslmode=require` to the URL"
+            "the server requires encrypted connections: add `sslmode=require` to the URL"
         }
         &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             return Some(format!("the server refuses the user or the password of the URL: {said}"));
         }
-        &SqlState::INVALID_CATALOG_NAME => "there is no such database: create it with `createdb`",
+        &SqlState::INVALID_CATALOG_NAME => "the database does not exist: create it with `createdb`",
         &SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do this: grant it the schema and its tables",
         &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
             "its tables are missing: call `Postgres::migrate`"
@@ -208,9 +211,9 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
 
 /// An error that prints the server's message, which the driver's error leaves to its source.
 #[derive(Debug)]
-struct Told(tokio_postgres::Error);
+struct ServerError(tokio_postgres::Error);
 
-impl fmt::Display for Told {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_db_error(), self.0.source()) {
             (Some(error), _) => write!(f, "{} ({})", error.message(), error.code().code()),
@@ -220,7 +223,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl Error for Told {
+impl Error for ServerError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }

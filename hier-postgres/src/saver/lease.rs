@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
 
 use super::Postgres;
-use super::fault::Fault;
+use super::fault::PostgresFault;
 use super::session::retrying;
 use super::text::{self, escape};
 use hier_checkpoint::backend::lease::{Claimed, wait_for};
@@ -69,13 +69,13 @@ impl Postgres {
         loop {
             let claimed = retrying!(session, client => {
                 if !is_wanted() {
-                    return Err(Fault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
+                    return Err(PostgresFault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
                 }
                 session.query_often(&client, &session.statements.claim, &with).await
             })?;
             if let Some(row) = claimed.first() {
                 let read = || Ok((row.try_get::<_, i64>(0)?, row.try_get(1)?));
-                let (token, driven) = read().map_err(|fault: Fault| fault.tell(&session.place))?;
+                let (token, driven) = read().map_err(|fault: PostgresFault| fault.into_saver_error(&session.place))?;
                 let token = u64::try_from(token).unwrap_or_default();
                 return Ok(Lease::new(thread, token, claim.lasts).driven(driven));
             }
@@ -91,7 +91,7 @@ impl Postgres {
         let with = [(&name as _, Type::TEXT)];
         let rows = retrying!(session, client => session.query(&client, &session.statements.holder, &with).await)?;
         let holder = rows.first().map(|row| row.try_get::<_, &str>(0)).transpose();
-        let holder = holder.map_err(|error| Fault::from(error).tell(&session.place))?;
+        let holder = holder.map_err(|error| PostgresFault::from(error).into_saver_error(&session.place))?;
         Ok(holder.map(text::holder))
     }
 

@@ -38,7 +38,7 @@ use uuid::Uuid;
 
 use batcher::Batcher;
 use commit::PendingCommit;
-use delete::{Change, History};
+use delete::{History, ThreadEditor};
 use hier_checkpoint::backend::latest::Latest;
 #[cfg(feature = "encryption")]
 use hier_checkpoint::backend::retention::{Unread, UnreadRows};
@@ -47,8 +47,8 @@ use hier_checkpoint::backend::vault::Vault;
 use keyed_mutex::KeyedMutex;
 pub use options::PostgresOptions;
 #[cfg(feature = "encryption")]
-use runs::reencrypt::Mark;
-use session::{Session, Transaction, first, retrying};
+use runs::reencrypt::ReencryptPosition;
+use session::{PostgresSession, Transaction, first, retrying};
 
 /// A checkpoint saver backed by a Postgres database. Clones share the connections.
 ///
@@ -80,7 +80,7 @@ use session::{Session, Transaction, first, retrying};
 pub struct Postgres(Arc<PostgresState>);
 
 struct PostgresState {
-    session: Session,
+    session: PostgresSession,
     vault: Vault,
     commits: Arc<Batcher<PendingCommit>>,
     thread_changes: Arc<Batcher<Arc<runs::change_row::ChangeRow>>>,
@@ -128,7 +128,7 @@ impl Postgres {
     }
 
     async fn start(url: &str, options: PostgresOptions) -> Result<Self, SaverError> {
-        let session = Session::start(url, &options).await?;
+        let session = PostgresSession::start(url, &options).await?;
         Ok(Self(Arc::new(PostgresState {
             session,
             vault: options.vault.of_a_database(),
@@ -152,7 +152,7 @@ impl Postgres {
 
     /// The error of a call whose task was dropped.
     fn stopped(&self) -> SaverError {
-        let reason = "the runtime in which it was at work has ended, or something in it panicked: try again";
+        let reason = "the task of this call was dropped because its runtime has ended or it panicked: call again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
@@ -169,18 +169,18 @@ impl Postgres {
         for thread in self.names().await? {
             let sealed: Result<u64, SaverError> = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;
-                let change = Change { session, client: transaction.client(), vault };
+                let change = ThreadEditor { session, client: transaction.client(), vault };
                 let changed = change.reencrypt(&thread).await;
                 transaction.end(changed).await
             });
             done += unread.pass(sealed)?;
         }
-        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        let (mut rows, mut next) = (UnreadRows::default(), Some(ReencryptPosition::start()));
         while let Some(mark) = next {
             let (unread, after) = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;
                 let client = transaction.client();
-                let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
+                let tables = runs::tables::RunTables { session, client, vault, unreadable: &self.0.unreadable };
                 let sealed = tables.reencrypt(&mark).await;
                 transaction.end(sealed).await
             })?;
@@ -196,7 +196,7 @@ impl Postgres {
         if vault.lacks_database() {
             let sql = session.statements.with_schema("select id from {s}.identity");
             let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
-            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+            vault.set_database(first(&rows).map_err(|fault| fault.into_saver_error(&session.place))?);
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Postgres {
     async fn names(&self) -> Result<Vec<String>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        retrying!(session, client => Change { session, client: &client, vault }.names().await)
+        retrying!(session, client => ThreadEditor { session, client: &client, vault }.names().await)
     }
 }
 
@@ -284,7 +284,7 @@ impl Checkpointer for Postgres {
         self.ready().await?;
         let deleted = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.delete_thread(thread).await;
             transaction.end(changed).await
         });
@@ -303,7 +303,7 @@ impl Checkpointer for Postgres {
         }
         let copied = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.copy_thread(from, to).await;
             transaction.end(changed).await
         });
@@ -333,7 +333,7 @@ impl Checkpointer for Postgres {
         self.ready().await?;
         let swept = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.sweep().await;
             transaction.end(changed).await
         })?;

@@ -7,15 +7,15 @@ use hier_checkpoint::checkpoint::{ListQuery, Listed, SaverError, ThreadInfo};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::client::Client;
-use super::fault::Fault;
-use super::session::{Session, Transaction};
+use super::client::PooledClient;
+use super::fault::PostgresFault;
+use super::session::{PostgresSession, Transaction};
 use super::text::{escape, holder, unescape};
 use hier_checkpoint::backend::rows::{WriteRow, open_body};
 use hier_checkpoint::backend::vault::Vault;
 
 /// Decodes a write from this column on.
-pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, Fault> {
+pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, PostgresFault> {
     Ok(WriteRow {
         namespace,
         checkpoint: row.try_get(column)?,
@@ -30,11 +30,11 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
 /// Lists checkpoints, the newest first. Filters are applied here, so the server cannot limit the rows: with a filter, a cursor returns them
 /// in pages.
 pub(super) async fn list(
-    session: &Session,
-    client: Client,
+    session: &PostgresSession,
+    client: PooledClient,
     vault: &Vault,
     query: &ListQuery,
-) -> Result<Vec<Listed>, Fault> {
+) -> Result<Vec<Listed>, PostgresFault> {
     let (thread, namespace) = (query.thread.as_deref().map(escape), query.namespace.as_deref().map(escape));
     let limit = query.limit.filter(|_| query.filter.is_empty()).and_then(|limit| i64::try_from(limit).ok());
     let with = [
@@ -72,7 +72,7 @@ pub(super) async fn list(
 const PAGE: usize = 100;
 
 /// Adds the checkpoints that match the query.
-fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
+fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), PostgresFault> {
     for row in rows {
         if found.len() >= query.limit.unwrap_or(usize::MAX) {
             break;
@@ -87,11 +87,11 @@ fn pick(vault: &Vault, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>)
 }
 
 pub(super) async fn threads(
-    session: &Session,
-    client: &Client,
+    session: &PostgresSession,
+    client: &PooledClient,
     vault: &Vault,
     limit: Option<usize>,
-) -> Result<Vec<ThreadInfo>, Fault> {
+) -> Result<Vec<ThreadInfo>, PostgresFault> {
     let limit = limit.and_then(|limit| i64::try_from(limit).ok());
     let rows = session.query(client, &session.statements.threads, &[(&limit, Type::INT8)]).await?;
     let infos = rows.iter().map(|row| {

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::batcher::{Batchable, Batcher};
-use super::client::Client;
-use super::fault::Fault;
-use super::session::{Session, retrying};
+use super::client::PooledClient;
+use super::fault::PostgresFault;
+use super::session::{PostgresSession, retrying};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::latest::Known;
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
@@ -30,7 +30,7 @@ pub(super) struct SavedQuery {
 }
 
 /// A checkpoint with the values that were read with it.
-struct Found {
+struct FoundCheckpoint {
     checkpoint: Checkpoint,
     writes: Vec<WriteRow>,
     key: i64,
@@ -41,7 +41,7 @@ struct Found {
 
 /// A namespace of a thread, with the versions of values that the caller already has.
 #[derive(Clone, Copy)]
-struct Space<'a> {
+struct NamespaceRead<'a> {
     postgres: &'a Postgres,
     thread: &'a str,
     namespace: &'a str,
@@ -72,13 +72,17 @@ impl Batchable for Arc<SavedQuery> {
 }
 
 /// Reads checkpoints with one statement. Returns the row of each, or `None` if it does not exist.
-async fn read_rows(session: &Session, client: &Client, asked: &[Arc<SavedQuery>]) -> Result<Vec<Option<Row>>, Fault> {
-    let threads: Vec<&str> = asked.iter().map(|asked| &*asked.thread).collect();
-    let namespaces: Vec<&str> = asked.iter().map(|asked| &*asked.namespace).collect();
-    let ids: Vec<Option<Uuid>> = asked.iter().map(|asked| asked.id).collect();
+async fn read_rows(
+    session: &PostgresSession,
+    client: &PooledClient,
+    request: &[Arc<SavedQuery>],
+) -> Result<Vec<Option<Row>>, PostgresFault> {
+    let threads: Vec<&str> = request.iter().map(|request| &*request.thread).collect();
+    let namespaces: Vec<&str> = request.iter().map(|request| &*request.namespace).collect();
+    let ids: Vec<Option<Uuid>> = request.iter().map(|request| request.id).collect();
     let (mut of, mut places, mut channels, mut versions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (item, asked) in (1_i32..).zip(asked) {
-        for ((place, channel), version) in (1_i32..).zip(&asked.channels).zip(&asked.versions) {
+    for (item, request) in (1_i32..).zip(request) {
+        for ((place, channel), version) in (1_i32..).zip(&request.channels).zip(&request.versions) {
             of.push(item);
             places.push(place);
             channels.push(&**channel);
@@ -94,7 +98,7 @@ async fn read_rows(session: &Session, client: &Client, asked: &[Arc<SavedQuery>]
         (&channels as _, Type::TEXT_ARRAY),
         (&versions as _, Type::UUID_ARRAY),
     ];
-    let mut found: Vec<Option<Row>> = asked.iter().map(|_| None).collect();
+    let mut found: Vec<Option<Row>> = request.iter().map(|_| None).collect();
     for row in session.query_often(client, &session.statements.saved, &with).await? {
         let place: i64 = row.try_get(0)?;
         if let Some(found) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
@@ -113,17 +117,17 @@ impl Postgres {
     ) -> Result<Option<Saved>, SaverError> {
         self.ready().await?;
         let session = &self.0.session;
-        let space = Space { postgres: self, thread, namespace, known };
+        let space = NamespaceRead { postgres: self, thread, namespace, known };
         // An earlier checkpoint may have other values than the latest.
         let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
-        let (asked, names) = space.asked(id, latest.as_ref());
-        let (asked, attempts) = (Arc::new(asked), session.attempts());
+        let (request, names) = space.build_request(id, latest.as_ref());
+        let (request, attempts) = (Arc::new(request), session.attempts());
         let mut first = None;
-        if asked.is_small()
-            && let Some(row) = self.send_shared(asked.clone()).await
+        if request.is_small()
+            && let Some(row) = self.send_shared(request.clone()).await
         {
             let Some(row) = row else { return Ok(None) };
-            let found = space.found(&row, &names).map_err(|fault| fault.tell(&session.place))?;
+            let found = space.found(&row, &names).map_err(|fault| fault.into_saver_error(&session.place))?;
             if found.rest.is_empty() {
                 return Ok(Some(found.saved()));
             }
@@ -132,22 +136,22 @@ impl Postgres {
         retrying!(session, attempts, client => {
             let found = match first.take() {
                 Some(found) => Some(found),
-                None => space.read(&client, &asked, &names).await?,
+                None => space.read(&client, &request, &names).await?,
             };
             let mut saved = space.completed(&client, found).await?;
             if saved.as_ref().is_some_and(|saved| saved.values.iter().any(|(_, chain)| chain.full.is_none())) {
                 // The checkpoint may have been deleted between the statements.
-                saved = space.completed(&client, space.read(&client, &asked, &names).await?).await?;
+                saved = space.completed(&client, space.read(&client, &request, &names).await?).await?;
             }
             Ok(saved)
         })
     }
 }
 
-impl Space<'_> {
+impl NamespaceRead<'_> {
     /// Builds the request and the names of its channels. It requests the values of the latest checkpoint that this process knows, which is
     /// usually still the latest.
-    fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
+    fn build_request(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
         let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (name, version, size) in latest.into_iter().flat_map(Known::present) {
             if !is_known(self.known, name, &version) {
@@ -161,12 +165,17 @@ impl Space<'_> {
         (SavedQuery { thread, namespace, id, channels, versions, bytes }, names)
     }
 
-    async fn read(self, client: &Client, asked: &Arc<SavedQuery>, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
-        let row = read_rows(&self.postgres.0.session, client, &[asked.clone()]).await?.pop().flatten();
+    async fn read(
+        self,
+        client: &PooledClient,
+        request: &Arc<SavedQuery>,
+        names: &[Arc<str>],
+    ) -> Result<Option<FoundCheckpoint>, PostgresFault> {
+        let row = read_rows(&self.postgres.0.session, client, std::slice::from_ref(request)).await?.pop().flatten();
         row.map(|row| self.found(&row, names)).transpose()
     }
 
-    fn found(self, row: &Row, names: &[Arc<str>]) -> Result<Found, Fault> {
+    fn found(self, row: &Row, names: &[Arc<str>]) -> Result<FoundCheckpoint, PostgresFault> {
         let vault = &self.postgres.0.vault;
         let (key, id): (i64, Uuid) = (row.try_get(1)?, row.try_get(2)?);
         let checkpoint = open_body(vault, self.thread, self.namespace, id, row.try_get(3)?)?;
@@ -187,10 +196,14 @@ impl Space<'_> {
                 _ => rest.push(channel),
             }
         }
-        Ok(Found { checkpoint, writes, key, values, rest })
+        Ok(FoundCheckpoint { checkpoint, writes, key, values, rest })
     }
 
-    async fn completed(self, client: &Client, found: Option<Found>) -> Result<Option<Saved>, Fault> {
+    async fn completed(
+        self,
+        client: &PooledClient,
+        found: Option<FoundCheckpoint>,
+    ) -> Result<Option<Saved>, PostgresFault> {
         let Some(mut found) = found else { return Ok(None) };
         if !found.rest.is_empty() {
             found.values.extend(self.chains(client, &found).await?);
@@ -199,7 +212,11 @@ impl Space<'_> {
         Ok(Some(found.saved()))
     }
 
-    async fn chains(self, client: &Client, found: &Found) -> Result<Vec<(usize, Chain)>, Fault> {
+    async fn chains(
+        self,
+        client: &PooledClient,
+        found: &FoundCheckpoint,
+    ) -> Result<Vec<(usize, Chain)>, PostgresFault> {
         let session = &self.postgres.0.session;
         let (channels, versions) = (&found.checkpoint.channels, &found.checkpoint.versions);
         let names: Vec<_> = found.rest.iter().map(|channel| escape(&channels[*channel])).collect();
@@ -232,7 +249,7 @@ impl Space<'_> {
         Ok(values)
     }
 
-    fn writes(self, row: &Row, checkpoint: Uuid) -> Result<Vec<WriteRow>, Fault> {
+    fn writes(self, row: &Row, checkpoint: Uuid) -> Result<Vec<WriteRow>, PostgresFault> {
         let Some(tasks) = row.try_get::<_, Option<Vec<Uuid>>>(4)? else { return Ok(Vec::new()) };
         let (slots, paths): (Vec<i32>, Vec<&str>) = (row.try_get(5)?, row.try_get(6)?);
         let (channels, values): (Vec<&str>, Vec<Vec<u8>>) = (row.try_get(7)?, row.try_get(8)?);
@@ -247,14 +264,14 @@ impl Space<'_> {
     }
 }
 
-impl Found {
+impl FoundCheckpoint {
     fn saved(self) -> Saved {
         Saved::new(self.checkpoint, self.values, by_task(self.writes))
     }
 }
 
 /// The values that were read with a checkpoint and need no earlier ones, by channel.
-fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, Fault> {
+fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, PostgresFault> {
     let Some(places) = row.try_get::<_, Option<Vec<i32>>>(9)? else { return Ok(HashMap::new()) };
     let (versions, bases): (Vec<Uuid>, Vec<Option<Uuid>>) = (row.try_get(10)?, row.try_get(11)?);
     let values: Vec<Vec<u8>> = row.try_get(12)?;

@@ -12,10 +12,10 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row};
 use uuid::Uuid;
 
-use super::address::{Address, Roots, unusable};
-use super::client::Client;
+use super::address::{DatabaseUrl, Roots, unusable};
+use super::client::PooledClient;
 pub(crate) use super::client::{Parameter, Transaction};
-use super::fault::Fault;
+use super::fault::PostgresFault;
 use super::options::PostgresOptions;
 use super::schema::VERSIONS;
 use super::statements::Statements;
@@ -40,7 +40,7 @@ pub(super) struct ListenConfig {
 }
 
 /// The connections to a database.
-pub(crate) struct Session {
+pub(crate) struct PostgresSession {
     /// Names the database in errors.
     pub(crate) place: String,
     pub(crate) statements: Statements,
@@ -77,7 +77,7 @@ macro_rules! retrying {
         let mut attempts = $attempts;
         loop {
             let attempt = async {
-                let result: Result<_, $crate::saver::fault::Fault> = $work;
+                let result: Result<_, $crate::saver::fault::PostgresFault> = $work;
                 result
             };
             match attempt.await {
@@ -93,11 +93,11 @@ macro_rules! retrying {
 }
 pub(crate) use retrying;
 
-impl Session {
+impl PostgresSession {
     pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
         let tag = Uuid::new_v4();
-        let statements = Statements::of(&options.schema, tag)?;
-        let Address { mut config, place, roots } = Address::parse(url)?;
+        let statements = Statements::new(&options.schema, tag)?;
+        let DatabaseUrl { mut config, place, roots } = DatabaseUrl::parse(url)?;
         let limit = options.limit();
         let connecting = set_defaults(&mut config, limit);
         let mut listen_config = ListenConfig {
@@ -130,15 +130,15 @@ impl Session {
         Ok(session)
     }
 
-    pub(crate) fn attempts(&self) -> Attempts<'_> {
+    pub(crate) fn attempts(&self) -> Retries<'_> {
         self.attempts_for(self.retry_for)
     }
 
-    /// Attempts that end after this time, or after `retry_for` if that is shorter.
-    pub(crate) fn attempts_for(&self, time: Duration) -> Attempts<'_> {
+    /// Bounds the retries of a call to this time, or to `retry_for` if that is shorter.
+    pub(crate) fn attempts_for(&self, time: Duration) -> Retries<'_> {
         // A time beyond the clock is no limit.
         let end = Instant::now().checked_add(time.min(self.retry_for));
-        Attempts { session: self, end, wait: FIRST_WAIT }
+        Retries { session: self, end, wait: FIRST_WAIT }
     }
 
     pub(super) fn statement_timeout(&self) -> Duration {
@@ -146,14 +146,14 @@ impl Session {
     }
 
     /// Closes the idle connections after a fault of a connection, because they usually have the same.
-    pub(super) fn note(&self, fault: &Fault) {
+    pub(super) fn note(&self, fault: &PostgresFault) {
         if fault.is_of_connection() {
             self.pool.retain(|_, _| false);
         }
     }
 
-    pub(crate) async fn client(&self) -> Result<Client, Fault> {
-        Ok(Client::new(self.pool.get().await?, self.limit, self.settling.clone()))
+    pub(crate) async fn client(&self) -> Result<PooledClient, PostgresFault> {
+        Ok(PooledClient::new(self.pool.get().await?, self.limit, self.settling.clone()))
     }
 
     /// Fails unless the tables exist in this version.
@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// Returns the version of the tables, if they exist.
-    async fn version(&self, client: &Client) -> Result<Option<usize>, Fault> {
+    async fn version(&self, client: &PooledClient) -> Result<Option<usize>, PostgresFault> {
         let encoding = client.simple_query("show server_encoding").await?;
         let is_utf8 = encoding.iter().any(|message| match message {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("UTF8"),
@@ -200,7 +200,7 @@ impl Session {
         Ok(())
     }
 
-    async fn migrate_once(&self, client: Client) -> Result<(), Fault> {
+    async fn migrate_once(&self, client: PooledClient) -> Result<(), PostgresFault> {
         if self.version(&client).await? == Some(VERSIONS.len()) {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl Session {
         transaction.end(migrated).await
     }
 
-    async fn migrate_in(&self, client: &Client) -> Result<(), Fault> {
+    async fn migrate_in(&self, client: &PooledClient) -> Result<(), PostgresFault> {
         // One process at a time. Those that waited find the work done.
         client.batch("select pg_advisory_xact_lock(7523375889364021618)").await?;
         let begin =
@@ -233,10 +233,10 @@ impl Session {
     /// process prepares nothing. Nothing is prepared in a transaction either, because a failed attempt would end it.
     pub(crate) async fn query_often(
         &self,
-        client: &Client,
+        client: &PooledClient,
         sql: &str,
         with: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, Fault> {
+    ) -> Result<Vec<Row>, PostgresFault> {
         let sql = self.statements.own(sql, with.len());
         let tag: &[Uuid] = &[self.statements.tag];
         let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&tag as _, Type::UUID_ARRAY)]).collect();
@@ -250,7 +250,12 @@ impl Session {
     }
 
     /// Runs a statement in one round trip, and leaves nothing behind in the connection.
-    pub(crate) async fn query(&self, client: &Client, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn query(
+        &self,
+        client: &PooledClient,
+        sql: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresFault> {
         client.query(sql, with).await
     }
 
@@ -300,28 +305,28 @@ fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager
 }
 
 /// The first row of an answer that must have one.
-pub(crate) fn first_row(rows: &[Row]) -> Result<&Row, Fault> {
-    rows.first().ok_or_else(|| Fault::NoConnection("the server answered without a row".to_owned()))
+pub(crate) fn first_row(rows: &[Row]) -> Result<&Row, PostgresFault> {
+    rows.first().ok_or_else(|| PostgresFault::NoConnection("the server answered without a row".to_owned()))
 }
 
 /// The first column of the first row.
-pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
+pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, PostgresFault> {
     Ok(first_row(rows)?.try_get(0)?)
 }
 
 /// Bounds the attempts of a call and the time between them.
-pub(crate) struct Attempts<'a> {
-    session: &'a Session,
+pub(crate) struct Retries<'a> {
+    session: &'a PostgresSession,
     end: Option<Instant>,
     wait: Duration,
 }
 
-impl Attempts<'_> {
+impl Retries<'_> {
     /// Waits before the next attempt. Fails with the error of the caller if there is none.
-    pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
+    pub(crate) async fn after(&mut self, fault: PostgresFault) -> Result<(), SaverError> {
         self.session.note(&fault);
         if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {
-            return Err(fault.tell(&self.session.place));
+            return Err(fault.into_saver_error(&self.session.place));
         }
         sleep(self.wait).await;
         self.wait = (self.wait * 2).min(LONGEST_WAIT);

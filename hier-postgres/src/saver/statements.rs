@@ -24,7 +24,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     /// Fails with [`SaverError::Invalid`] for a name of a schema that `PostgresOptions::schema` does not allow.
-    pub(super) fn of(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
+    pub(super) fn new(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         if schema.len() > 63 || !schema.starts_with(starts) || !schema.chars().all(good) {

@@ -10,11 +10,11 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::delete;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::lease::millis;
 use super::super::text::escape;
-use super::super::undo::Kept;
-use super::tables::Tables;
+use super::super::undo::UndoLog;
+use super::tables::RunTables;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::number;
 
@@ -50,7 +50,7 @@ pub(super) struct ChangeExtras<'a> {
 
 impl<'a> ChangeExtras<'a> {
     /// The extras of a change. `holder` is the stored holder of its claim, `records` are its encoded records.
-    pub(super) fn of(change: &'a ThreadChange, holder: Option<&'a str>, records: Option<&'a Arc<Batch>>) -> Self {
+    pub(super) fn new(change: &'a ThreadChange, holder: Option<&'a str>, records: Option<&'a Arc<Batch>>) -> Self {
         let also = match &change.action {
             ThreadAction::Record(_, settlement) => Some(&settlement.also).filter(|also| !also.is_empty()),
             _ => None,
@@ -86,9 +86,9 @@ pub(in super::super) enum ChangeAnswer {
     Alone,
 }
 
-impl Tables<'_> {
+impl RunTables<'_> {
     /// The token of the thread if this holder has it.
-    pub(super) async fn token_of(&self, thread: &str, holder: &str) -> Result<Option<u64>, Fault> {
+    pub(super) async fn token_of(&self, thread: &str, holder: &str) -> Result<Option<u64>, PostgresFault> {
         let name = escape(thread);
         let sql = "select token from {s}.threads where name = $1 and holder = $2";
         let rows = self.query(sql, &[(&name, Type::TEXT), (&holder, Type::TEXT)]).await?;
@@ -96,13 +96,13 @@ impl Tables<'_> {
     }
 
     /// Locks the row of the thread until the end of the transaction.
-    pub(super) async fn hold(&self, thread: &str) -> Result<(), Fault> {
+    pub(super) async fn hold(&self, thread: &str) -> Result<(), PostgresFault> {
         let name = escape(thread);
         self.query("select 1 from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await.map(|_| ())
     }
 
     /// Undoes runs in a transaction that locks the thread. Its lease remains.
-    pub(super) async fn undo(&self, thread: &str, runs: &[Uuid]) -> Result<(), Fault> {
+    pub(super) async fn undo(&self, thread: &str, runs: &[Uuid]) -> Result<(), PostgresFault> {
         for run in runs {
             self.kept().undo(thread, *run).await?;
         }
@@ -111,12 +111,12 @@ impl Tables<'_> {
             ends_lease: false,
             ..Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), &runs)
         };
-        let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
+        let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         change.delete_some(thread, &plan).await.map(|_| ())
     }
 
-    pub(super) fn kept(&self) -> Kept<'_> {
-        Kept { session: self.session, client: self.client }
+    pub(super) fn kept(&self) -> UndoLog<'_> {
+        UndoLog { session: self.session, client: self.client }
     }
 }
 

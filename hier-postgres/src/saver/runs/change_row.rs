@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::super::Postgres;
 use super::super::batcher::{Batchable, Batcher};
 use super::super::client::Parameter;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::literal::{ArrayLiteral, Bodies, RecordLiteral};
 use super::super::records::{BaseCheck, RecordRows};
 use super::super::session::first_row;
 use super::super::text::{escape, unescape};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread};
-use super::tables::{Tables, sealed_values};
+use super::tables::{RunTables, sealed_values};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal,
@@ -92,18 +92,18 @@ impl ChangeRow {
 }
 
 impl ChangeRow {
-    pub(super) fn of(
+    pub(super) fn encode(
         vault: &Vault,
         seen: &LoadedThread,
         op: Uuid,
         (thread, change): (&ThreadRow, &Change),
-        beside: ChangeExtras<'_>,
+        extras: ChangeExtras<'_>,
     ) -> Result<Self, SaverError> {
         let (ready, graph) =
             change.ready.as_ref().map(|(time, graph)| (micros(*time), escape(graph).into_owned())).unzip();
-        let (holder, lasts) = beside.claim.unzip();
-        let replaced = beside.document.map(|document| document_columns(vault, document, Some(document.revision)));
-        let added = change.documents.iter().map(|document| document_columns(vault, document, None));
+        let (holder, lasts) = extras.claim.unzip();
+        let replaced = extras.document.map(|document| encode_document(vault, document, Some(document.revision)));
+        let added = change.documents.iter().map(|document| encode_document(vault, document, None));
         Ok(Self {
             name: escape(&thread.id).into_owned(),
             seen: seen.op,
@@ -114,21 +114,21 @@ impl ChangeRow {
             expires: expires(thread),
             body: seal(vault, THREADS, &thread.id, thread)?,
             values: sealed_values(vault, thread)?,
-            token: beside.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1)),
-            ends: beside.ends,
+            token: extras.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1)),
+            ends: extras.ends,
             holder: holder.map(str::to_owned),
             lasts,
-            runs: runs_of(vault, change)?,
+            runs: encode_runs(vault, change)?,
             removed: change.removed.clone(),
             at: micros(seen.now),
-            events: events_of(vault, thread, change)?,
+            events: encode_events(vault, thread, change)?,
             documents: replaced.into_iter().chain(added).collect::<Result<_, _>>()?,
-            records: beside.records.cloned(),
+            records: extras.records.cloned(),
         })
     }
 }
 
-fn runs_of(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
+fn encode_runs(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
     let columns = change.put.iter().map(|run| {
         Ok(RunColumns {
             id: run.id,
@@ -141,7 +141,7 @@ fn runs_of(vault: &Vault, change: &Change) -> Result<Vec<RunColumns>, SaverError
     columns.collect()
 }
 
-fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
+fn encode_events(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
     let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
     let columns = (first..).zip(&change.events).map(|(at, event)| {
         let body = seal(vault, EVENTS, &event_key(&thread.id, at), event)?;
@@ -150,7 +150,7 @@ fn events_of(vault: &Vault, thread: &ThreadRow, change: &Change) -> Result<Vec<E
     columns.collect()
 }
 
-fn document_columns(vault: &Vault, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
+fn encode_document(vault: &Vault, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
     let Document { kind, id, value, .. } = document;
     let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
     let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());
@@ -181,7 +181,7 @@ impl Batchable for Arc<ChangeRow> {
 }
 
 impl Postgres {
-    async fn put_shared(&self, items: &[Arc<ChangeRow>]) -> Result<Vec<ChangeAnswer>, Fault> {
+    async fn put_shared(&self, items: &[Arc<ChangeRow>]) -> Result<Vec<ChangeAnswer>, PostgresFault> {
         let items: Vec<&ChangeRow> = items.iter().map(|item| &**item).collect();
         self.tables(&self.0.session.client().await?).put_all(&items, BaseCheck::Parents, false).await
     }
@@ -229,9 +229,9 @@ impl<'a> ItemRows<'a> {
     }
 }
 
-impl Tables<'_> {
+impl RunTables<'_> {
     /// Stores a change. If another process is changing the thread, waits for it or refuses the change.
-    pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, Fault> {
+    pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, PostgresFault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
         match answer.unwrap_or(ChangeAnswer::Changed) {
             // The values may exist all the same.
@@ -249,7 +249,7 @@ impl Tables<'_> {
         items: &[&ChangeRow],
         check: BaseCheck,
         waits: bool,
-    ) -> Result<Vec<ChangeAnswer>, Fault> {
+    ) -> Result<Vec<ChangeAnswer>, PostgresFault> {
         let mut rows = ItemRows::default();
         for (place, item) in (1..).zip(items) {
             rows.push(place, item, check);
@@ -267,11 +267,11 @@ impl Tables<'_> {
             (&bodies.0, Type::BYTEA_ARRAY),
         ];
         let rows = self.session.query_often(self.client, &self.session.statements.change_threads, &with).await?;
-        answers(first_row(&rows)?, items.len())
+        decode_answers(first_row(&rows)?, items.len())
     }
 }
 
-fn answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Fault> {
+fn decode_answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, PostgresFault> {
     let said: Vec<Option<String>> = row.try_get(0)?;
     let tokens: Option<Vec<Option<i64>>> = row.try_get(1)?;
     let lacking: Option<Vec<i32>> = row.try_get(2)?;
@@ -279,7 +279,7 @@ fn answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Fault> {
     let lacking = lacking.unwrap_or_default();
     if said.len() != count {
         let reason = format!("the server gave {} answers to {count} changes of runs", said.len());
-        return Err(Fault::NoConnection(reason));
+        return Err(PostgresFault::NoConnection(reason));
     }
     let lacks = |place: usize| {
         let at = lacking.iter().position(|item| usize::try_from(*item - 1) == Ok(place)).unwrap_or_default();
@@ -300,7 +300,7 @@ fn answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Fault> {
             Some("alone") => ChangeAnswer::Alone,
             Some("lacks") => lacks(place),
             Some(other) => {
-                return Err(Fault::NoConnection(format!("the server answered `{other}` to a change of runs")));
+                return Err(PostgresFault::NoConnection(format!("the server answered `{other}` to a change of runs")));
             }
         })
     };

@@ -14,7 +14,7 @@ use super::super::text::claimed_by;
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::look;
 use super::store::{ChangeOutcome, ChangeRequest};
-use super::tables::Tables;
+use super::tables::RunTables;
 use super::thread_reads::WaitingThreads;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{no_thread, superseded};
@@ -30,8 +30,8 @@ impl Postgres {
     ) -> Result<Option<Changed>, RunsError> {
         let waits = !matches!(change.action, ThreadAction::Start(_));
         let holder = change.claim().map(|claim| claimed_by(&claim.holder));
-        let beside = ChangeExtras::of(change, holder.as_deref(), records);
-        match Box::pin(self.store_change(ChangeRequest { change, beside, known, waits })).await? {
+        let extras = ChangeExtras::new(change, holder.as_deref(), records);
+        match Box::pin(self.store_change(ChangeRequest { change, extras, known, waits })).await? {
             ChangeOutcome::Stored(changed) => Ok(Some(*changed)),
             ChangeOutcome::Before(seen) => self.stored_before(change, holder.as_deref(), *seen).await.map(Some),
             ChangeOutcome::Nothing | ChangeOutcome::Refused(ChangeAnswer::Taken) => Ok(None),
@@ -81,14 +81,14 @@ impl Postgres {
     pub(super) async fn claim_of_those(
         &self,
         mut waiting: WaitingThreads,
-        asked: &RunClaim,
+        request: &RunClaim,
         most: usize,
     ) -> Result<(Vec<Claimed>, bool), RunsError> {
         let (mut made, mut passes) = (Vec::new(), false);
         while made.is_empty() && !waiting.is_empty() {
             let next: Vec<_> = waiting.drain(..waiting.len().min(most)).collect();
             let claims = next.iter().map(|(thread, seen)| async {
-                let change = ThreadChange::start(&**thread, asked.clone());
+                let change = ThreadChange::start(&**thread, request.clone());
                 match seen.clone() {
                     Ok(seen) => Ok(self.apply(&change, None, seen).await?.and_then(|changed| changed.claimed)),
                     Err(error) => Err(error.into()),
@@ -114,7 +114,7 @@ impl Postgres {
             }
             match failed {
                 Some(error) if made.is_empty() => return Err(error),
-                Some(error) => tracing::warn!(%error, "a thread cannot be claimed; it is tried again"),
+                Some(error) => tracing::warn!(%error, "cannot claim a thread; retrying"),
                 None => {}
             }
         }

@@ -11,11 +11,11 @@ use tokio_postgres::types::Type;
 use super::super::Postgres;
 use super::super::batcher::{Batchable, Batcher};
 use super::super::client::Parameter;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::session::retrying;
 use super::super::text::escape;
 use super::look;
-use super::tables::Tables;
+use super::tables::RunTables;
 
 type DocumentResult = Result<Option<Document>, SaverError>;
 
@@ -49,21 +49,21 @@ impl Postgres {
     /// Returns a document, read together with those that others ask for at this time.
     pub(super) async fn shared_document(&self, kind: &str, id: &str) -> DocumentResult {
         let read = DocumentRead { kind: kind.to_owned(), id: id.to_owned() };
-        match self.send_shared(read).await {
-            Some(read) => read,
-            None => look!(self, tables => tables.document(kind, id).await),
+        if let Some(read) = self.send_shared(read).await {
+            return read;
         }
+        look!(self, tables => tables.document(kind, id).await)
     }
 
-    async fn read_documents(&self, reads: &[DocumentRead]) -> Result<Vec<DocumentResult>, Fault> {
+    async fn read_documents(&self, reads: &[DocumentRead]) -> Result<Vec<DocumentResult>, PostgresFault> {
         let client = self.0.session.client().await?;
         self.tables(&client).documents_at(reads).await
     }
 }
 
-impl Tables<'_> {
+impl RunTables<'_> {
     /// Reads each document once and answers each request.
-    async fn documents_at(&self, reads: &[DocumentRead]) -> Result<Vec<DocumentResult>, Fault> {
+    async fn documents_at(&self, reads: &[DocumentRead]) -> Result<Vec<DocumentResult>, PostgresFault> {
         let mut places = HashMap::new();
         let mut distinct = Vec::new();
         for read in reads {

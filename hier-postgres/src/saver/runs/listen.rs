@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use super::super::session::{ListenConfig, Session};
+use super::super::session::{ListenConfig, PostgresSession};
 use super::notices::{channel, deliver_notice};
 
 /// Time between attempts to connect. In the meantime callers that wait for changes poll.
@@ -35,7 +35,7 @@ struct Delivery {
 
 impl NotifyListener {
     /// Starts to listen. Returns `None` outside a tokio runtime.
-    pub(super) fn start(session: &Session, bell: Arc<Bell>) -> Option<Self> {
+    pub(super) fn start(session: &PostgresSession, bell: Arc<Bell>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let config = session.listen_config.clone();
         let delivery = Delivery { channel: channel(session), tag: session.tag.clone(), bell };

@@ -29,13 +29,13 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::delete::Change;
-use super::fault::Fault;
+use super::delete::ThreadEditor;
+use super::fault::PostgresFault;
 use super::session::{Transaction, retrying};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{micros, no_thread};
 use listen::NotifyListener;
-use tables::Tables;
+use tables::RunTables;
 use upkeep::EXPIRED;
 
 /// Runs a block with the tables of the runs in a transaction. Retries it while the server cannot be reached.
@@ -45,8 +45,8 @@ macro_rules! in_transaction {
         $this.ready().await?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let $tables = Tables { session, client: transaction.client(), vault, unreadable };
-            let changed: Result<_, Fault> = async { $work }.await;
+            let $tables = RunTables { session, client: transaction.client(), vault, unreadable };
+            let changed: Result<_, PostgresFault> = async { $work }.await;
             transaction.end(changed).await
         })
     }};
@@ -58,7 +58,7 @@ macro_rules! look {
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
         $this.ready().await?;
         retrying!(session, client => {
-            let $tables = Tables { session, client: &client, vault, unreadable };
+            let $tables = RunTables { session, client: &client, vault, unreadable };
             $work
         })
     }};
@@ -80,13 +80,17 @@ impl Postgres {
     }
 }
 
-async fn insert_copy(tables: &Tables<'_>, from: &str, to: &NewThread) -> Result<Result<ThreadRow, RunsError>, Fault> {
+async fn insert_copy(
+    tables: &RunTables<'_>,
+    from: &str,
+    to: &NewThread,
+) -> Result<Result<ThreadRow, RunsError>, PostgresFault> {
     let Some(source) = tables.thread(from, true).await? else { return Ok(Err(no_thread(from))) };
     let row = source.copy_to(to.clone(), tables.now().await?);
     if !tables.make_thread(&row).await? {
         return Ok(Err(RunsError::Exists { kind: "thread", id: row.id }));
     }
-    let change = Change { session: tables.session, client: tables.client, vault: tables.vault };
+    let change = ThreadEditor { session: tables.session, client: tables.client, vault: tables.vault };
     change.copy_thread(from, &row.id).await?;
     Ok(Ok(row))
 }

@@ -1,6 +1,6 @@
 //! Notices between processes: a thread has changed, and may have a run to claim.
 
-use super::super::session::Session;
+use super::super::session::PostgresSession;
 use super::super::text::{escape, unescape};
 use hier_checkpoint::runs::Bell;
 
@@ -8,7 +8,7 @@ use hier_checkpoint::runs::Bell;
 const MAX_NAME: usize = 4_000;
 
 /// The channel of the server on which the processes that share a schema notify each other.
-pub(super) fn channel(session: &Session) -> String {
+pub(super) fn channel(session: &PostgresSession) -> String {
     format!("hier_runs_{}", session.statements.schema.trim_matches('"'))
 }
 

@@ -6,9 +6,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::client::Parameter;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::text::unescape;
-use super::tables::Tables;
+use super::tables::RunTables;
 use hier_checkpoint::backend::place::Place;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::run_rows::{
@@ -16,45 +16,49 @@ use hier_checkpoint::backend::run_rows::{
 };
 
 /// A position in the rows: a table, and its last finished row. `None` at the start of the table.
-pub(in super::super) enum Mark {
+pub(in super::super) enum ReencryptPosition {
     Threads(Option<String>),
     Runs(Option<Uuid>),
     Events(Option<(String, i64)>),
     Documents(Option<(String, String)>),
 }
 
-impl Mark {
+impl ReencryptPosition {
     pub(in super::super) const fn start() -> Self {
         Self::Threads(None)
     }
 }
 
 /// The rows of a page that could not be read, and the next position.
-pub(in super::super) type Sealed = (UnreadRows, Option<Mark>);
+pub(in super::super) type Sealed = (UnreadRows, Option<ReencryptPosition>);
 
-impl Tables<'_> {
+impl RunTables<'_> {
     /// Encrypts the next page, and returns the next position, which is `None` at the end. Rows that cannot be read stay as they are.
-    pub(in super::super) async fn reencrypt(&self, after: &Mark) -> Result<Sealed, Fault> {
+    pub(in super::super) async fn reencrypt(&self, after: &ReencryptPosition) -> Result<Sealed, PostgresFault> {
         let mut unread = UnreadRows::default();
         let next = match after {
-            Mark::Threads(last) => self.seal_threads(last.as_deref(), &mut unread).await?,
-            Mark::Runs(last) => self.seal_runs(*last, &mut unread).await?,
-            Mark::Events(last) => {
+            ReencryptPosition::Threads(last) => self.seal_threads(last.as_deref(), &mut unread).await?,
+            ReencryptPosition::Runs(last) => self.seal_runs(*last, &mut unread).await?,
+            ReencryptPosition::Events(last) => {
                 self.seal_events(last.as_ref().map(|(thread, at)| (&**thread, *at)), &mut unread).await?
             }
-            Mark::Documents(last) => {
+            ReencryptPosition::Documents(last) => {
                 self.seal_documents(last.as_ref().map(|(kind, id)| (&**kind, &**id)), &mut unread).await?
             }
         };
         Ok((unread, next))
     }
 
-    async fn seal_threads(&self, last: Option<&str>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_threads(
+        &self,
+        last: Option<&str>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let bytes = "octet_length(body) + coalesce(octet_length(vals), 0)";
         let rows = page("run_threads", "name", "name, body, vals", bytes, "$1::text is null or name > $1");
         let rows = self.query(&rows, &[(&last, Type::TEXT)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Runs(None))) };
-        let end = Mark::Threads(Some(end.try_get(0)?));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Runs(None))) };
+        let end = ReencryptPosition::Threads(Some(end.try_get(0)?));
         for row in &rows {
             let (name, values): (&str, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(2)?);
             let id = unescape(name);
@@ -66,11 +70,15 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_runs(&self, last: Option<Uuid>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_runs(
+        &self,
+        last: Option<Uuid>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let rows = page("runs", "id", "id, body", "octet_length(body)", "$1::uuid is null or id > $1");
         let rows = self.query(&rows, &[(&last, Type::UUID)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Events(None))) };
-        let end = Mark::Runs(Some(end.try_get(0)?));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Events(None))) };
+        let end = ReencryptPosition::Runs(Some(end.try_get(0)?));
         for row in &rows {
             let id: Uuid = row.try_get(0)?;
             let sealed = self.again(unread, RUNS, &id.to_string(), row.try_get(1)?)?;
@@ -79,13 +87,17 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_events(&self, last: Option<(&str, i64)>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_events(
+        &self,
+        last: Option<(&str, i64)>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let after = "$1::text is null or (thread, number) > ($1, $2::bigint)";
         let rows = page("events", "thread, number", "thread, number, body", "octet_length(body)", after);
         let (thread, at) = last.unzip();
         let rows = self.query(&rows, &[(&thread, Type::TEXT), (&at, Type::INT8)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Documents(None))) };
-        let end = Mark::Events(Some((end.try_get(0)?, end.try_get(1)?)));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Documents(None))) };
+        let end = ReencryptPosition::Events(Some((end.try_get(0)?, end.try_get(1)?)));
         for row in &rows {
             let (thread, at): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
             let sealed = self.again(unread, EVENTS, &event_key(&unescape(thread), number(at)), row.try_get(2)?)?;
@@ -95,13 +107,17 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_documents(&self, last: Option<(&str, &str)>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_documents(
+        &self,
+        last: Option<(&str, &str)>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let after = "$1::text is null or (kind, id) > ($1, $2::text)";
         let rows = page("documents", "kind, id", "kind, id, body", "octet_length(body)", after);
         let (kind, id) = last.unzip();
         let rows = self.query(&rows, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?;
         let Some(end) = rows.last() else { return Ok(None) };
-        let end = Mark::Documents(Some((end.try_get(0)?, end.try_get(1)?)));
+        let end = ReencryptPosition::Documents(Some((end.try_get(0)?, end.try_get(1)?)));
         for row in &rows {
             let (kind, id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
             let sealed =
@@ -126,7 +142,7 @@ impl Tables<'_> {
     }
 
     /// Updates a row, unless its value could not be read.
-    async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), Fault> {
+    async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), PostgresFault> {
         let Some(sealed) = sealed else { return Ok(()) };
         let with: Vec<Parameter<'_>> = std::iter::once((&sealed as _, Type::BYTEA)).chain(of.iter().cloned()).collect();
         self.query(sql, &with).await.map(|_| ())

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::super::Postgres;
 use super::super::batcher::Batchable as _;
-use super::super::fault::Fault;
-use super::super::mail::Mailbox;
-use super::super::session::{Session, Transaction, retrying};
+use super::super::fault::PostgresFault;
+use super::super::mail::InboxTables;
+use super::super::session::{PostgresSession, Transaction, retrying};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::change_row::ChangeRow;
-use super::tables::Tables;
+use super::tables::RunTables;
 
 /// Number of conflicts after which a change locks the thread before it reads it.
 const PATIENCE: usize = 3;
@@ -23,7 +23,7 @@ const PATIENCE: usize = 3;
 /// A change to be stored.
 pub(super) struct ChangeRequest<'a> {
     pub(super) change: &'a ThreadChange,
-    pub(super) beside: ChangeExtras<'a>,
+    pub(super) extras: ChangeExtras<'a>,
     /// The thread as this process has last stored it.
     pub(super) known: Option<LoadedThread>,
     /// True if the change waits for other processes that are changing the thread. Otherwise it is refused.
@@ -47,14 +47,14 @@ pub(super) enum ChangeOutcome {
 }
 
 /// The identity of a change in all its attempts.
-struct Op {
+struct ChangeId {
     id: Uuid,
     /// True if an attempt was sent whose result may be unknown.
     sent: AtomicBool,
 }
 
-impl Op {
-    fn new(session: &Session) -> Self {
+impl ChangeId {
+    fn new(session: &PostgresSession) -> Self {
         Self { id: session.new_change(), sent: AtomicBool::new(false) }
     }
 
@@ -62,9 +62,9 @@ impl Op {
     async fn is_stored(
         &self,
         postgres: &Postgres,
-        held: Option<Tables<'_>>,
+        held: Option<RunTables<'_>>,
         seen: &LoadedThread,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, PostgresFault> {
         if !self.sent.load(Ordering::Relaxed) || seen.op == Some(self.id) {
             return Ok(seen.op == Some(self.id));
         }
@@ -75,14 +75,14 @@ impl Op {
         self.is_kept(tables).await
     }
 
-    async fn is_kept(&self, tables: Tables<'_>) -> Result<bool, Fault> {
+    async fn is_kept(&self, tables: RunTables<'_>) -> Result<bool, PostgresFault> {
         let found = tables.query("select 1 from {s}.run_changes where op = $1", &[(&self.id, Type::UUID)]).await?;
         Ok(!found.is_empty())
     }
 }
 
 /// A decided change.
-struct Decided<'a> {
+struct DecidedChange<'a> {
     runs: Vec<Run>,
     started: Option<Run>,
     seen: LoadedThread,
@@ -92,11 +92,11 @@ struct Decided<'a> {
     item: Arc<ChangeRow>,
     /// The live runs, if this process continues to hold the thread.
     live: Option<Vec<Run>>,
-    asked: &'a ChangeRequest<'a>,
+    request: &'a ChangeRequest<'a>,
 }
 
 /// The result of an attempt.
-enum Attempt {
+enum AttemptOutcome {
     Ended(ChangeOutcome),
     /// Another process was faster.
     Again,
@@ -108,59 +108,64 @@ enum Attempt {
 
 impl Postgres {
     /// Changes a thread's runs atomically.
-    pub(super) async fn store_change(&self, mut asked: ChangeRequest<'_>) -> Result<ChangeOutcome, RunsError> {
+    pub(super) async fn store_change(&self, mut request: ChangeRequest<'_>) -> Result<ChangeOutcome, RunsError> {
         self.ready().await?;
-        let thread = &*asked.change.thread;
+        let thread = &*request.change.thread;
         // One at a time in this process: each starts from the result of the one before it.
-        let turn = if asked.waits {
+        let turn = if request.waits {
             Some(self.0.change_locks.lock(thread).await)
         } else {
             self.0.change_locks.try_lock(thread)
         };
         let Some(_turn) = turn else { return Ok(ChangeOutcome::Refused(ChangeAnswer::Alone)) };
         // One id for all attempts, so that the change is stored once.
-        let (op, mut rounds, mut is_long) = (Op::new(&self.0.session), 0, false);
+        let (op, mut rounds, mut is_long) = (ChangeId::new(&self.0.session), 0, false);
         loop {
             if rounds > PATIENCE {
                 // An attempt with an unknown result may have claimed a run, which no worker would execute.
-                if !asked.waits && !op.sent.load(Ordering::Relaxed) {
+                if !request.waits && !op.sent.load(Ordering::Relaxed) {
                     return Ok(ChangeOutcome::Refused(ChangeAnswer::Changed));
                 }
                 is_long = true;
             }
-            match self.attempt(&mut asked, &op, is_long).await? {
-                Attempt::Ended(changed) => return Ok(changed),
-                Attempt::Failed(error) => return Err(error),
-                Attempt::IsLong => is_long = true,
-                Attempt::Again => rounds += 1,
+            match self.attempt(&mut request, &op, is_long).await? {
+                AttemptOutcome::Ended(changed) => return Ok(changed),
+                AttemptOutcome::Failed(error) => return Err(error),
+                AttemptOutcome::IsLong => is_long = true,
+                AttemptOutcome::Again => rounds += 1,
             }
         }
     }
 
-    async fn attempt(&self, asked: &mut ChangeRequest<'_>, op: &Op, is_long: bool) -> Result<Attempt, SaverError> {
+    async fn attempt(
+        &self,
+        request: &mut ChangeRequest<'_>,
+        op: &ChangeId,
+        is_long: bool,
+    ) -> Result<AttemptOutcome, SaverError> {
         if is_long {
             // A rare and large future.
-            return Box::pin(self.attempt_long(asked, op)).await;
+            return Box::pin(self.attempt_long(request, op)).await;
         }
-        retrying!(self.0.session.attempts() => self.attempt_short(asked, op).await)
+        retrying!(self.0.session.attempts() => self.attempt_short(request, op).await)
     }
 
     /// Makes an attempt in a transaction that locks the thread first.
-    async fn attempt_long(&self, asked: &ChangeRequest<'_>, op: &Op) -> Result<Attempt, SaverError> {
+    async fn attempt_long(&self, request: &ChangeRequest<'_>, op: &ChangeId) -> Result<AttemptOutcome, SaverError> {
         let session = &self.0.session;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let tables = self.tables(transaction.client());
             let attempt = async {
-                tables.hold(&asked.change.thread).await?;
-                let seen = tables.load(&asked.change.thread, asked.new_run()).await?;
-                match self.decided(Some(tables), asked, seen, op).await? {
+                tables.hold(&request.change.thread).await?;
+                let seen = tables.load(&request.change.thread, request.new_run()).await?;
+                match self.decided(Some(tables), request, seen, op).await? {
                     Ok(decided) => self.put_held(tables, decided, op).await,
                     Err(attempt) => Ok(attempt),
                 }
             };
             match attempt.await {
-                Ok(done @ Attempt::Ended(ChangeOutcome::Stored(_))) => transaction.end(Ok(done)).await,
+                Ok(done @ AttemptOutcome::Ended(ChangeOutcome::Stored(_))) => transaction.end(Ok(done)).await,
                 Ok(other) => transaction.undo().await.map(|()| other),
                 Err(fault) => transaction.end(Err(fault)).await,
             }
@@ -168,12 +173,16 @@ impl Postgres {
     }
 
     /// Makes an attempt without a transaction: one statement reads the thread, unless it is known, and one stores the decision.
-    async fn attempt_short(&self, asked: &mut ChangeRequest<'_>, op: &Op) -> Result<Attempt, Fault> {
-        let seen = match asked.known.take() {
+    async fn attempt_short(
+        &self,
+        request: &mut ChangeRequest<'_>,
+        op: &ChangeId,
+    ) -> Result<AttemptOutcome, PostgresFault> {
+        let seen = match request.known.take() {
             Some(seen) => seen,
-            None => self.load_shared(&asked.change.thread, asked.new_run()).await?,
+            None => self.load_shared(&request.change.thread, request.new_run()).await?,
         };
-        match self.decided(None, asked, seen, op).await? {
+        match self.decided(None, request, seen, op).await? {
             Ok(decided) => self.put_short(decided, op).await,
             Err(attempt) => Ok(attempt),
         }
@@ -182,59 +191,67 @@ impl Postgres {
     /// Decides the change. Returns `Err` if the attempt ends without storing anything. `held` is the transaction that locks the thread.
     async fn decided<'a>(
         &self,
-        held: Option<Tables<'_>>,
-        asked: &'a ChangeRequest<'a>,
+        held: Option<RunTables<'_>>,
+        request: &'a ChangeRequest<'a>,
         seen: LoadedThread,
-        op: &Op,
-    ) -> Result<Result<Decided<'a>, Attempt>, Fault> {
+        op: &ChangeId,
+    ) -> Result<Result<DecidedChange<'a>, AttemptOutcome>, PostgresFault> {
         if op.is_stored(self, held, &seen).await? {
-            return Ok(Err(Attempt::Ended(ChangeOutcome::Before(Box::new(seen)))));
+            return Ok(Err(AttemptOutcome::Ended(ChangeOutcome::Before(Box::new(seen)))));
         }
-        let mut decision = match asked.change.clone().decide(seen.snapshot()) {
+        let mut decision = match request.change.clone().decide(seen.snapshot()) {
             Ok(Some(decision)) => decision,
-            Ok(None) => return Ok(Err(Attempt::Ended(ChangeOutcome::Nothing))),
-            Err(error) => return Ok(Err(Attempt::Failed(error))),
+            Ok(None) => return Ok(Err(AttemptOutcome::Ended(ChangeOutcome::Nothing))),
+            Err(error) => return Ok(Err(AttemptOutcome::Failed(error))),
         };
         // The statement claims the thread, or stores nothing.
         decision.start();
         let ThreadDecision { queue, runs, started, .. } = decision;
-        let claim = asked.beside.claim.filter(|_| started.is_some());
-        let beside = ChangeExtras { claim, ..asked.beside };
+        let claim = request.extras.claim.filter(|_| started.is_some());
+        let extras = ChangeExtras { claim, ..request.extras };
         // The next change of this process need not read the thread again.
-        let goes_on = !beside.ends && (beside.lease.is_some() || beside.claim.is_some());
-        let live = goes_on.then(|| queue.live().to_vec());
+        let continues = !extras.ends && (extras.lease.is_some() || extras.claim.is_some());
+        let live = continues.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
         let ends = !change.undone.is_empty() || !change.settled.is_empty();
-        let has_more = asked.beside.also.is_some() || asked.beside.document.is_some() || change.is_crowded || ends;
+        let has_more = request.extras.also.is_some() || request.extras.document.is_some() || change.is_crowded || ends;
         match held {
-            None if has_more => return Ok(Err(Attempt::IsLong)),
+            None if has_more => return Ok(Err(AttemptOutcome::IsLong)),
             Some(tables) if change.is_crowded => tables.trim(&mut thread).await?,
             _ => {}
         }
-        let item = Arc::new(ChangeRow::of(&self.0.vault, &seen, op.id, (&thread, &change), beside)?);
+        let item = Arc::new(ChangeRow::encode(&self.0.vault, &seen, op.id, (&thread, &change), extras)?);
         let (undone, settled) = (change.undone, change.settled);
-        Ok(Ok(Decided { runs, started, seen, thread, undone, settled, item, live, asked }))
+        Ok(Ok(DecidedChange { runs, started, seen, thread, undone, settled, item, live, request }))
     }
 
     /// Stores the change in a transaction that locks the thread, with what needs separate statements.
-    async fn put_held(&self, tables: Tables<'_>, decided: Decided<'_>, op: &Op) -> Result<Attempt, Fault> {
+    async fn put_held(
+        &self,
+        tables: RunTables<'_>,
+        decided: DecidedChange<'_>,
+        op: &ChangeId,
+    ) -> Result<AttemptOutcome, PostgresFault> {
         let was_sent = op.sent.swap(true, Ordering::Relaxed);
-        let beside = decided.asked.beside;
-        if let (Some(run), Some(records)) = (beside.also.and_then(|also| also.run), beside.records) {
-            tables.kept().keep(&decided.asked.change.thread, run, records).await?;
+        let extras = decided.request.extras;
+        if let (Some(run), Some(records)) = (extras.also.and_then(|also| also.run), extras.records) {
+            tables.kept().keep(&decided.request.change.thread, run, records).await?;
         }
         let answer = tables.put(&decided.item, true).await?;
         if matches!(answer, ChangeAnswer::Done(_)) {
-            if let Some(also) = decided.asked.beside.also {
-                let mailbox =
-                    Mailbox { session: tables.session, client: tables.client, thread: &decided.asked.change.thread };
+            if let Some(also) = decided.request.extras.also {
+                let mailbox = InboxTables {
+                    session: tables.session,
+                    client: tables.client,
+                    thread: &decided.request.change.thread,
+                };
                 mailbox.change(also, op.id).await?;
             }
             if !decided.undone.is_empty() {
                 // Includes what this change has stored.
                 tables.undo(&decided.thread.id, &decided.undone).await?;
             }
-            if let Some(document) = beside.document {
+            if let Some(document) = extras.document {
                 tables.put_due(document).await?;
             }
             if !decided.settled.is_empty() {
@@ -245,13 +262,13 @@ impl Postgres {
     }
 
     /// Stores the change with one statement, together with others if possible.
-    async fn put_short(&self, decided: Decided<'_>, op: &Op) -> Result<Attempt, Fault> {
+    async fn put_short(&self, decided: DecidedChange<'_>, op: &ChangeId) -> Result<AttemptOutcome, PostgresFault> {
         let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
         if decided.item.may_share() && decided.item.is_small() {
             match self.send_shared(decided.item.clone()).await {
                 // After an earlier attempt, the thread may be locked by that attempt.
-                Some(ChangeAnswer::Alone) if !decided.asked.waits && !was_sent => {
-                    return Ok(Attempt::Ended(ChangeOutcome::Refused(ChangeAnswer::Alone)));
+                Some(ChangeAnswer::Alone) if !decided.request.waits && !was_sent => {
+                    return Ok(AttemptOutcome::Ended(ChangeOutcome::Refused(ChangeAnswer::Alone)));
                 }
                 Some(ChangeAnswer::Alone | ChangeAnswer::LacksParent) => {}
                 Some(answer) => return Ok(self.answered(decided, answer, op, was_sent)),
@@ -262,33 +279,44 @@ impl Postgres {
     }
 
     /// Stores the change with a separate statement.
-    async fn put_alone(&self, decided: Decided<'_>, op: &Op, was_sent: bool) -> Result<Attempt, Fault> {
+    async fn put_alone(
+        &self,
+        decided: DecidedChange<'_>,
+        op: &ChangeId,
+        was_sent: bool,
+    ) -> Result<AttemptOutcome, PostgresFault> {
         let client = self.0.session.client().await?;
         // The result of an earlier attempt is known once the lock of the thread is free.
-        let waits = decided.asked.waits || was_sent;
+        let waits = decided.request.waits || was_sent;
         let answer = self.tables(&client).put(&decided.item, waits).await?;
         if matches!(answer, ChangeAnswer::Alone) && !waits {
-            return Ok(Attempt::Ended(ChangeOutcome::Refused(answer)));
+            return Ok(AttemptOutcome::Ended(ChangeOutcome::Refused(answer)));
         }
         Ok(self.answered(decided, answer, op, was_sent))
     }
 
-    fn answered(&self, decided: Decided<'_>, answer: ChangeAnswer, op: &Op, was_sent: bool) -> Attempt {
-        let Decided { runs, started, seen, mut thread, live, asked, .. } = decided;
+    fn answered(
+        &self,
+        decided: DecidedChange<'_>,
+        answer: ChangeAnswer,
+        op: &ChangeId,
+        was_sent: bool,
+    ) -> AttemptOutcome {
+        let DecidedChange { runs, started, seen, mut thread, live, request, .. } = decided;
         let ChangeAnswer::Done(token) = answer else {
             // This attempt is known to have stored nothing.
             op.sent.store(was_sent, Ordering::Relaxed);
             return match answer {
-                ChangeAnswer::Changed | ChangeAnswer::Alone | ChangeAnswer::LacksParent => Attempt::Again,
-                refused => Attempt::Ended(ChangeOutcome::Refused(refused)),
+                ChangeAnswer::Changed | ChangeAnswer::Alone | ChangeAnswer::LacksParent => AttemptOutcome::Again,
+                refused => AttemptOutcome::Ended(ChangeOutcome::Refused(refused)),
             };
         };
-        let changed = Changed::new(&thread, runs, claimed(asked.change, started, Some(token)));
+        let changed = Changed::new(&thread, runs, claimed(request.change, started, Some(token)));
         if let Some(live) = live {
             thread.values = None;
             let next = LoadedThread { thread: Some((thread, live)), op: Some(op.id), there: None, ..seen };
-            self.0.thread_cache.insert(&asked.change.thread, next);
+            self.0.thread_cache.insert(&request.change.thread, next);
         }
-        Attempt::Ended(ChangeOutcome::Stored(Box::new(changed)))
+        AttemptOutcome::Ended(ChangeOutcome::Stored(Box::new(changed)))
     }
 }

@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::super::Postgres;
 use super::super::batcher::{Batchable, Batcher};
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::session::first_row;
 use super::super::text::{escape, unescape};
 use super::change::LoadedThread;
-use super::tables::Tables;
+use super::tables::RunTables;
 use hier_checkpoint::backend::run_rows::{THREADS, number, open, open_live, open_run, time};
 use hier_checkpoint::backend::vault::Vault;
 
@@ -56,22 +56,22 @@ impl Batchable for ReadRequest {
 }
 
 impl Postgres {
-    /// [`Tables::load`] together with those that are read at the same time.
-    pub(super) async fn load_shared(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, Fault> {
+    /// [`RunTables::load`] together with those that are read at the same time.
+    pub(super) async fn load_shared(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, PostgresFault> {
         match self.send_shared(ReadRequest::new(thread, new)).await {
             Some(row) => loaded_at(&self.0.vault, thread, new, &row, 1),
             None => self.tables(&self.0.session.client().await?).load(thread, new).await,
         }
     }
 
-    async fn read_threads(&self, requests: &[ReadRequest]) -> Result<Vec<Row>, Fault> {
+    async fn read_threads(&self, requests: &[ReadRequest]) -> Result<Vec<Row>, PostgresFault> {
         self.tables(&self.0.session.client().await?).read_rows(requests).await
     }
 }
 
-impl Tables<'_> {
+impl RunTables<'_> {
     /// Returns a row for each request.
-    async fn read_rows(&self, requests: &[ReadRequest]) -> Result<Vec<Row>, Fault> {
+    async fn read_rows(&self, requests: &[ReadRequest]) -> Result<Vec<Row>, PostgresFault> {
         let names: Vec<&str> = requests.iter().map(|request| &*request.name).collect();
         let new: Vec<Option<Uuid>> = requests.iter().map(|request| request.new).collect();
         let sql = "select * from {s}.runs_of_several($1, $2) where {own} order by place";
@@ -79,19 +79,27 @@ impl Tables<'_> {
         if rows.len() == requests.len() {
             return Ok(rows);
         }
-        Err(Fault::NoConnection(format!("the server answered with {} rows instead of {}", rows.len(), requests.len())))
+        Err(PostgresFault::NoConnection(format!(
+            "the server answered with {} rows instead of {}",
+            rows.len(),
+            requests.len()
+        )))
     }
 
     /// Reads a thread and its live runs. With the id of a run to be added, also reads what the run needs. Fails with
     /// [`SaverError::Damaged`] if rows of the thread cannot be read.
-    pub(super) async fn load(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, Fault> {
+    pub(super) async fn load(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, PostgresFault> {
         let rows = self.read_rows(&[ReadRequest::new(thread, new)]).await?;
         loaded_at(self.vault, thread, new, first_row(&rows)?, 1)
     }
 
     /// Reads the threads that a worker with these graphs may claim, the longest waiting first, at most `most` of them. Leaves out
     /// threads that cannot be read.
-    pub(super) async fn waiting(&self, graphs: Option<&[String]>, most: usize) -> Result<WaitingThreads, Fault> {
+    pub(super) async fn waiting(
+        &self,
+        graphs: Option<&[String]>,
+        most: usize,
+    ) -> Result<WaitingThreads, PostgresFault> {
         let passed_over = self.unreadable.threads();
         let without: Vec<_> = passed_over.iter().map(|thread| escape(thread)).collect();
         let graphs: Option<Vec<_>> = graphs.map(|graphs| graphs.iter().map(|graph| escape(graph)).collect());
@@ -106,7 +114,7 @@ impl Tables<'_> {
         for name in first.try_get::<_, Vec<String>>(0)? {
             let name = unescape(&name).to_string();
             let loaded = match rows.next().map(|row| loaded_at(self.vault, &name, None, row, 2)).transpose() {
-                Err(Fault::Saver(error)) => Err(error),
+                Err(PostgresFault::Saver(error)) => Err(error),
                 read => Ok(read?),
             };
             waiting.push_back((name, loaded));
@@ -116,16 +124,29 @@ impl Tables<'_> {
 }
 
 /// Decodes a thread from this column on.
-fn loaded_at(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<LoadedThread, Fault> {
+fn loaded_at(
+    vault: &Vault,
+    thread: &str,
+    new: Option<Uuid>,
+    row: &Row,
+    column: usize,
+) -> Result<LoadedThread, PostgresFault> {
     decode(vault, thread, new, row, column).map_err(|fault| fault.of_thread(thread))
 }
 
-fn decode(vault: &Vault, thread: &str, new: Option<Uuid>, row: &Row, column: usize) -> Result<LoadedThread, Fault> {
+fn decode(
+    vault: &Vault,
+    thread: &str,
+    new: Option<Uuid>,
+    row: &Row,
+    column: usize,
+) -> Result<LoadedThread, PostgresFault> {
     let body: Option<Vec<u8>> = row.try_get(column)?;
     let (ids, bodies): (Option<Vec<Uuid>>, Option<Vec<Vec<u8>>>) = (row.try_get(column + 3)?, row.try_get(column + 4)?);
     let live = ids.unwrap_or_default().into_iter().zip(bodies.unwrap_or_default());
-    let live = live.map(|(id, body)| Ok(open_live(vault, id, thread, body)?)).collect::<Result<Vec<Run>, Fault>>()?;
-    let row_of = |body| Ok::<ThreadRow, Fault>(open(vault, THREADS, thread, body)?);
+    let live =
+        live.map(|(id, body)| Ok(open_live(vault, id, thread, body)?)).collect::<Result<Vec<Run>, PostgresFault>>()?;
+    let row_of = |body| Ok::<ThreadRow, PostgresFault>(open(vault, THREADS, thread, body)?);
     let thread = body.map(row_of).transpose()?.map(|found| (found, live));
     let there: Option<Vec<u8>> = row.try_get(column + 6)?;
     Ok(LoadedThread {
