@@ -123,7 +123,7 @@ async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
     let Some(url) = server() else { return };
     let missing = url.replace("/postgres", "/no_such_database");
     let error = Postgres::connect(&missing).await.expect_err("no database");
-    assert!(error.to_string().contains("there is no such database"), "{error}");
+    assert!(error.to_string().contains("the database does not exist"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

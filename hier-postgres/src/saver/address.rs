@@ -1,4 +1,4 @@
-//! Parses the URL: the driver's part of it, and whether connections are encrypted.
+//! Parses database URLs, including the parameters for encryption.
 
 use std::fmt;
 
@@ -7,21 +7,19 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 
-/// A database, and the way to it.
-pub(crate) struct Address {
+pub(crate) struct DatabaseUrl {
     pub(crate) config: Config,
-    /// The database, as errors name it: without the password.
+    /// Names the database in errors, without the password.
     pub(crate) place: String,
-    /// Of whom the server must have its certificate. `None` if connections are not encrypted.
+    /// Roots that the certificate of the server must lead to. `None` if connections are not encrypted.
     pub(crate) roots: Option<Roots>,
 }
 
-/// The roots whose certificates are trusted.
+/// The root certificates that are trusted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Roots {
-    /// Those that this machine believes.
+    /// Those of this machine.
     System,
-    /// Those in a file.
     File(String),
 }
 
@@ -34,10 +32,10 @@ impl fmt::Display for Roots {
     }
 }
 
-impl Address {
+impl DatabaseUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, SaverError> {
         let prefers = url.contains("sslmode=prefer");
-        let (url, file) = for_the_driver(url);
+        let (url, file) = split_root_file(url);
         // The parser's own message could quote the password.
         let mut config: Config = url.parse().map_err(|_| {
             unusable(
@@ -50,8 +48,8 @@ impl Address {
         let wanted = !matches!(config.get_ssl_mode(), SslMode::Disable | SslMode::Prefer);
         let direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         if prefers {
-            let mend = "write `sslmode=require`, which encrypts, or `sslmode=disable`, which does not";
-            return Err(unusable(&place, format!("its URL has `sslmode=prefer`, which leaves it open: {mend}")));
+            let hint = "write `sslmode=require`, which encrypts, or `sslmode=disable`, which does not";
+            return Err(unusable(&place, format!("its URL has `sslmode=prefer`, which may not encrypt: {hint}")));
         }
         let roots = match (wanted, file) {
             (false, Some(_)) => return Err(unusable(&place, "its URL has `sslrootcert`: add `sslmode=require` to it")),
@@ -62,7 +60,7 @@ impl Address {
             (true, _) => Some(Roots::System),
             (false, None) => None,
         };
-        // As in libpq, sockets of this machine are not encrypted. Where there is an address, no socket is used.
+        // As in libpq, connections by a Unix socket are not encrypted. With an address, no socket is used.
         let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
         let local = config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_local);
         if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
@@ -77,9 +75,9 @@ impl Address {
     }
 }
 
-/// The URL without what the driver does not know: libpq's `sslrootcert`, and its names for a certificate that is checked,
-/// which every certificate is here.
-fn for_the_driver(url: &str) -> (String, Option<String>) {
+/// Removes what the driver does not know: `sslrootcert`, which is returned, and libpq's names for modes that check certificates, which is
+/// always done here.
+fn split_root_file(url: &str) -> (String, Option<String>) {
     let Some((before, query)) = url.rsplit_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut file) = (Vec::new(), None);
     for pair in query.split('&') {
@@ -92,7 +90,7 @@ fn for_the_driver(url: &str) -> (String, Option<String>) {
     (format!("{before}?{}", kept.join("&")), file)
 }
 
-/// `Postgres DATABASE at HOST`: all that errors may tell of the URL.
+/// `Postgres DATABASE at HOST`: the parts of the URL that errors may contain.
 fn place(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
         let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
@@ -114,44 +112,44 @@ pub(crate) fn unusable(place: &str, reason: impl Into<String>) -> SaverError {
 mod tests {
     use super::*;
 
-    fn of(url: &str) -> Result<Option<Roots>, String> {
-        Address::parse(url).map(|address| address.roots).map_err(|error| error.to_string())
+    fn roots_of(url: &str) -> Result<Option<Roots>, String> {
+        DatabaseUrl::parse(url).map(|address| address.roots).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_url_says_whether_connections_are_encrypted() {
+    fn url_determines_encryption() {
         for plain in
             ["postgres://me@host/db", "postgres://me@host/db?connect_timeout=3", "postgres://me@host?sslmode=disable"]
         {
-            assert_eq!(of(plain), Ok(None), "{plain}");
+            assert_eq!(roots_of(plain), Ok(None), "{plain}");
         }
         for mode in ["require", "verify-ca", "verify-full"] {
             let url = format!("postgres://me:a%3Fb@host/db?connect_timeout=3&sslmode={mode}");
-            assert_eq!(of(&url), Ok(Some(Roots::System)), "{mode}");
-            assert_eq!(of(&format!("{url}&sslrootcert=system")), Ok(Some(Roots::System)), "{mode}");
+            assert_eq!(roots_of(&url), Ok(Some(Roots::System)), "{mode}");
+            assert_eq!(roots_of(&format!("{url}&sslrootcert=system")), Ok(Some(Roots::System)), "{mode}");
             let file = Roots::File("/my certs/ca.pem".to_owned());
-            assert_eq!(of(&format!("{url}&sslrootcert=/my%20certs/ca.pem")), Ok(Some(file)), "{mode}");
+            assert_eq!(roots_of(&format!("{url}&sslrootcert=/my%20certs/ca.pem")), Ok(Some(file)), "{mode}");
         }
-        assert_eq!(of("host=/run/postgresql dbname=db sslmode=require"), Ok(None));
-        assert_eq!(of("postgres://me@host/db?hostaddr=10.0.0.5&sslmode=require"), Ok(Some(Roots::System)));
-        // A question mark in a password is the password's.
-        assert_eq!(of("postgres://me:a?sslmode=require@host/db"), Ok(None));
+        assert_eq!(roots_of("host=/run/postgresql dbname=db sslmode=require"), Ok(None));
+        assert_eq!(roots_of("postgres://me@host/db?hostaddr=10.0.0.5&sslmode=require"), Ok(Some(Roots::System)));
+        // A question mark may be part of a password.
+        assert_eq!(roots_of("postgres://me:a?sslmode=require@host/db"), Ok(None));
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_without_the_password() {
+    fn invalid_url_is_refused_without_its_password() {
         for wrong in [
             "host/db?sslmode=maybe",
             "host/db?sslmode=prefer",
             "host/db?sslrootcert=ca.pem",
             "host/db?sslnegotiation=direct",
             "host/db?sslmode=require&sslcert=me.pem",
-            // The address is used, and not the socket; and the name of the server is not known.
+            // The address is used instead of the socket, so the name of the server is unknown.
             "/db?hostaddr=10.0.0.5&sslmode=require",
             "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",
         ] {
             let url = &format!("postgres://me:secret@{wrong}");
-            let error = of(url).expect_err(url);
+            let error = roots_of(url).expect_err(url);
             assert!(error.contains("URL") && !error.contains("secret"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Deleting and copying, each in a transaction that holds the thread.
+//! Deletes and copies threads, each in a transaction that locks the thread.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::client::Client;
-use super::fault::Fault;
-use super::mail::Mailbox;
-use super::queue::MOST_BYTES;
+use super::client::PooledClient;
+use super::commit::MAX_BYTES;
+use super::fault::PostgresFault;
+use super::mail::InboxTables;
 use super::read::write;
 use super::records::{BatchOwner, store_batch};
-use super::session::{Parameter, Session, Transaction, retrying};
+use super::session::{Parameter, PostgresSession, Transaction, retrying};
 use super::text::{escape, unescape};
 #[cfg(feature = "encryption")]
-use super::undo::Kept;
+use super::undo::UndoLog;
 use hier_checkpoint::backend::retention::{PieceKey, Unread, unneeded};
 use hier_checkpoint::backend::rows::open_body;
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
@@ -24,19 +24,18 @@ use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Checkpoints with their namespaces; those of each newest first.
+/// Checkpoints with their namespaces, the newest of each namespace first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
-/// A connection that changes a thread.
 #[derive(Clone, Copy)]
-pub(super) struct Change<'a> {
-    pub(super) session: &'a Session,
-    pub(super) client: &'a Client,
+pub(super) struct ThreadEditor<'a> {
+    pub(super) session: &'a PostgresSession,
+    pub(super) client: &'a PooledClient,
     pub(super) vault: &'a ValueCodec,
 }
 
 impl Postgres {
-    /// Deletes what the plan says of a thread, and returns how many checkpoints that were.
+    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
     async fn delete_some_of(
         &self,
         thread: &str,
@@ -45,7 +44,7 @@ impl Postgres {
         let (session, vault) = (&self.0.session, &self.0.vault);
         let deleted = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.delete_some(thread, plan).await;
             transaction.end(changed).await
         });
@@ -55,8 +54,8 @@ impl Postgres {
         Ok(deleted)
     }
 
-    /// Deletes of these threads what the plan says, also if some of them cannot be read, which is said at the end. Each is
-    /// looked at first without being held: most have nothing to be deleted.
+    /// Deletes what the plan selects of these threads, and reports threads that cannot be read at the end. Reads each thread without a
+    /// lock first, because most have nothing to delete.
     pub(super) async fn delete_of(
         &self,
         threads: Vec<String>,
@@ -75,21 +74,21 @@ impl Postgres {
     }
 }
 
-impl Change<'_> {
-    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+impl ThreadEditor<'_> {
+    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// The thread's key; until the end of the transaction nobody else changes the thread.
-    async fn hold(self, thread: &str) -> Result<Option<i64>, Fault> {
+    /// Locks a thread until the end of the transaction, and returns its key.
+    async fn hold(self, thread: &str) -> Result<Option<i64>, PostgresFault> {
         let name = escape(thread);
-        let rows = self.run("select key from {s}.threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
+        let rows = self.query("select key from {s}.threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
-    async fn history(self, thread: &str, key: i64) -> Result<History, Fault> {
+    async fn history(self, thread: &str, key: i64) -> Result<History, PostgresFault> {
         let sql = "select namespace, id, body from {s}.checkpoints where thread = $1 order by namespace, id desc";
-        let rows = self.run(sql, &[(&key, Type::INT8)]).await?;
+        let rows = self.query(sql, &[(&key, Type::INT8)]).await?;
         let all = rows.iter().map(|row| {
             let namespace = unescape(row.try_get(0)?);
             let checkpoint = open_body(self.vault, thread, &namespace, row.try_get(1)?, row.try_get(2)?)?;
@@ -98,12 +97,12 @@ impl Change<'_> {
         all.collect()
     }
 
-    /// Deletes of a thread what the plan says, and returns how many checkpoints that were.
+    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
     pub(super) async fn delete_some(
         self,
         thread: &str,
         plan: &(impl Fn(&History) -> Deletion + Sync),
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, PostgresFault> {
         let Some(key) = self.hold(thread).await? else { return Ok(0) };
         let history = self.history(thread, key).await?;
         let deletion = plan(&history);
@@ -119,7 +118,7 @@ impl Change<'_> {
         }
         if deletion.ends_lease {
             let sql = "update {s}.threads set token = 0, holder = null, leased_until = null where key = $1";
-            self.run(sql, &[(&key, Type::INT8)]).await?;
+            self.query(sql, &[(&key, Type::INT8)]).await?;
         }
         Ok(deletion.checkpoints.len() as u64)
     }
@@ -131,16 +130,17 @@ impl Change<'_> {
         namespace: &Arc<str>,
         checkpoints: Vec<&Checkpoint>,
         deletion: &Deletion,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PostgresFault> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             checkpoints.into_iter().partition(|checkpoint| deletion.has(namespace, checkpoint.id));
         let gone: Vec<Uuid> = gone.iter().map(|checkpoint| checkpoint.id).collect();
         let name = escape(namespace);
         let with = [(&key as _, Type::INT8), (&name as _, Type::TEXT), (&gone as _, Type::UUID_ARRAY)];
-        self.run("delete from {s}.checkpoints where thread = $1 and namespace = $2 and id = any($3)", &with).await?;
-        self.run("delete from {s}.writes where thread = $1 and namespace = $2 and checkpoint = any($3)", &with).await?;
+        self.query("delete from {s}.checkpoints where thread = $1 and namespace = $2 and id = any($3)", &with).await?;
+        self.query("delete from {s}.writes where thread = $1 and namespace = $2 and checkpoint = any($3)", &with)
+            .await?;
         let sql = "delete from {s}.overwritten where thread = $1 and namespace = $2 and checkpoint = any($3)";
-        self.run(sql, &with).await?;
+        self.query(sql, &with).await?;
         for checkpoint in &kept {
             if checkpoint.parent.is_some_and(|parent| deletion.has(namespace, parent)) {
                 let mut cut_off = (*checkpoint).clone();
@@ -148,7 +148,7 @@ impl Change<'_> {
                 let body = seal_body(self.vault, thread, namespace, &cut_off)?;
                 let sql = "update {s}.checkpoints set body = $4 where thread = $1 and namespace = $2 and id = $3";
                 let with = [&with[..2], &[(&cut_off.id as _, Type::UUID), (&body as _, Type::BYTEA)]].concat();
-                self.run(sql, &with).await?;
+                self.query(sql, &with).await?;
             }
         }
         let pieces = self.piece_keys(&with[..2]).await?;
@@ -157,63 +157,65 @@ impl Change<'_> {
         let sql = "delete from {s}.pieces p using unnest($3::text[], $4::uuid[]) r (channel, version)
             where p.thread = $1 and p.namespace = $2 and p.channel = r.channel and p.version = r.version";
         let with = [&with[..2], &[(&channels as _, Type::TEXT_ARRAY), (&versions as _, Type::UUID_ARRAY)]].concat();
-        self.run(sql, &with).await?;
+        self.query(sql, &with).await?;
         Ok(())
     }
 
-    async fn piece_keys(self, space: &[Parameter<'_>]) -> Result<Vec<PieceKey>, Fault> {
+    async fn piece_keys(self, space: &[Parameter<'_>]) -> Result<Vec<PieceKey>, PostgresFault> {
         let sql = "select channel, version, base from {s}.pieces where thread = $1 and namespace = $2";
-        let rows = self.run(sql, space).await?;
+        let rows = self.query(sql, space).await?;
         rows.iter().map(|row| Ok((unescape(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?))).collect()
     }
 
-    /// Deletes a thread with everything, and whoever holds it is superseded.
-    pub(super) async fn delete_thread(self, thread: &str) -> Result<(), Fault> {
+    /// Deletes a thread with everything. Its lease is superseded.
+    pub(super) async fn delete_thread(self, thread: &str) -> Result<(), PostgresFault> {
         self.delete_threads(&[escape(thread).into_owned()]).await
     }
 
     /// Deletes the threads with these names, as they are stored.
-    pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), Fault> {
+    pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), PostgresFault> {
         let sql = "select key from {s}.threads where name = any($1) order by name for update";
-        let keys = keys(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
+        let keys = keys(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
         self.delete_mail(names).await?;
         if keys.is_empty() { Ok(()) } else { self.delete_keys(&keys).await }
     }
 
-    /// Forgets what was sent to threads, and when they are due.
-    async fn delete_mail(self, threads: &[String]) -> Result<(), Fault> {
+    /// Deletes the inboxes and due times of threads.
+    async fn delete_mail(self, threads: &[String]) -> Result<(), PostgresFault> {
         let sql =
             "with mail as (delete from {s}.mail where thread = any($1)) delete from {s}.due where thread = any($1)";
-        self.run(sql, &[(&threads, Type::TEXT_ARRAY)]).await.map(|_| ())
+        self.query(sql, &[(&threads, Type::TEXT_ARRAY)]).await.map(|_| ())
     }
 
-    async fn delete_keys(self, keys: &[i64]) -> Result<(), Fault> {
+    async fn delete_keys(self, keys: &[i64]) -> Result<(), PostgresFault> {
         let sql = "with checkpoints as (delete from {s}.checkpoints where thread = any($1)),
                 pieces as (delete from {s}.pieces where thread = any($1)),
                 writes as (delete from {s}.writes where thread = any($1)),
                 overwritten as (delete from {s}.overwritten where thread = any($1))
             delete from {s}.threads where key = any($1)";
-        self.run(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
+        self.query(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
-    /// Deletes the threads whose time has passed, and returns how many those were. Also forgets those that have nothing.
-    pub(super) async fn sweep(self) -> Result<u64, Fault> {
+    /// Deletes expired threads and returns their number. Also deletes the rows of threads that have nothing else.
+    pub(super) async fn sweep(self) -> Result<u64, PostgresFault> {
         let sql = "select key, name from {s}.threads where expires <= clock_timestamp()
             and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
-        let expired = self.run(sql, &[]).await?;
-        let (keys, names) =
-            (keys(&expired)?, expired.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<_>, Fault>>()?);
+        let expired = self.query(sql, &[]).await?;
+        let (keys, names) = (
+            keys(&expired)?,
+            expired.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<_>, PostgresFault>>()?,
+        );
         self.delete_mail(&names).await?;
         self.delete_keys(&keys).await?;
         let sql = "select key from {s}.threads t where holder is null
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
-        self.delete_keys(&self::keys(&self.run(sql, &[]).await?)?).await?;
+        self.delete_keys(&self::keys(&self.query(sql, &[]).await?)?).await?;
         Ok(keys.len() as u64)
     }
 
-    /// Copies a thread's history to another, whose own is replaced. What is bound to its place is sealed anew.
-    pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), Fault> {
-        // Always in the same order, so that two copies do not wait for each other.
+    /// Replaces the history of `to` by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
+    pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), PostgresFault> {
+        // Always in the same order, so that two copies do not deadlock.
         let (mut source, mut held) = (None, [from, to]);
         held.sort_unstable();
         for thread in held {
@@ -229,79 +231,77 @@ impl Change<'_> {
         let sql = "insert into {s}.threads (name, token, time_to_live, expires)
             select $2, 0, time_to_live, expires from {s}.threads where key = $1 returning key";
         let name = escape(to);
-        let rows = self.run(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
+        let rows = self.query(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
         let key = super::session::first(&rows)?;
         self.store_all(key, batch).await?;
-        Mailbox { session: self.session, client: self.client, thread: from }.copy_due(to).await
+        InboxTables { session: self.session, client: self.client, thread: from }.copy_due(to).await
     }
 
-    /// Stores as many statements as it takes.
-    async fn store_all(self, key: i64, batch: Batch) -> Result<(), Fault> {
-        for part in batch.split(MOST_BYTES) {
+    async fn store_all(self, key: i64, batch: Batch) -> Result<(), PostgresFault> {
+        for part in batch.split(MAX_BYTES) {
             store_batch(self.session, self.client, &BatchOwner::Unclaimed(key), &part).await?;
         }
         Ok(())
     }
 
-    /// Stores a thread anew, encrypted with the present key. Returns how many threads that were.
+    /// Encrypts a thread with the current key. Returns the number of threads, which is 0 if it does not exist.
     #[cfg(feature = "encryption")]
-    pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, Fault> {
+    pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, PostgresFault> {
         let held = self.hold(thread).await?;
         self.seal_mail(thread).await?;
         let Some(key) = held else { return Ok(0) };
         let batch = self.sealed_copy(thread, key, thread).await?;
-        // Those that are there would stay as they are.
-        self.run("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
+        // Existing writes would not be replaced.
+        self.query("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
         self.store_all(key, batch).await?;
-        Kept { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
+        UndoLog { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
         Ok(1)
     }
 
     #[cfg(feature = "encryption")]
-    async fn seal_mail(self, thread: &str) -> Result<(), Fault> {
+    async fn seal_mail(self, thread: &str) -> Result<(), PostgresFault> {
         let name = escape(thread);
         let sql = "select id, value, signal from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
-        for row in self.run(sql, &[(&name, Type::TEXT)]).await? {
+        for row in self.query(sql, &[(&name, Type::TEXT)]).await? {
             let id: Uuid = row.try_get(0)?;
             let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
             let place = StorageKey::InboxMessage { thread, id, signal: signal.as_deref() };
             let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
             let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
-            self.run("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;
+            self.query("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;
         }
         Ok(())
     }
 
-    async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, Fault> {
+    async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, PostgresFault> {
         let (mut batch, with) = (Batch::default(), [(&source as _, Type::INT8)]);
         for (namespace, checkpoint) in self.history(from, source).await? {
             let body = seal_body(self.vault, to, &namespace, &checkpoint)?;
             batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
         }
         let sql = "select namespace, channel, version, base, value from {s}.pieces where thread = $1";
-        for row in self.run(sql, &with).await? {
+        for row in self.query(sql, &with).await? {
             let (namespace, channel) = (unescape(row.try_get(0)?), unescape(row.try_get(1)?));
             let (version, base, value) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
             let piece = PieceRow { namespace, channel, version, base, value };
             batch.pieces.push(piece.open(self.vault, from)?.seal(self.vault, to)?);
         }
         let sql = "select namespace, checkpoint, task, slot, path, channel, value from {s}.writes where thread = $1";
-        for row in self.run(sql, &with).await? {
+        for row in self.query(sql, &with).await? {
             let write = write(&row, 1, unescape(row.try_get(0)?))?;
             batch.writes.push(write.open(self.vault, from)?.seal(self.vault, to)?);
         }
         Ok(batch)
     }
 
-    /// The names of all threads.
-    pub(super) async fn names(self) -> Result<Vec<String>, Fault> {
+    pub(super) async fn names(self) -> Result<Vec<String>, PostgresFault> {
         let sql = "select name from {s}.threads
             union select thread from {s}.mail where taken is null or run is not null";
-        let rows = self.run(sql, &[]).await?;
+        let rows = self.query(sql, &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 }
 
-fn keys(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Fault> {
+fn keys(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, PostgresFault> {
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }

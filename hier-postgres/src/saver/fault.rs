@@ -1,4 +1,4 @@
-//! Internal errors: which are worth another attempt, and the errors that users see.
+//! Internal errors: which of them are retried, and the errors that callers get.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,23 +10,22 @@ use tokio_postgres::error::SqlState;
 
 use super::address::unusable;
 
-/// An error of the server's, of the way to it, or of ours.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum PostgresFault {
     Sql(tokio_postgres::Error),
     NoConnection(String),
-    /// There was no answer in this time.
+    /// The server did not answer within this time.
     Silent(Duration),
     Saver(SaverError),
 }
 
-impl From<tokio_postgres::Error> for Fault {
+impl From<tokio_postgres::Error> for PostgresFault {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<PoolError> for Fault {
+impl From<PoolError> for PostgresFault {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => Self::Sql(error),
@@ -34,7 +33,7 @@ impl From<PoolError> for Fault {
                 "all connections are in use: allow more with `PostgresOptions::connections`".to_owned(),
             ),
             PoolError::Timeout(TimeoutType::Create) => Self::NoConnection(
-                "the server accepts no connection in time: check that it runs, or give more by `connect_timeout` in the URL"
+                "the server accepted no connection in time: check that it runs, or raise `connect_timeout` in the URL"
                     .to_owned(),
             ),
             other => Self::NoConnection(other.to_string()),
@@ -42,14 +41,14 @@ impl From<PoolError> for Fault {
     }
 }
 
-impl From<SaverError> for Fault {
+impl From<SaverError> for PostgresFault {
     fn from(error: SaverError) -> Self {
         Self::Saver(error)
     }
 }
 
-impl Fault {
-    /// Whether another attempt may help: the server is gone or just starting, or two calls were in each other's way.
+impl PostgresFault {
+    /// Returns true if another attempt may succeed: the server is unreachable or starting, or two calls were in conflict.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Saver(_) => false,
@@ -61,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// Whether it ends the connection, or makes it useless.
+    /// Returns true if the connection is closed or useless.
     pub(crate) fn is_of_connection(&self) -> bool {
         match self {
             Self::Saver(_) | Self::NoConnection(_) => false,
@@ -70,7 +69,7 @@ impl Fault {
         }
     }
 
-    /// Whether a statement that was prepared is not there, or is another: the connection is not the one that prepared it.
+    /// Returns true if a prepared statement does not exist or is another one, because the connection is not the one that prepared it.
     pub(crate) fn is_of_prepared(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         error.code().is_some_and(|code| {
@@ -79,16 +78,16 @@ impl Fault {
                 &SqlState::DUPLICATE_PSTATEMENT,
                 &SqlState::PROTOCOL_VIOLATION,
                 &SqlState::INVALID_BINARY_REPRESENTATION,
-                // The condition of the tag.
+                // The condition on the tag does not hold.
                 &SqlState::DIVISION_BY_ZERO,
-                // The tables were changed since, or it is somebody else's that was prepared when they were others.
+                // The tables have changed since the statement was prepared.
                 &SqlState::FEATURE_NOT_SUPPORTED,
             ]
             .contains(&code)
         })
     }
 
-    /// The same of rows of this thread: it is damaged, and not the database.
+    /// Blames the thread instead of the database for rows that cannot be read.
     pub(crate) fn of_thread(self, thread: &str) -> Self {
         match self {
             Self::Saver(error @ SaverError::Unusable { .. }) => {
@@ -98,24 +97,24 @@ impl Fault {
         }
     }
 
-    /// The error for the caller; `place` is the database, without the password.
-    pub(crate) fn tell(self, place: &str) -> SaverError {
+    /// Converts to the error of the caller. `place` names the database, without the password.
+    pub(crate) fn into_saver_error(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
             Self::NoConnection(reason) => SaverError::database(place, io::Error::other(reason)),
             Self::Silent(limit) => {
                 let reason = format!(
-                    "no answer within {limit:?}: check the server and the way to it; give what takes long more time with \
+                    "no answer within {limit:?}: check the server and the network, or raise \
                     `PostgresOptions::statement_timeout`"
                 );
                 SaverError::database(place, io::Error::new(io::ErrorKind::TimedOut, reason))
             }
-            Self::Sql(error) => tell(error, place),
+            Self::Sql(error) => describe(error, place),
         }
     }
 }
 
-/// The error of a standby, as after a failover.
+/// A standby answers with this, for example after a failover.
 const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
 
 fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
@@ -123,11 +122,11 @@ fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
 }
 
 fn is_passing(code: &SqlState) -> bool {
-    // Connections (08), too little of something (53), the administrator (57P), and calls that were in each other's way.
+    // Connections (08), insufficient resources (53), the administrator (57P), and calls in conflict.
     is_of_class(code, &["08", "53", "57P"])
         || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
         || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::QUERY_CANCELED, &READ_ONLY].contains(&code)
-        // Somebody else made the tables at the same time: the server may see a new schema late, even under a lock.
+        // Another process made the tables at the same time: the server may see a new schema late, even under a lock.
         || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
 
@@ -139,7 +138,7 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     causes(error).any(<dyn Error>::is::<io::Error>)
 }
 
-/// What is wrong with the certificate of the server, if that is what is wrong.
+/// The reason why the certificate of the server was refused, if it was.
 #[cfg(feature = "tls")]
 fn certificate(error: &tokio_postgres::Error) -> Option<String> {
     let inner = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref());
@@ -154,50 +153,53 @@ fn certificate(_: &tokio_postgres::Error) -> Option<String> {
     None
 }
 
-fn tell(error: tokio_postgres::Error, place: &str) -> SaverError {
+fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
     if let Some(reason) = certificate(&error) {
-        let mend = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
-        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {mend}"));
+        let hint = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
+        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {hint}"));
     }
     // The driver has no code for it.
     if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
         return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
     }
-    if let Some(mend) = error.code().and_then(mend_of_passing) {
-        return SaverError::database(format!("{place}: {mend}"), Told(error));
+    if let Some(hint) = error.code().and_then(hint_of_code) {
+        return SaverError::database(format!("{place}: {hint}"), ServerError(error));
     }
     match reason(&error) {
         Some(reason) => unusable(place, reason),
-        None => SaverError::database(place, Told(error)),
+        None => SaverError::database(place, ServerError(error)),
     }
 }
 
-/// What to do about what has not passed in all the time.
-fn mend_of_passing(code: &SqlState) -> Option<&'static str> {
-    let mends = [
+/// A hint for errors that were retried without success.
+fn hint_of_code(code: &SqlState) -> Option<&'static str> {
+    let hints = [
         (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
-        (SqlState::LOCK_NOT_AVAILABLE, "raise the user's `lock_timeout` in the server, or end whoever holds the lock"),
+        (
+            SqlState::LOCK_NOT_AVAILABLE,
+            "raise the user's `lock_timeout` in the server, or end the session that holds the lock",
+        ),
         (
             READ_ONLY,
             "this server only reads: name the primary in the URL, or all of them and `target_session_attrs=read-write`",
         ),
     ];
-    mends.into_iter().find_map(|(passing, mend)| (passing == *code).then_some(mend))
+    hints.into_iter().find_map(|(passing, hint)| (passing == *code).then_some(hint))
 }
 
-/// What to do about what the server said, where there is something to do.
+/// Describes errors of the server that the caller can fix.
 fn reason(error: &tokio_postgres::Error) -> Option<String> {
     let error = error.as_db_error()?;
     let said = error.message();
     let wants_tls = said.ends_with("no encryption");
     let reason = match error.code() {
         &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls => {
-            "the server wants connections to be encrypted: add `sslmode=require` to the URL"
+            "the server requires encrypted connections: add `sslmode=require` to the URL"
         }
         &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             return Some(format!("the server refuses the user or the password of the URL: {said}"));
         }
-        &SqlState::INVALID_CATALOG_NAME => "there is no such database: create it with `createdb`",
+        &SqlState::INVALID_CATALOG_NAME => "the database does not exist: create it with `createdb`",
         &SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do this: grant it the schema and its tables",
         &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
             "its tables are missing: call `Postgres::migrate`"
@@ -207,11 +209,11 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// An error with the words of the server, which the error itself leaves to its source.
+/// An error that prints the server's message, which the driver's error leaves to its source.
 #[derive(Debug)]
-struct Told(tokio_postgres::Error);
+struct ServerError(tokio_postgres::Error);
 
-impl fmt::Display for Told {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_db_error(), self.0.source()) {
             (Some(error), _) => write!(f, "{} ({})", error.message(), error.code().code()),
@@ -221,7 +223,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl Error for Told {
+impl Error for ServerError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }

@@ -1,4 +1,4 @@
-//! Claiming, renewing and releasing threads.
+//! Claims, renews and releases threads.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
 
 use super::Postgres;
-use super::fault::Fault;
+use super::fault::PostgresFault;
 use super::session::retrying;
 use super::text::{self, escape};
 use hier_checkpoint::backend::lease::{Claimed, wait_for};
 
-/// How often to look whether another process has released a thread.
+/// Interval at which a claim checks if another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// A renewal has at least so long for each attempt.
+/// Shortest time limit of an attempt to renew.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
 
 impl Postgres {
@@ -28,24 +28,24 @@ impl Postgres {
         }
     }
 
-    /// Claims in a task of its own, which ends also if this call is dropped, and then releases the thread: the server may have
-    /// done it by then.
+    /// Claims in a separate task, which completes even if this call is dropped, and then releases the thread: the server may have claimed it
+    /// by then.
     async fn claim_or_release(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let (this, thread, claim, runtime) = (self.clone(), thread.to_owned(), claim.clone(), Handle::current());
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
-            let turn = this.0.turns.take(&thread).await;
+            let turn = this.0.claim_locks.lock(&thread).await;
             let claimed = this.try_claim(&thread, &claim, || !answer.is_closed()).await;
             let this = this.clone();
             let release = move |lease: Lease| {
                 let releasing = async move {
-                    // If it fails, the lease runs out by itself.
+                    // If this fails, the lease expires.
                     let _ = this.release_now(&lease).await;
                     drop(turn);
                 };
                 runtime.spawn(releasing);
             };
-            // A call that was dropped drops the answer.
+            // If the call was dropped, so is the answer.
             let _ = answer.send(claimed.map(|lease| Claimed::new(lease, release)));
         });
         let claimed = answered.await.map_err(|_| self.stopped())??;
@@ -65,17 +65,17 @@ impl Postgres {
             (&lives as _, Type::INT8),
             (&take_over as _, Type::BOOL),
         ];
-        // Whoever held it may have released it between the two statements.
+        // The holder may release the thread between the two statements.
         loop {
             let claimed = retrying!(session, client => {
                 if !is_wanted() {
-                    return Err(Fault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
+                    return Err(PostgresFault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
                 }
                 session.query_often(&client, &session.statements.claim, &with).await
             })?;
             if let Some(row) = claimed.first() {
                 let read = || Ok((row.try_get::<_, i64>(0)?, row.try_get(1)?));
-                let (token, driven) = read().map_err(|fault: Fault| fault.tell(&session.place))?;
+                let (token, driven) = read().map_err(|fault: PostgresFault| fault.into_saver_error(&session.place))?;
                 let token = u64::try_from(token).unwrap_or_default();
                 return Ok(Lease::new(thread, token, claim.lasts).driven(driven));
             }
@@ -91,11 +91,11 @@ impl Postgres {
         let with = [(&name as _, Type::TEXT)];
         let rows = retrying!(session, client => session.query(&client, &session.statements.holder, &with).await)?;
         let holder = rows.first().map(|row| row.try_get::<_, &str>(0)).transpose();
-        let holder = holder.map_err(|error| Fault::from(error).tell(&session.place))?;
+        let holder = holder.map_err(|error| PostgresFault::from(error).into_saver_error(&session.place))?;
         Ok(holder.map(text::holder))
     }
 
-    /// Is tried again for no longer than the lease lasts: then there is nothing left to renew.
+    /// Retries for no longer than the lease lasts, because then there is nothing left to renew.
     pub(super) async fn renew_lease(&self, lease: &Lease) -> Result<(), SaverError> {
         let session = &self.0.session;
         self.ready().await?;
@@ -112,7 +112,7 @@ impl Postgres {
     }
 
     pub(super) async fn release_lease(&self, lease: &Lease) -> Result<(), SaverError> {
-        let _turn = self.0.turns.take(&lease.thread).await;
+        let _turn = self.0.claim_locks.lock(&lease.thread).await;
         self.release_now(lease).await
     }
 
@@ -128,7 +128,7 @@ impl Postgres {
 }
 
 pub(super) fn millis(duration: Duration) -> i64 {
-    // A hundred years are for ever, and a time that Postgres can count.
+    // A hundred years: longer than needed, and within the range of Postgres.
     const MOST: i64 = 100 * 365 * 24 * 60 * 60 * 1_000;
     i64::try_from(duration.as_millis()).unwrap_or(MOST).min(MOST)
 }

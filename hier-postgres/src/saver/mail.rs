@@ -1,4 +1,4 @@
-//! Mailboxes of threads, and when threads are due.
+//! Inboxes of threads, and the times at which threads are due.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,15 +12,15 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::client::Client;
-use super::fault::Fault;
+use super::client::PooledClient;
+use super::fault::PostgresFault;
 use super::records::{BatchOutcome, BatchOwner, store_batch};
-use super::session::{Parameter, Session, Transaction, retrying};
+use super::session::{Parameter, PostgresSession, Transaction, retrying};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::storage_key::StorageKey;
 
-/// Milliseconds since 1970, up to the next whole one: nobody is woken too early.
+/// Milliseconds since 1970, rounded up so that no thread is woken too early.
 fn due_at(at: SystemTime) -> i64 {
     millis(at.checked_add(Duration::from_nanos(999_999)).unwrap_or(at))
 }
@@ -33,16 +33,16 @@ fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// A mailbox, in a transaction.
+/// The inbox of a thread, in a transaction.
 #[derive(Clone, Copy)]
-pub(super) struct Mailbox<'a> {
-    pub(super) session: &'a Session,
-    pub(super) client: &'a Client,
+pub(super) struct InboxTables<'a> {
+    pub(super) session: &'a PostgresSession,
+    pub(super) client: &'a PooledClient,
     pub(super) thread: &'a str,
 }
 
 impl Postgres {
-    /// Puts a letter into the mailbox of a thread; with a condition, only if there is a row of the thread that meets it.
+    /// Adds a message to the inbox of a thread. With a condition, fails unless the thread exists and meets it.
     pub(super) async fn post_letter(
         &self,
         thread: &str,
@@ -58,9 +58,9 @@ impl Postgres {
         )?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let mailbox = InboxTables { session, client: transaction.client(), thread };
             let posted = async {
-                // Locked before the mailbox, in the order in which the end of a run locks them.
+                // Locked before the inbox, in the order in which the end of a run locks them.
                 if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
                     return Err(SaverError::deleted(thread).into());
                 }
@@ -75,7 +75,7 @@ impl Postgres {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
         retrying!(session, client => {
-            let rows = Mailbox { session, client: &client, thread }.waiting().await?;
+            let rows = InboxTables { session, client: &client, thread }.waiting().await?;
             rows.iter().map(|row| {
                 let (number, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
                 let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
@@ -85,7 +85,7 @@ impl Postgres {
                     None => InboxMessage::message(id, value),
                 };
                 Ok(Delivered::new(u64::try_from(number).unwrap_or_default(), letter))
-            }).collect::<Result<Vec<_>, Fault>>()
+            }).collect::<Result<Vec<_>, PostgresFault>>()
         })
     }
 
@@ -111,11 +111,11 @@ impl Postgres {
             let read = |row: &Row| {
                 Ok(DueThread::new(unescape(row.try_get(0)?), time(row.try_get(1)?)).driven(row.try_get(2)?))
             };
-            rows.iter().map(read).collect::<Result<Vec<_>, Fault>>()
+            rows.iter().map(read).collect::<Result<Vec<_>, PostgresFault>>()
         })
     }
 
-    /// Stores a batch and changes what stands beside it, in one transaction. `commit` is the same each time it is tried.
+    /// Stores a batch and the changes in addition to it, in one transaction.
     pub(super) async fn store_also(
         &self,
         thread: &Arc<str>,
@@ -126,37 +126,37 @@ impl Postgres {
         let (session, commit) = (&self.0.session, Uuid::new_v4());
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let mailbox = Mailbox { session, client: transaction.client(), thread };
+            let mailbox = InboxTables { session, client: transaction.client(), thread };
             let stored = mailbox.store(token, batch, also, commit).await;
             transaction.end(stored).await
         })
     }
 }
 
-impl Mailbox<'_> {
-    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+impl InboxTables<'_> {
+    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// Until the end of the transaction nobody else changes the mailbox, so that the numbers of letters are in the order in which they
-    /// can be seen, and that a letter which comes while somebody says when the thread is due is not missed.
-    async fn hold(self) -> Result<(), Fault> {
+    /// Locks the inbox until the end of the transaction. Messages then become visible in the order of their numbers, and none is missed that
+    /// arrives while the due time of the thread changes.
+    async fn hold(self) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
-        self.run("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
+        self.query("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
             .await?;
         Ok(())
     }
 
-    async fn post(self, graph: &str, letter: &InboxMessage, value: &[u8]) -> Result<bool, Fault> {
+    async fn post(self, graph: &str, letter: &InboxMessage, value: &[u8]) -> Result<bool, PostgresFault> {
         self.hold().await?;
         let name = escape(self.thread);
         let known = "select 1 from {s}.mail where thread = $1 and id = $2";
-        if !self.run(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
+        if !self.query(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
             return Ok(false);
         }
-        // A letter that was taken has a size while its run may be rolled back.
+        // A delivered message has a size while its run may be rolled back.
         let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
-        let kept: i64 = super::session::first(&self.run(kept, &[(&name, Type::TEXT)]).await?)?;
+        let kept: i64 = super::session::first(&self.query(kept, &[(&name, Type::TEXT)]).await?)?;
         let size = letter.size();
         if usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(size) > INBOX_BYTES {
             return Err(SaverError::InboxFull { thread: self.thread.to_owned() }.into());
@@ -170,24 +170,24 @@ impl Mailbox<'_> {
             (&value, Type::BYTEA),
             (&size, Type::INT8),
         ];
-        self.run(sql, &with).await?;
+        self.query(sql, &with).await?;
         if letter.signal.is_some() {
-            // The thread's own runs determine its graph.
+            // The graph of a thread is determined by its own runs.
             let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
                 on conflict (thread) do update set at = least(old.at, excluded.at)";
             let (graph, at) = (escape(graph), now());
-            self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
+            self.query(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
         }
         Ok(true)
     }
 
-    async fn waiting(self) -> Result<Vec<Row>, Fault> {
+    async fn waiting(self) -> Result<Vec<Row>, PostgresFault> {
         let name = escape(self.thread);
         let sql = "select number, id, signal, value from {s}.mail where thread = $1 and taken is null order by number";
-        self.run(sql, &[(&name, Type::TEXT)]).await
+        self.query(sql, &[(&name, Type::TEXT)]).await
     }
 
-    async fn store(self, token: u64, batch: &Batch, also: &SideEffects, commit: Uuid) -> Result<BatchOutcome, Fault> {
+    async fn store(self, token: u64, batch: &Batch, also: &SideEffects, commit: Uuid) -> Result<BatchOutcome, PostgresFault> {
         let stored = store_batch(self.session, self.client, &BatchOwner::Held(self.thread, token), batch).await?;
         if matches!(stored, BatchOutcome::Stored) {
             self.change(also, commit).await?;
@@ -195,42 +195,42 @@ impl Mailbox<'_> {
         Ok(stored)
     }
 
-    /// Changes what a commit says beside its records. `commit` is the same each time it is tried.
-    pub(super) async fn change(self, also: &SideEffects, commit: Uuid) -> Result<(), Fault> {
+    /// Applies the changes that a commit makes in addition to its records. `commit` is the same for each attempt.
+    pub(super) async fn change(self, also: &SideEffects, commit: Uuid) -> Result<(), PostgresFault> {
         if also.is_empty() {
             return Ok(());
         }
         self.hold().await?;
-        self.take(&also.taken, commit, also.run).await?;
+        self.take_messages(&also.taken, commit, also.run).await?;
         self.change_due(also.due.as_ref()).await
     }
 
-    async fn take(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), Fault> {
+    async fn take_messages(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
         for id in letters {
-            // The row stays, to show that the letter was sent. Its value is needed only if a run that may be rolled back has taken it. If
-            // the reply to this commit was lost and it is retried, the letters that it took are its own.
+            // The row stays, to show that the message was sent. Its value is needed only if a run that may be rolled back has taken it. If
+            // the answer to this commit was lost and it is retried, the messages that it took are its own.
             let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
                     size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
             let with: [Parameter<'_>; 4] =
                 [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
-            if self.run(sql, &with).await?.is_empty() {
+            if self.query(sql, &with).await?.is_empty() {
                 return Err(SaverError::no_message(self.thread, *id).into());
             }
         }
         Ok(())
     }
 
-    async fn change_due(self, due: Option<&DueChange>) -> Result<(), Fault> {
+    async fn change_due(self, due: Option<&DueChange>) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
         match due {
             Some(DueChange::NoLaterThan { at, graph }) => self.no_later_than(graph, due_at(*at)).await,
             Some(DueChange::Exactly { at, graph, seen }) => {
                 let seen = i64::try_from(*seen).unwrap_or(i64::MAX);
                 let sql = "select 1 from {s}.mail where thread = $1 and taken is null and signal is not null and number > $2 limit 1";
-                let woken = !self.run(sql, &[(&name, Type::TEXT), (&seen, Type::INT8)]).await?.is_empty();
-                self.run("delete from {s}.due where thread = $1", &[(&name, Type::TEXT)]).await?;
+                let woken = !self.query(sql, &[(&name, Type::TEXT), (&seen, Type::INT8)]).await?.is_empty();
+                self.query("delete from {s}.due where thread = $1", &[(&name, Type::TEXT)]).await?;
                 match at.map(due_at).into_iter().chain(woken.then(now)).min() {
                     Some(at) => self.no_later_than(graph, at).await,
                     None => Ok(()),
@@ -241,28 +241,28 @@ impl Mailbox<'_> {
                 let sql = "insert into {s}.due as old (thread, graph, at, driven) values ($1, $2, $3, true)
                     on conflict (thread) do update
                     set graph = excluded.graph, at = least(old.at, excluded.at), driven = true";
-                self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+                self.query(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
             }
             Some(DueChange::Postponed { until }) => {
                 let (sql, until) = ("update {s}.due set at = $2 where thread = $1", due_at(*until));
-                self.run(sql, &[(&name, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
+                self.query(sql, &[(&name, Type::TEXT), (&until, Type::INT8)]).await.map(|_| ())
             }
             _ => Ok(()),
         }
     }
 
-    /// Copies the due time of the thread, as not driven by a run.
-    pub(super) async fn copy_due(self, to: &str) -> Result<(), Fault> {
+    /// Copies the due time of the thread. No run drives the copy.
+    pub(super) async fn copy_due(self, to: &str) -> Result<(), PostgresFault> {
         let (name, to) = (escape(self.thread), escape(to));
         let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";
-        self.run(sql, &[(&name, Type::TEXT), (&to, Type::TEXT)]).await.map(|_| ())
+        self.query(sql, &[(&name, Type::TEXT), (&to, Type::TEXT)]).await.map(|_| ())
     }
 
-    async fn no_later_than(self, graph: &str, at: i64) -> Result<(), Fault> {
+    async fn no_later_than(self, graph: &str, at: i64) -> Result<(), PostgresFault> {
         let (name, graph) = (escape(self.thread), escape(graph));
         let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
             on conflict (thread) do update set graph = excluded.graph, at = least(old.at, excluded.at)";
-        self.run(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
+        self.query(sql, &[(&name, Type::TEXT), (&graph, Type::TEXT), (&at, Type::INT8)]).await?;
         Ok(())
     }
 }

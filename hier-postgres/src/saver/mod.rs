@@ -1,26 +1,26 @@
-//! The saver in Postgres.
+//! The checkpoint saver in Postgres.
 
 mod address;
+mod batcher;
 pub(crate) mod client;
+mod commit;
 mod delete;
 pub(crate) mod fault;
+mod keyed_mutex;
 mod lease;
 mod literal;
 mod mail;
 mod options;
-mod queue;
 mod read;
 mod records;
 mod runs;
 mod saved;
 mod schema;
 pub(crate) mod session;
-mod sharing;
 pub(crate) mod statements;
 pub(crate) mod text;
 #[cfg(feature = "tls")]
 mod tls;
-mod turns;
 mod undo;
 
 use std::fmt;
@@ -37,31 +37,35 @@ use hier_checkpoint::runs::ChangeNotifier;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use delete::{Change, History};
+use batcher::Batcher;
+use commit::PendingCommit;
+use delete::{History, ThreadEditor};
 use hier_checkpoint::backend::latest::Latest;
 #[cfg(feature = "encryption")]
 use hier_checkpoint::backend::retention::{Unread, UnreadRows};
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use keyed_mutex::KeyedMutex;
 pub use options::PostgresOptions;
-use queue::{Group, Queue, Worker};
-use records::{BatchOutcome, BatchOwner, store_batch};
 #[cfg(feature = "encryption")]
-use runs::reencrypt::Mark;
-use session::{Session, Transaction, first, retrying};
-use sharing::Sharing;
-use turns::Turns;
+use runs::reencrypt::ReencryptPosition;
+use session::{PostgresSession, Transaction, first, retrying};
 
-/// Keeps checkpoints in a Postgres database. A clone shares the connections.
+/// A checkpoint saver backed by a Postgres database. Clones share the connections.
 ///
-/// A commit is one statement, which also checks that the thread is still held. When the server cannot be reached, calls are
-/// tried again for a while ([`PostgresOptions::retry_for`]); what is tried again is stored once. The statements that claim, commit,
-/// change runs and read single rows are prepared, once a connection; a pooler may give each transaction another connection, and
-/// once it does, nothing is prepared any more. A commit takes its place when it is called, even if its future is dropped.
+/// A commit is one statement, which also checks that the thread is still held. It takes its place when it is called, and is stored even if
+/// its future is dropped.
 ///
-/// Connections are encrypted if the URL says `sslmode=require` (or `verify-ca` or `verify-full`; feature `tls`), and then the
-/// certificate of the server and its name are always checked: by the roots of this machine, or by those of a file, which
-/// `sslrootcert=FILE` names. This is stricter than libpq's `require`, and without `sslmode` nothing is encrypted.
+/// While the server cannot be reached, calls are retried for the time of [`PostgresOptions::retry_for`]. A retried call takes effect once.
+///
+/// Each connection prepares the statements that claim, commit, change runs and read single rows. If a pooler gives each transaction another
+/// connection, nothing is prepared from then on.
+///
+/// # Encryption
+///
+/// Without `sslmode` in the URL, connections are not encrypted. With `sslmode=require`, `verify-ca` or `verify-full` (feature `tls`) they
+/// are, and the certificate of the server and its name are always checked. This is stricter than libpq's `require`. The trusted roots are
+/// those of this machine, or of the file in `sslrootcert=FILE`.
 ///
 /// ```no_run
 /// use hier_postgres::Postgres;
@@ -74,118 +78,91 @@ use turns::Turns;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Postgres(Arc<Inner>);
+pub struct Postgres(Arc<PostgresState>);
 
-struct Inner {
-    session: Session,
+struct PostgresState {
+    session: PostgresSession,
     vault: ValueCodec,
-    queue: Arc<Queue>,
-    turns: Arc<Turns>,
-    /// Changes of the runs of a thread.
-    changes: Arc<Turns>,
-    /// Threads with their runs as they were last stored.
-    known: runs::known::Known,
-    /// Changes of threads' runs that are stored together.
-    changing: Sharing<runs::item::Item>,
-    /// Threads that are read together before their runs are changed.
-    looking: Sharing<runs::see::Look>,
-    /// Checkpoints that are read together.
-    reading: Sharing<saved::SavedQuery>,
-    /// Documents that several ask for.
-    shared_reads: runs::shared_reads::SharedReads,
+    commits: Arc<Batcher<PendingCommit>>,
+    thread_changes: Arc<Batcher<Arc<runs::change_row::ChangeRow>>>,
+    thread_reads: Arc<Batcher<runs::thread_reads::ReadRequest>>,
+    checkpoint_reads: Arc<Batcher<Arc<saved::SavedQuery>>>,
+    document_reads: Arc<Batcher<runs::documents::DocumentRead>>,
+    /// Orders claims and releases of a thread: statements on different connections have no order.
+    claim_locks: Arc<KeyedMutex>,
+    /// Orders changes of a thread's runs, so that each starts from the result of the one before it.
+    change_locks: Arc<KeyedMutex>,
+    thread_cache: runs::thread_cache::ThreadCache,
     latest: Latest,
-    /// What other processes are to be told.
-    news: runs::tell::News,
-    /// Wakes those of this process that wait for a thread.
+    outbox: runs::outbox::Outbox,
+    /// Wakes callers of this process that wait for a thread.
     released: Notify,
-    /// Wakes those of this process that wait for runs and events.
+    /// Wakes callers of this process that wait for runs and events.
     bell: Arc<ChangeNotifier>,
-    /// Hears what other processes change, once somebody waits for it.
-    ear: OnceLock<runs::listen::Ear>,
-    /// Rows of runs that are passed over.
+    /// Receives the changes of other processes. Started by the first caller that waits for them.
+    listener: OnceLock<runs::listen::NotifyListener>,
+    /// Rows of runs that cannot be read.
     unreadable: Unreadable,
     conversations: Conversations,
 }
 
 impl Postgres {
-    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. [`Postgres::options`] has more.
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Use [`Postgres::options`] for other settings.
     ///
-    /// [`SaverError::Unusable`] if it cannot be used, or was used by a newer version. A database without tables can be
-    /// reached, but nothing can be done with it before [`Postgres::migrate`].
+    /// A database without tables needs [`Postgres::migrate`] before it is used.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or its tables are of a newer version.
     pub async fn connect(url: &str) -> Result<Self, SaverError> {
         Self::options().connect(url).await
     }
 
-    /// How a database is reached: schema, number of connections, compression, encryption.
+    /// Creates options for a connection: schema, number of connections, time limits, compression, encryption.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
 
-    /// Makes the tables, or brings those of an older version up to date. Does nothing if they are. Several processes may call
-    /// it at once.
+    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call it at the same time.
     pub async fn migrate(&self) -> Result<(), SaverError> {
         self.0.session.migrate().await
     }
 
     async fn start(url: &str, options: PostgresOptions) -> Result<Self, SaverError> {
-        let session = Session::start(url, &options).await?;
-        let (queue, turns) = (Arc::default(), Arc::default());
-        Ok(Self(Arc::new(Inner {
+        let session = PostgresSession::start(url, &options).await?;
+        Ok(Self(Arc::new(PostgresState {
             session,
             vault: options.vault.of_a_database(),
-            queue,
-            turns,
-            changes: Arc::default(),
-            known: runs::known::Known::default(),
-            changing: Sharing::default(),
-            looking: Sharing::default(),
-            reading: Sharing::default(),
-            shared_reads: runs::shared_reads::SharedReads::default(),
+            commits: Arc::default(),
+            thread_changes: Arc::default(),
+            thread_reads: Arc::default(),
+            checkpoint_reads: Arc::default(),
+            document_reads: Arc::default(),
+            claim_locks: Arc::default(),
+            change_locks: Arc::default(),
+            thread_cache: runs::thread_cache::ThreadCache::default(),
             latest: Latest::default(),
-            news: runs::tell::News::default(),
+            outbox: runs::outbox::Outbox::default(),
             released: Notify::new(),
             bell: Arc::default(),
-            ear: OnceLock::new(),
+            listener: OnceLock::new(),
             unreadable: Unreadable::default(),
             conversations: Conversations::new(options.conversations),
         })))
     }
 
-    /// Stores what waits for a thread, until nothing does.
-    async fn work(self, mut worker: Worker) {
-        while let Some(mut group) = worker.next() {
-            let stored = self.store(worker.thread(), &mut group).await;
-            group.answer(&stored);
-        }
-    }
-
-    async fn store(&self, thread: &Arc<str>, group: &mut Group) -> Result<(), SaverError> {
-        let session = &self.0.session;
-        self.ready().await?;
-        let batch = group.take_batch(&self.0.vault, &self.0.latest, thread)?;
-        let owner = BatchOwner::Held(thread, group.token);
-        let stored = match &group.also {
-            Some(also) => self.store_also(thread, group.token, &batch, also).await?,
-            None => retrying!(session, client => store_batch(session, &client, &owner, &batch).await)?,
-        };
-        match stored {
-            BatchOutcome::Stored => Ok(()),
-            BatchOutcome::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
-            BatchOutcome::Lacks(channel, version) => {
-                Err(SaverError::Gone { thread: thread.to_string(), channel: channel.to_string(), version })
-            }
-        }
-    }
-
-    /// The error for callers whose work was dropped.
+    /// The error of a call whose task was dropped.
     fn stopped(&self) -> SaverError {
-        let reason = "the runtime in which it was at work has ended, or something in it panicked: try again";
+        let reason = "the task of this call was dropped because its runtime has ended or it panicked: call again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
-    /// Stores everything anew, encrypted with the key of [`PostgresOptions::encrypt`], and returns how many threads that were.
-    /// Those that cannot be read are passed over, as rows of the runs, and named at the end. Can be done while the database is in use,
-    /// and again.
+    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. The database may be in use
+    /// meanwhile. If the call is dropped, call it again.
+    ///
+    /// # Errors
+    ///
+    /// Leaves threads and rows of runs as they are if they cannot be read, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
@@ -193,18 +170,18 @@ impl Postgres {
         for thread in self.names().await? {
             let sealed: Result<u64, SaverError> = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;
-                let change = Change { session, client: transaction.client(), vault };
+                let change = ThreadEditor { session, client: transaction.client(), vault };
                 let changed = change.reencrypt(&thread).await;
                 transaction.end(changed).await
             });
             done += unread.pass(sealed)?;
         }
-        let (mut rows, mut next) = (UnreadRows::default(), Some(Mark::start()));
+        let (mut rows, mut next) = (UnreadRows::default(), Some(ReencryptPosition::start()));
         while let Some(mark) = next {
             let (unread, after) = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;
                 let client = transaction.client();
-                let tables = runs::tables::Tables { session, client, vault, unreadable: &self.0.unreadable };
+                let tables = runs::tables::RunTables { session, client, vault, unreadable: &self.0.unreadable };
                 let sealed = tables.reencrypt(&mark).await;
                 transaction.end(sealed).await
             })?;
@@ -214,14 +191,13 @@ impl Postgres {
         rows.report(unread).map(|()| done)
     }
 
-    /// Fails unless the tables are there.
     async fn ready(&self) -> Result<(), SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         session.ready().await?;
         if vault.lacks_database() {
             let sql = session.statements.with_schema("select id from {s}.identity");
             let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
-            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+            vault.set_database(first(&rows).map_err(|fault| fault.into_saver_error(&session.place))?);
         }
         Ok(())
     }
@@ -229,7 +205,7 @@ impl Postgres {
     async fn names(&self) -> Result<Vec<String>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        retrying!(session, client => Change { session, client: &client, vault }.names().await)
+        retrying!(session, client => ThreadEditor { session, client: &client, vault }.names().await)
     }
 }
 
@@ -254,16 +230,13 @@ impl Checkpointer for Postgres {
         self.release_lease(lease).await
     }
 
-    /// The lease is never released with a commit.
+    /// Never releases the lease with a commit.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         commit.records.iter().try_for_each(check)?;
         let also = commit.also.map(|also| *also);
-        let (worker, stored) = self.0.queue.add(&lease.thread, lease.token, commit.records, also);
-        if let Some(worker) = worker {
-            // On the runtime of the caller: the one that the saver was made in may have ended.
-            tokio::spawn(self.clone().work(worker));
-        }
-        stored.await.map_err(|_| self.stopped())?.map(|()| LeaseState::Held)
+        let commit = PendingCommit { thread: lease.thread.clone(), token: lease.token, records: commit.records, also };
+        let stored = self.enqueue(commit).await.map_err(|_| self.stopped())?;
+        stored.map(|()| LeaseState::Held)
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
@@ -281,7 +254,7 @@ impl Checkpointer for Postgres {
         self.ready().await?;
         let deleted = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.delete_thread(thread).await;
             transaction.end(changed).await
         });
@@ -329,7 +302,7 @@ impl ThreadAdmin for Postgres {
         }
         let copied = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.copy_thread(from, to).await;
             transaction.end(changed).await
         });
@@ -359,7 +332,7 @@ impl ThreadAdmin for Postgres {
         self.ready().await?;
         let swept = retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let change = Change { session, client: transaction.client(), vault };
+            let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.sweep().await;
             transaction.end(changed).await
         })?;

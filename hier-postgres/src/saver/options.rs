@@ -1,4 +1,4 @@
-//! How a Postgres store is reached.
+//! Options of connections to Postgres.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use hier_checkpoint::checkpoint::{Conversations, SaverError};
 use super::Postgres;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// How long a statement may take at least and at most, unless it is said.
+/// Bounds of the default statement timeout.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How a Postgres store is reached, see [`Postgres::options`].
+/// Options of a database: schema, connections, time limits, compression and encryption. See [`Postgres::options`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until a database is reached with them"]
 pub struct PostgresOptions {
@@ -37,30 +37,31 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The schema with the tables; `hier` by default. Stores in different schemas know nothing of each other. Small letters,
-    /// digits and `_`.
+    /// Sets the schema of the tables, at most 63 lowercase letters, digits and `_`. Defaults to `hier`. Stores in different schemas are
+    /// independent of each other.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// How many connections are used at most; 8 by default.
+    /// Sets the maximum number of connections. Defaults to 8.
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count.max(1);
         self
     }
 
-    /// How long to try again when the server cannot be reached; 30 seconds by default, at most 5 of them while connecting.
-    /// What is tried again is stored once.
+    /// Sets how long calls are retried while the server cannot be reached. Defaults to 30 seconds. The first connection takes at most 5 of
+    /// them. A retried call takes effect once.
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
     }
 
-    /// How long a statement may wait for its answer, and a call for a connection: the connection is closed then, and the call
-    /// tried again as [`PostgresOptions::retry_for`] says. By default as long as calls are tried again, but at least
-    /// 5 seconds and at most 30. Give more if pruning or listing very long threads takes longer. A call whose statement is shared with
-    /// others waits so long for it, and is sent alone then.
+    /// Sets how long a statement may take, and how long a call waits for a connection. Defaults to the time of
+    /// [`PostgresOptions::retry_for`], but at least 5 and at most 30 seconds.
+    ///
+    /// If a statement takes longer, its connection is closed and the call is retried. A call that shares its statement with others then sends
+    /// its own. Raise the timeout if pruning or listing very long threads takes longer.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self
@@ -70,40 +71,45 @@ impl PostgresOptions {
         self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
     }
 
-    /// How many bytes of conversations are kept in memory between the runs of a thread, about; 32 MiB by default, and none with 0. See
+    /// Sets about how many bytes of conversations stay in memory between the runs of their threads. Defaults to 32 MiB; 0 keeps none. See
     /// [`Conversations`].
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses what is stored from now on, where it gets smaller. What is there already can be read as before.
+    /// Compresses new rows that become smaller. Existing rows remain readable.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes, and refuses what is not encrypted with this key, or was moved here from another
-    /// place or database. The names of threads, namespaces, channels and holders stay readable, and so do the ids; an earlier
-    /// version of a row in its own place, or a row that is missing, is not noticed.
+    /// Encrypts checkpoints, values and writes. Refuses rows that are not encrypted with this key, or were moved from another place or
+    /// database.
     ///
-    /// A key is replaced in three steps: all processes get the new one by [`decrypt_with`](Self::decrypt_with), then `encrypt`
-    /// with the new one and `decrypt_with` the old one, then [`Postgres::reencrypt`] stores everything anew, and the old one can go.
+    /// Ids and the names of threads, namespaces, channels and holders stay readable. A missing row is not detected, nor an earlier version of
+    /// a row in its own place.
+    ///
+    /// To replace a key:
+    ///
+    /// 1. Give all processes the new key by [`decrypt_with`](Self::decrypt_with).
+    /// 2. Let all processes `encrypt` with the new key and `decrypt_with` the old one.
+    /// 3. Call [`Postgres::reencrypt`]. Then the old key is no longer needed.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Also reads what was encrypted with this key, beside the one of [`encrypt`](Self::encrypt).
+    /// Also reads rows that were encrypted with this key, in addition to that of [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.decrypt_with(key);
         self
     }
 
-    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, see [`Postgres::connect`].
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. See [`Postgres::connect`].
     pub async fn connect(self, url: &str) -> Result<Postgres, SaverError> {
         Postgres::start(url, self).await
     }

@@ -1,4 +1,4 @@
-//! Reading checkpoints, lists of them, and threads.
+//! Reads lists of checkpoints and of threads.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -7,15 +7,15 @@ use hier_checkpoint::checkpoint::{ListQuery, Listed, SaverError, ThreadInfo};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::client::Client;
-use super::fault::Fault;
-use super::session::{Session, Transaction};
+use super::client::PooledClient;
+use super::fault::PostgresFault;
+use super::session::{PostgresSession, Transaction};
 use super::text::{escape, holder, unescape};
 use hier_checkpoint::backend::rows::{WriteRow, open_body};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// A write, from this column on.
-pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, Fault> {
+/// Decodes a write from this column on.
+pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<WriteRow, PostgresFault> {
     Ok(WriteRow {
         namespace,
         checkpoint: row.try_get(column)?,
@@ -27,13 +27,14 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
     })
 }
 
-/// Newest first. Filters are applied here, so that the server cannot count for us: then a cursor hands over some at a time.
+/// Lists checkpoints, the newest first. Filters are applied here, so the server cannot limit the rows: with a filter, a cursor returns them
+/// in pages.
 pub(super) async fn list(
-    session: &Session,
-    client: Client,
+    session: &PostgresSession,
+    client: PooledClient,
     vault: &ValueCodec,
     query: &ListQuery,
-) -> Result<Vec<Listed>, Fault> {
+) -> Result<Vec<Listed>, PostgresFault> {
     let (thread, namespace) = (query.thread.as_deref().map(escape), query.namespace.as_deref().map(escape));
     let limit = query.limit.filter(|_| query.filter.is_empty()).and_then(|limit| i64::try_from(limit).ok());
     let with = [
@@ -67,11 +68,11 @@ pub(super) async fn list(
     Ok(found)
 }
 
-/// How many checkpoints a cursor hands over at once.
+/// Number of checkpoints in a page of the cursor.
 const PAGE: usize = 100;
 
-/// Those of the rows that are wanted.
-fn pick(vault: &ValueCodec, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), Fault> {
+/// Adds the checkpoints that match the query.
+fn pick(vault: &ValueCodec, query: &ListQuery, rows: &[Row], found: &mut Vec<Listed>) -> Result<(), PostgresFault> {
     for row in rows {
         if found.len() >= query.limit.unwrap_or(usize::MAX) {
             break;
@@ -86,18 +87,18 @@ fn pick(vault: &ValueCodec, query: &ListQuery, rows: &[Row], found: &mut Vec<Lis
 }
 
 pub(super) async fn threads(
-    session: &Session,
-    client: &Client,
+    session: &PostgresSession,
+    client: &PooledClient,
     vault: &ValueCodec,
     limit: Option<usize>,
-) -> Result<Vec<ThreadInfo>, Fault> {
+) -> Result<Vec<ThreadInfo>, PostgresFault> {
     let limit = limit.and_then(|limit| i64::try_from(limit).ok());
     let rows = session.query(client, &session.statements.threads, &[(&limit, Type::INT8)]).await?;
     let infos = rows.iter().map(|row| {
         let thread = unescape(row.try_get(0)?);
         let latest = match (row.try_get(2)?, row.try_get(3)?) {
             (Some(id), Some(body)) => match open_body(vault, &thread, "", id, body) {
-                // It is listed all the same, as what is done to it goes by its name.
+                // Listed all the same, so that the thread can be deleted by its name.
                 Err(SaverError::Damaged { .. }) => None,
                 latest => Some(latest?),
             },

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::client::Client;
-use super::fault::Fault;
+use super::client::PooledClient;
+use super::fault::PostgresFault;
 use super::literal::{ArrayLiteral, Bodies, RecordLiteral};
-use super::session::{Parameter, Session, first};
+use super::session::{Parameter, PostgresSession, first};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::rows::Batch;
 
@@ -58,7 +58,7 @@ impl RecordRows {
     }
 }
 
-/// How a statement checks that the values exist that its records build on.
+/// The check that the values exist that records build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaseCheck {
     /// By the parent checkpoint, where it is known to have all of them.
@@ -84,11 +84,11 @@ pub(super) enum BatchOutcome {
 
 /// Stores a batch if its thread is held and the values exist that it builds on.
 pub(super) async fn store_batch(
-    session: &Session,
-    client: &Client,
+    session: &PostgresSession,
+    client: &PooledClient,
     owner: &BatchOwner<'_>,
     batch: &Batch,
-) -> Result<BatchOutcome, Fault> {
+) -> Result<BatchOutcome, PostgresFault> {
     match try_store_batch(session, client, owner, batch, BaseCheck::Parents).await? {
         // The parent does not exist, but the values may.
         None => {
@@ -101,12 +101,12 @@ pub(super) async fn store_batch(
 
 /// Returns `None`, and stores nothing, if a parent checkpoint does not exist.
 async fn try_store_batch(
-    session: &Session,
-    client: &Client,
+    session: &PostgresSession,
+    client: &PooledClient,
     owner: &BatchOwner<'_>,
     batch: &Batch,
     check: BaseCheck,
-) -> Result<Option<BatchOutcome>, Fault> {
+) -> Result<Option<BatchOutcome>, PostgresFault> {
     let (mut rows, mut bodies) = (RecordRows::default(), Bodies::default());
     rows.push(1, batch, check, &mut bodies);
     let (name, token) = match owner {

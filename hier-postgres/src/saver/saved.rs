@@ -1,5 +1,5 @@
-//! A checkpoint with all that it has. Where a thread stands is read before each of its runs: those that are asked for at the same time are
-//! read together.
+//! Reads a checkpoint with its values and writes. Checkpoints that are requested at the same time, as before the runs of their threads, share
+//! a statement.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,74 +10,79 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::client::Client;
-use super::fault::Fault;
-use super::session::{Session, retrying};
-use super::sharing::{Shares, Sharing};
+use super::batcher::{Batchable, Batcher};
+use super::client::PooledClient;
+use super::fault::PostgresFault;
+use super::session::{PostgresSession, retrying};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::latest::Known;
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 
-/// A checkpoint that is asked for, the latest of its namespace if none is named, and the values that it may have. Names are escaped.
+/// A checkpoint to be read, and the values that it may have. Without an id it is the latest of its namespace. Names are escaped.
 pub(super) struct SavedQuery {
     thread: String,
     namespace: String,
     id: Option<Uuid>,
     channels: Vec<String>,
     versions: Vec<Uuid>,
-    /// How many bytes these values have, as far as that is known.
+    /// Total size of these values, as far as it is known.
     bytes: usize,
 }
 
-/// What was found of it.
-struct Found {
+/// A checkpoint with the values that were read with it.
+struct FoundCheckpoint {
     checkpoint: Checkpoint,
     writes: Vec<WriteRow>,
     key: i64,
     values: Vec<(usize, DeltaChain)>,
-    /// The channels of which the value was not read with it.
+    /// Channels whose values were not read with it.
     rest: Vec<usize>,
 }
 
-/// A namespace of a thread, with the versions of values that the caller has already.
+/// A namespace of a thread, with the versions of values that the caller already has.
 #[derive(Clone, Copy)]
-struct Space<'a> {
+struct NamespaceRead<'a> {
     postgres: &'a Postgres,
     thread: &'a str,
     namespace: &'a str,
     known: &'a [(Arc<str>, Uuid)],
 }
 
-impl Shares for SavedQuery {
-    /// None if there is no such checkpoint.
+impl Batchable for Arc<SavedQuery> {
+    /// `None` if the checkpoint does not exist.
     type Answer = Option<Row>;
 
-    const MOST: usize = 32;
-    const MOST_SIZE: usize = 256 << 10;
+    const MAX_ITEMS: usize = 32;
+    const MAX_SIZE: usize = 256 << 10;
 
     fn size(&self) -> usize {
-        // The statement compares each value with each that shares it.
+        // The statement compares each value with each request that shares it.
         self.bytes + (self.versions.len() << 9)
     }
 
-    fn sharing(postgres: &Postgres) -> &Sharing<Self> {
-        &postgres.0.reading
+    fn batcher(postgres: &Postgres) -> &Arc<Batcher<Self>> {
+        &postgres.0.checkpoint_reads
     }
 
-    async fn send(postgres: &Postgres, items: &[&Self]) -> Result<Vec<Option<Row>>, Fault> {
+    async fn send_batch(postgres: &Postgres, batch: Vec<Self>) -> Vec<Option<Row>> {
         let session = &postgres.0.session;
-        read(session, &session.client().await?, items).await
+        let read = async { read_rows(session, &session.client().await?, &batch).await };
+        postgres.answers_of(read.await)
     }
 }
 
-/// Reads checkpoints with one statement: for each that is asked for its row, or none if it is not there.
-async fn read(session: &Session, client: &Client, asked: &[&SavedQuery]) -> Result<Vec<Option<Row>>, Fault> {
-    let threads: Vec<&str> = asked.iter().map(|asked| &*asked.thread).collect();
-    let namespaces: Vec<&str> = asked.iter().map(|asked| &*asked.namespace).collect();
-    let ids: Vec<Option<Uuid>> = asked.iter().map(|asked| asked.id).collect();
+/// Reads checkpoints with one statement. Returns the row of each, or `None` if it does not exist.
+async fn read_rows(
+    session: &PostgresSession,
+    client: &PooledClient,
+    request: &[Arc<SavedQuery>],
+) -> Result<Vec<Option<Row>>, PostgresFault> {
+    let threads: Vec<&str> = request.iter().map(|request| &*request.thread).collect();
+    let namespaces: Vec<&str> = request.iter().map(|request| &*request.namespace).collect();
+    let ids: Vec<Option<Uuid>> = request.iter().map(|request| request.id).collect();
     let (mut of, mut places, mut channels, mut versions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (item, asked) in (1_i32..).zip(asked) {
-        for ((place, channel), version) in (1_i32..).zip(&asked.channels).zip(&asked.versions) {
+    for (item, request) in (1_i32..).zip(request) {
+        for ((place, channel), version) in (1_i32..).zip(&request.channels).zip(&request.versions) {
             of.push(item);
             places.push(place);
             channels.push(&**channel);
@@ -93,7 +98,7 @@ async fn read(session: &Session, client: &Client, asked: &[&SavedQuery]) -> Resu
         (&channels as _, Type::TEXT_ARRAY),
         (&versions as _, Type::UUID_ARRAY),
     ];
-    let mut found: Vec<Option<Row>> = asked.iter().map(|_| None).collect();
+    let mut found: Vec<Option<Row>> = request.iter().map(|_| None).collect();
     for row in session.query_often(client, &session.statements.saved, &with).await? {
         let place: i64 = row.try_get(0)?;
         if let Some(found) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
@@ -104,7 +109,7 @@ async fn read(session: &Session, client: &Client, asked: &[&SavedQuery]) -> Resu
 }
 
 impl Postgres {
-    /// A checkpoint with everything but the values that are known in its version.
+    /// Returns a checkpoint without the values that the caller has in the same version.
     pub(super) async fn saved(
         &self,
         (thread, namespace, id): (&str, &str, Option<Uuid>),
@@ -112,17 +117,17 @@ impl Postgres {
     ) -> Result<Option<Saved>, SaverError> {
         self.ready().await?;
         let session = &self.0.session;
-        let space = Space { postgres: self, thread, namespace, known };
-        // The values of the latest are not read for an earlier one, which may have others.
+        let space = NamespaceRead { postgres: self, thread, namespace, known };
+        // An earlier checkpoint may have other values than the latest.
         let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
-        let (asked, names) = space.asked(id, latest.as_ref());
-        let (asked, attempts) = (Arc::new(asked), session.attempts());
+        let (request, names) = space.build_request(id, latest.as_ref());
+        let (request, attempts) = (Arc::new(request), session.attempts());
         let mut first = None;
-        if asked.is_small()
-            && let Some(row) = self.share(&asked).await
+        if request.is_small()
+            && let Some(row) = self.send_shared(request.clone()).await
         {
             let Some(row) = row else { return Ok(None) };
-            let found = space.found(&row, &names).map_err(|fault| fault.tell(&session.place))?;
+            let found = space.found(&row, &names).map_err(|fault| fault.into_saver_error(&session.place))?;
             if found.rest.is_empty() {
                 return Ok(Some(found.saved()));
             }
@@ -131,21 +136,22 @@ impl Postgres {
         retrying!(session, attempts, client => {
             let found = match first.take() {
                 Some(found) => Some(found),
-                None => space.read(&client, &asked, &names).await?,
+                None => space.read(&client, &request, &names).await?,
             };
             let mut saved = space.completed(&client, found).await?;
             if saved.as_ref().is_some_and(|saved| saved.values.iter().any(|(_, chain)| chain.full.is_none())) {
-                // It may have been deleted between the statements.
-                saved = space.completed(&client, space.read(&client, &asked, &names).await?).await?;
+                // The checkpoint may have been deleted between the statements.
+                saved = space.completed(&client, space.read(&client, &request, &names).await?).await?;
             }
             Ok(saved)
         })
     }
 }
 
-impl Space<'_> {
-    /// What is asked for, and the channels of the values that it may have: most often nobody else has stored anything since the latest.
-    fn asked(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
+impl NamespaceRead<'_> {
+    /// Builds the request and the names of its channels. It requests the values of the latest checkpoint that this process knows, which is
+    /// usually still the latest.
+    fn build_request(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
         let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (name, version, size) in latest.into_iter().flat_map(Known::present) {
             if !is_known(self.known, name, &version) {
@@ -159,13 +165,17 @@ impl Space<'_> {
         (SavedQuery { thread, namespace, id, channels, versions, bytes }, names)
     }
 
-    /// Reads it alone.
-    async fn read(self, client: &Client, asked: &SavedQuery, names: &[Arc<str>]) -> Result<Option<Found>, Fault> {
-        let row = read(&self.postgres.0.session, client, &[asked]).await?.pop().flatten();
+    async fn read(
+        self,
+        client: &PooledClient,
+        request: &Arc<SavedQuery>,
+        names: &[Arc<str>],
+    ) -> Result<Option<FoundCheckpoint>, PostgresFault> {
+        let row = read_rows(&self.postgres.0.session, client, std::slice::from_ref(request)).await?.pop().flatten();
         row.map(|row| self.found(&row, names)).transpose()
     }
 
-    fn found(self, row: &Row, names: &[Arc<str>]) -> Result<Found, Fault> {
+    fn found(self, row: &Row, names: &[Arc<str>]) -> Result<FoundCheckpoint, PostgresFault> {
         let vault = &self.postgres.0.vault;
         let (key, id): (i64, Uuid) = (row.try_get(1)?, row.try_get(2)?);
         let checkpoint = open_body(vault, self.thread, self.namespace, id, row.try_get(3)?)?;
@@ -186,11 +196,14 @@ impl Space<'_> {
                 _ => rest.push(channel),
             }
         }
-        Ok(Found { checkpoint, writes, key, values, rest })
+        Ok(FoundCheckpoint { checkpoint, writes, key, values, rest })
     }
 
-    /// With the values that were not read with it.
-    async fn completed(self, client: &Client, found: Option<Found>) -> Result<Option<Saved>, Fault> {
+    async fn completed(
+        self,
+        client: &PooledClient,
+        found: Option<FoundCheckpoint>,
+    ) -> Result<Option<Saved>, PostgresFault> {
         let Some(mut found) = found else { return Ok(None) };
         if !found.rest.is_empty() {
             found.values.extend(self.chains(client, &found).await?);
@@ -199,8 +212,11 @@ impl Space<'_> {
         Ok(Some(found.saved()))
     }
 
-    /// The values that were not read with it.
-    async fn chains(self, client: &Client, found: &Found) -> Result<Vec<(usize, DeltaChain)>, Fault> {
+    async fn chains(
+        self,
+        client: &PooledClient,
+        found: &FoundCheckpoint,
+    ) -> Result<Vec<(usize, DeltaChain)>, PostgresFault> {
         let session = &self.postgres.0.session;
         let (channels, versions) = (&found.checkpoint.channels, &found.checkpoint.versions);
         let names: Vec<_> = found.rest.iter().map(|channel| escape(&channels[*channel])).collect();
@@ -233,7 +249,7 @@ impl Space<'_> {
         Ok(values)
     }
 
-    fn writes(self, row: &Row, checkpoint: Uuid) -> Result<Vec<WriteRow>, Fault> {
+    fn writes(self, row: &Row, checkpoint: Uuid) -> Result<Vec<WriteRow>, PostgresFault> {
         let Some(tasks) = row.try_get::<_, Option<Vec<Uuid>>>(4)? else { return Ok(Vec::new()) };
         let (slots, paths): (Vec<i32>, Vec<&str>) = (row.try_get(5)?, row.try_get(6)?);
         let (channels, values): (Vec<&str>, Vec<Vec<u8>>) = (row.try_get(7)?, row.try_get(8)?);
@@ -248,14 +264,14 @@ impl Space<'_> {
     }
 }
 
-impl Found {
+impl FoundCheckpoint {
     fn saved(self) -> Saved {
         Saved::new(self.checkpoint, self.values, by_task(self.writes))
     }
 }
 
-/// Of what was read with a checkpoint, the values that are whole, by their channels.
-fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, Fault> {
+/// The values that were read with a checkpoint and need no earlier ones, by channel.
+fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, PostgresFault> {
     let Some(places) = row.try_get::<_, Option<Vec<i32>>>(9)? else { return Ok(HashMap::new()) };
     let (versions, bases): (Vec<Uuid>, Vec<Option<Uuid>>) = (row.try_get(10)?, row.try_get(11)?);
     let values: Vec<Vec<u8>> = row.try_get(12)?;

@@ -1,4 +1,4 @@
-//! Connections, attempts, and the version of the tables.
+//! Connections, retries, and the version of the tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,51 +12,56 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row};
 use uuid::Uuid;
 
-use super::address::{Address, Roots, unusable};
-use super::client::Client;
+use super::address::{DatabaseUrl, Roots, unusable};
+use super::client::PooledClient;
 pub(crate) use super::client::{Parameter, Transaction};
-use super::fault::Fault;
+use super::fault::PostgresFault;
 use super::options::PostgresOptions;
-use super::runs::listen::Line;
 use super::schema::VERSIONS;
 use super::statements::Statements;
 
-/// At most so much of [`PostgresOptions::retry_for`] is spent on the first connection, where the URL may be wrong.
+/// Limit of [`PostgresOptions::retry_for`] for the first connection, where the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// The longest time that the system accepts.
+/// The longest timeout that the system accepts.
 const DAY: Duration = Duration::from_hours(24);
-/// After so long without a word a connection is asked whether it is still there.
+/// Idle time after which the system probes a connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// The default of the driver.
+/// The default of the driver, which stands for an option that is not set.
 const NO_IDLE: Duration = Duration::from_hours(2);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The way to the database.
-pub(crate) struct Session {
-    /// The database, as errors name it.
+/// The options of the connection that listens.
+pub(super) struct ListenConfig {
+    pub(super) config: Config,
+    pub(super) roots: Option<Roots>,
+    #[cfg(feature = "tls")]
+    pub(super) place: String,
+}
+
+/// The connections to a database.
+pub(crate) struct PostgresSession {
+    /// Names the database in errors.
     pub(crate) place: String,
     pub(crate) statements: Statements,
-    /// How it is reached to listen.
-    pub(super) line: Arc<Line>,
+    pub(super) listen_config: Arc<ListenConfig>,
     pool: Pool,
-    /// How many connections may be waited for that were dropped while they were busy.
+    /// Bounds the number of connections that were dropped while busy and are waited for.
     settling: Arc<Semaphore>,
-    /// How long a statement may take, and how long a call waits for a connection.
+    /// The time limit of a statement, and of waiting for a connection.
     limit: Duration,
     retry_for: Duration,
-    /// Whether the tables are known to be of this version.
+    /// True if the tables are known to be of this version.
     ready: AtomicBool,
-    /// Whether connections keep what they have prepared, as far as is known: behind a pooler that gives each transaction
-    /// another one, they do not.
+    /// False if prepared statements are known to get lost: a pooler may give each transaction another connection.
     prepares: AtomicBool,
-    /// Tells what this process notifies of from what others do.
+    /// Identifies the notices of this process.
     pub(super) tag: String,
-    /// What the ids of this process's changes of runs begin with.
+    /// The first half of the ids of this process's changes of runs.
     changer: u64,
 }
 
-/// Does something with a connection, and again with a new one while the server cannot be reached.
+/// Runs a block with a connection. Retries it with another one while the server cannot be reached.
 macro_rules! retrying {
     ($session:expr, $client:ident => $work:expr) => {
         $crate::saver::session::retrying!($session, $session.attempts(), $client => $work)
@@ -67,12 +72,12 @@ macro_rules! retrying {
             $work
         })
     };
-    // With connections of its own.
+    // The block gets its own connections.
     ($attempts:expr => $work:expr) => {{
         let mut attempts = $attempts;
         loop {
             let attempt = async {
-                let result: Result<_, $crate::saver::fault::Fault> = $work;
+                let result: Result<_, $crate::saver::fault::PostgresFault> = $work;
                 result
             };
             match attempt.await {
@@ -88,14 +93,14 @@ macro_rules! retrying {
 }
 pub(crate) use retrying;
 
-impl Session {
+impl PostgresSession {
     pub(crate) async fn start(url: &str, options: &PostgresOptions) -> Result<Self, SaverError> {
         let tag = Uuid::new_v4();
-        let statements = Statements::of(&options.schema, tag)?;
-        let Address { mut config, place, roots } = Address::parse(url)?;
+        let statements = Statements::new(&options.schema, tag)?;
+        let DatabaseUrl { mut config, place, roots } = DatabaseUrl::parse(url)?;
         let limit = options.limit();
         let connecting = set_defaults(&mut config, limit);
-        let mut line = Line {
+        let mut listen_config = ListenConfig {
             config: config.clone(),
             roots: None,
             #[cfg(feature = "tls")]
@@ -103,56 +108,55 @@ impl Session {
         };
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
-            // A peer that accepts and says nothing is none.
+            // Some other program may accept connections on this port and never answer.
             .create_timeout(Some(connecting))
             .wait_timeout(Some(limit))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| SaverError::database(&place, error))?;
-        line.roots = roots;
-        let line = Arc::new(line);
+        listen_config.roots = roots;
+        let listen_config = Arc::new(listen_config);
         let ready = AtomicBool::new(false);
         let retry_for = options.retry_for.min(CONNECTING);
         let prepares = AtomicBool::new(true);
         let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
-        // The others are closed, so that there is room in the pool.
+        // The other half is closed at once, so that the pool has room.
         let settling = Arc::new(Semaphore::new(options.connections.div_ceil(2)));
         let mut session =
-            Self { place, statements, line, pool, settling, limit, retry_for, ready, prepares, tag, changer };
+            Self { place, statements, listen_config, pool, settling, limit, retry_for, ready, prepares, tag, changer };
         let version = retrying!(&session, client => session.version(&client).await)?;
         session.ready = AtomicBool::new(version == Some(VERSIONS.len()));
         session.retry_for = options.retry_for;
         Ok(session)
     }
 
-    pub(crate) fn attempts(&self) -> Attempts<'_> {
+    pub(crate) fn attempts(&self) -> Retries<'_> {
         self.attempts_for(self.retry_for)
     }
 
-    /// Attempts that end earlier.
-    pub(crate) fn attempts_for(&self, time: Duration) -> Attempts<'_> {
-        // What cannot be counted is for ever.
+    /// Bounds the retries of a call to this time, or to `retry_for` if that is shorter.
+    pub(crate) fn attempts_for(&self, time: Duration) -> Retries<'_> {
+        // A time beyond the clock is no limit.
         let end = Instant::now().checked_add(time.min(self.retry_for));
-        Attempts { session: self, end, wait: FIRST_WAIT }
+        Retries { session: self, end, wait: FIRST_WAIT }
     }
 
-    /// How long a statement may take.
-    pub(super) fn limit(&self) -> Duration {
+    pub(super) fn statement_timeout(&self) -> Duration {
         self.limit
     }
 
-    /// Takes note of a fault: what befell a connection has befallen those that are idle, as a rule.
-    pub(super) fn note(&self, fault: &Fault) {
+    /// Closes the idle connections after a fault of a connection, because they usually have the same.
+    pub(super) fn note(&self, fault: &PostgresFault) {
         if fault.is_of_connection() {
             self.pool.retain(|_, _| false);
         }
     }
 
-    pub(crate) async fn client(&self) -> Result<Client, Fault> {
-        Ok(Client::new(self.pool.get().await?, self.limit, self.settling.clone()))
+    pub(crate) async fn client(&self) -> Result<PooledClient, PostgresFault> {
+        Ok(PooledClient::new(self.pool.get().await?, self.limit, self.settling.clone()))
     }
 
-    /// Fails unless the tables are there.
+    /// Fails unless the tables exist in this version.
     pub(crate) async fn ready(&self) -> Result<(), SaverError> {
         if self.ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -168,7 +172,7 @@ impl Session {
     }
 
     /// Returns the version of the tables, if they exist.
-    async fn version(&self, client: &Client) -> Result<Option<usize>, Fault> {
+    async fn version(&self, client: &PooledClient) -> Result<Option<usize>, PostgresFault> {
         let encoding = client.simple_query("show server_encoding").await?;
         let is_utf8 = encoding.iter().any(|message| match message {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0) == Some("UTF8"),
@@ -196,7 +200,7 @@ impl Session {
         Ok(())
     }
 
-    async fn migrate_once(&self, client: Client) -> Result<(), Fault> {
+    async fn migrate_once(&self, client: PooledClient) -> Result<(), PostgresFault> {
         if self.version(&client).await? == Some(VERSIONS.len()) {
             return Ok(());
         }
@@ -205,8 +209,8 @@ impl Session {
         transaction.end(migrated).await
     }
 
-    async fn migrate_in(&self, client: &Client) -> Result<(), Fault> {
-        // One at a time; whoever waited finds the work done.
+    async fn migrate_in(&self, client: &PooledClient) -> Result<(), PostgresFault> {
+        // One process at a time. Those that waited find the work done.
         client.batch("select pg_advisory_xact_lock(7523375889364021618)").await?;
         let begin =
             "create schema if not exists {s}; create table if not exists {s}.version (version integer not null);
@@ -222,18 +226,17 @@ impl Session {
         client.batch(&self.statements.with_schema(&end)).await
     }
 
-    /// Runs a statement of many uses, which is prepared once a connection: it has `{own}` among its conditions.
+    /// Runs a statement that each connection prepares once. Its conditions include `{own}`.
     ///
-    /// The driver numbers what it prepares. Behind a pooler, a number can be unknown to the connection that a transaction gets,
-    /// or be that of another process: then the server refuses, or the condition of the tag does not hold, and nothing has
-    /// happened. From then on this process prepares nothing. In a transaction, which an attempt that fails would end, nothing is
-    /// prepared either.
+    /// The driver numbers prepared statements. Behind a pooler, a number may be unknown to the connection that a transaction gets, or belong to
+    /// another process. Then the server refuses, or the condition on the tag fails, before the statement has any effect. From then on this
+    /// process prepares nothing. Nothing is prepared in a transaction either, because a failed attempt would end it.
     pub(crate) async fn query_often(
         &self,
-        client: &Client,
+        client: &PooledClient,
         sql: &str,
         with: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, Fault> {
+    ) -> Result<Vec<Row>, PostgresFault> {
         let sql = self.statements.own(sql, with.len());
         let tag: &[Uuid] = &[self.statements.tag];
         let with: Vec<Parameter<'_>> = with.iter().cloned().chain([(&tag as _, Type::UUID_ARRAY)]).collect();
@@ -246,12 +249,17 @@ impl Session {
         client.query(&sql, &with).await
     }
 
-    /// Runs a statement in one round trip. Nothing is left behind in the connection: a pooler may give it to somebody else.
-    pub(crate) async fn query(&self, client: &Client, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    /// Runs a statement in one round trip, and leaves nothing behind in the connection.
+    pub(crate) async fn query(
+        &self,
+        client: &PooledClient,
+        sql: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresFault> {
         client.query(sql, with).await
     }
 
-    /// The id of a change of runs: new, and this process's.
+    /// A new id for a change of runs. Its first half identifies this process.
     pub(super) fn new_change(&self) -> Uuid {
         Uuid::from_u64_pair(self.changer, Uuid::new_v4().as_u64_pair().1)
     }
@@ -261,7 +269,7 @@ impl Session {
     }
 }
 
-/// Sets what the URL leaves open: names, and how a connection is noticed that is dead. Returns how long connecting may take.
+/// Sets options that the URL leaves open, mainly those that detect dead connections. Returns the time limit for connecting.
 fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
     let each = *config.get_connect_timeout().unwrap_or(&CONNECTING);
     config.connect_timeout(each);
@@ -284,7 +292,6 @@ fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
     each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
 }
 
-/// Makes the connection manager.
 fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager, SaverError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let Some(roots) = roots else { return Ok(Manager::from_config(config, NoTls, recycling)) };
@@ -297,27 +304,29 @@ fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager
     ))
 }
 
-/// The first column of the first row.
-pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, Fault> {
-    match rows.first() {
-        Some(row) => Ok(row.try_get(0)?),
-        None => Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned())),
-    }
+/// The first row of an answer that must have one.
+pub(crate) fn first_row(rows: &[Row]) -> Result<&Row, PostgresFault> {
+    rows.first().ok_or_else(|| PostgresFault::NoConnection("the server answered without a row".to_owned()))
 }
 
-/// How often something has been tried.
-pub(crate) struct Attempts<'a> {
-    session: &'a Session,
+/// The first column of the first row.
+pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, PostgresFault> {
+    Ok(first_row(rows)?.try_get(0)?)
+}
+
+/// Bounds the attempts of a call and the time between them.
+pub(crate) struct Retries<'a> {
+    session: &'a PostgresSession,
     end: Option<Instant>,
     wait: Duration,
 }
 
-impl Attempts<'_> {
-    /// Waits before the next attempt; or says what went wrong if there is none.
-    pub(crate) async fn after(&mut self, fault: Fault) -> Result<(), SaverError> {
+impl Retries<'_> {
+    /// Waits before the next attempt. Fails with the error of the caller if there is none.
+    pub(crate) async fn after(&mut self, fault: PostgresFault) -> Result<(), SaverError> {
         self.session.note(&fault);
         if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {
-            return Err(fault.tell(&self.session.place));
+            return Err(fault.into_saver_error(&self.session.place));
         }
         sleep(self.wait).await;
         self.wait = (self.wait * 2).min(LONGEST_WAIT);

@@ -1,4 +1,4 @@
-//! The statements. All of them are made here, of constant texts and the name of the schema; everything else is a parameter.
+//! Statements, which consist of constant texts and the name of the schema. Everything else is a parameter.
 
 use hier_checkpoint::checkpoint::SaverError;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 pub(crate) struct Statements {
     /// Quoted.
     pub(super) schema: String,
-    /// Tells what this process prepares from what others do.
+    /// Identifies the statements that this process prepares.
     pub(super) tag: Uuid,
     pub(super) commit: String,
     pub(super) change_threads: String,
@@ -23,15 +23,15 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// [`SaverError::Invalid`] for a schema with another name than `PostgresOptions::schema` allows.
-    pub(super) fn of(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
+    /// Fails with [`SaverError::Invalid`] for a name of a schema that `PostgresOptions::schema` does not allow.
+    pub(super) fn new(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         if schema.len() > 63 || !schema.starts_with(starts) || !schema.chars().all(good) {
             let reason = "use at most 63 small letters, digits and `_`, a letter first";
             return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
         }
-        // `user`, `order` and others are words of SQL.
+        // Quoted, because `user`, `order` and others are words of SQL.
         let schema = format!("\"{schema}\"");
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
@@ -50,14 +50,13 @@ impl Statements {
         })
     }
 
-    /// A statement with the schema in place of `{s}`.
+    /// Replaces `{s}` by the schema.
     pub(crate) fn with_schema(&self, text: &str) -> String {
         text.replace("{s}", &self.schema)
     }
 
-    /// A statement on the condition, in place of `{own}`, that it was prepared by this process: what it takes after its own parameters
-    /// is the tag. It fails if that is another, before it does anything and whether or not there are rows; and somebody else's
-    /// statement takes no list of ids there.
+    /// Replaces `{own}` by the condition that this process has prepared the statement. The tag follows its own parameters. If it differs, the
+    /// statement fails before it has any effect, even without rows. Statements of other programs take no list of ids in this place.
     pub(super) fn own(&self, text: &str, parameters: usize) -> String {
         let condition = format!("1 / (${} = '{{{}}}'::uuid[])::integer = 1", parameters + 1, self.tag);
         self.with_schema(text).replace("{own}", &condition)
@@ -69,7 +68,7 @@ const COMMIT: &str = "select {s}.store($1, $2, $3::text::{s}.record_rows, $4) wh
 const CHANGE_THREADS: &str = "select * from {s}.change_threads($1, $2::text::{s}.change_row[], $3::text::{s}.run_row[], $4::text::{s}.event_row[],
     $5::text::{s}.document_row[], $6::text::{s}.record_rows, $7) where {own}";
 
-/// Nothing if somebody else holds the thread and the claim is not to take it over.
+/// Returns no row if another holder has the thread and the claim does not take it over.
 const CLAIM: &str = "
     select token, exists (select 1 from {s}.due where thread = $1 and driven)
     from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";

@@ -1,11 +1,11 @@
-//! Texts: Postgres takes every text but those with a NUL. And the names of those who hold threads.
+//! Escapes texts, because those of Postgres have no NUL, and encodes the holders of threads.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// A text that Postgres takes, from which [`unescape`] makes the first again.
+/// Encodes a text without NUL. [`unescape`] is the inverse.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', '\\']) {
         Cow::Owned(text.replace('\\', "\\\\").replace('\0', "\\0"))
@@ -30,13 +30,12 @@ pub(crate) fn unescape(text: &str) -> Arc<str> {
     plain.into()
 }
 
-/// The stored holder of a thread: its name and the id of its claim. A claim whose answer was lost
-/// on the way is made again, and has to know itself.
+/// The stored holder of a thread: its name and an id of the claim. A claim that is retried because its answer was lost recognizes itself.
 pub(super) fn claimed_by(holder: &str) -> String {
     escape(&format!("{holder}\0{}", Uuid::new_v4().simple())).into_owned()
 }
 
-/// The name of the holder.
+/// The name in a stored holder.
 pub(super) fn holder(stored: &str) -> String {
     let stored = unescape(stored);
     stored.rsplit_once('\0').map_or(&*stored, |(holder, _)| holder).to_owned()

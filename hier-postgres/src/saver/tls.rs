@@ -1,4 +1,4 @@
-//! Encrypted connections. The certificate of the server is always checked, and its name too.
+//! Encrypted connections. The certificate of the server and its name are always checked.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use tokio_postgres_rustls_improved::MakeRustlsConnect;
 
 use super::address::{Roots, unusable};
 
-/// Encrypts connections to servers whose certificates these roots have signed.
+/// Makes a connector for servers whose certificates lead to these roots.
 pub(crate) fn connector(roots: &Roots, place: &str) -> Result<MakeRustlsConnect, SaverError> {
     let certificates = match roots {
-        Roots::System => of_this_machine(),
-        Roots::File(path) => of_file(path),
+        Roots::System => system_roots(),
+        Roots::File(path) => roots_in_file(path),
     };
     let roots = certificates.map_err(|reason| unusable(place, reason))?;
-    // Named, as another crate of the program may have brought a second provider.
+    // Named, because another crate of the program may bring a second provider.
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(place, error.to_string()))?;
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    // What servers from version 17 on ask for if there is no negotiation.
+    // Servers from version 17 on require this for direct negotiation.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn of_this_machine() -> Result<RootCertStore, String> {
+fn system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(
-            "this machine believes no certificate: install `ca-certificates`, or name the file with the root of \
+            "this machine trusts no certificates: install `ca-certificates`, or name the file with the root of \
                     the server's by `sslrootcert=FILE` in the URL"
                 .to_owned(),
         );
@@ -41,14 +41,16 @@ fn of_this_machine() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn of_file(path: &str) -> Result<RootCertStore, String> {
+fn roots_in_file(path: &str) -> Result<RootCertStore, String> {
     let unreadable = |error: &dyn std::fmt::Display| {
-        format!("`{path}`, the `sslrootcert` of its URL, cannot be used: {error}. It must have certificates in PEM")
+        format!(
+            "`{path}`, the `sslrootcert` of its URL, cannot be used: {error}; it must have certificates in PEM format"
+        )
     };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
         let certificate = certificate.map_err(|error| unreadable(&error))?;
         roots.add(certificate).map_err(|error| unreadable(&error))?;
     }
-    if roots.is_empty() { Err(unreadable(&"there is none in it")) } else { Ok(roots) }
+    if roots.is_empty() { Err(unreadable(&"it has no certificate")) } else { Ok(roots) }
 }

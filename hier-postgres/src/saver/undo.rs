@@ -1,31 +1,30 @@
-//! Undoes runs. The records that a run overwrites and takes are kept until it ends. Everything happens in a transaction that locks the
-//! thread.
+//! Undoes runs. What a run overwrites and takes is kept until it ends. All methods need a transaction that locks the thread.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::client::Client;
-use super::fault::Fault;
-use super::session::{Parameter, Session};
+use super::client::PooledClient;
+use super::fault::PostgresFault;
+use super::session::{Parameter, PostgresSession};
 use super::text::escape;
 use hier_checkpoint::backend::rows::Batch;
 #[cfg(feature = "encryption")]
 use {super::read::write, super::text::unescape, hier_checkpoint::backend::value_codec::ValueCodec};
 
-/// Access to the kept writes and letters.
+/// The writes and messages that runs have overwritten and taken.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<'a> {
-    pub(super) session: &'a Session,
-    pub(super) client: &'a Client,
+pub(super) struct UndoLog<'a> {
+    pub(super) session: &'a PostgresSession,
+    pub(super) client: &'a PooledClient,
 }
 
-impl Kept<'_> {
-    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+impl UndoLog<'_> {
+    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
     /// Keeps the writes that a run is about to change.
-    pub(super) async fn keep(self, thread: &str, run: Uuid, batch: &Batch) -> Result<(), Fault> {
+    pub(super) async fn keep(self, thread: &str, run: Uuid, batch: &Batch) -> Result<(), PostgresFault> {
         if batch.writes.is_empty() {
             return Ok(());
         }
@@ -50,11 +49,11 @@ impl Kept<'_> {
             (&tasks, Type::UUID_ARRAY),
             (&slots, Type::INT4_ARRAY),
         ];
-        self.run(sql, &with).await.map(|_| ())
+        self.query(sql, &with).await.map(|_| ())
     }
 
-    /// Restores what a run has overwritten, and the letters that it has taken.
-    pub(super) async fn undo(self, thread: &str, run: Uuid) -> Result<(), Fault> {
+    /// Restores the writes that a run has overwritten and the messages that it has taken.
+    pub(super) async fn undo(self, thread: &str, run: Uuid) -> Result<(), PostgresFault> {
         let (name, of_run): (_, [Parameter<'_>; 1]) = (escape(thread), [(&run, Type::UUID)]);
         for sql in [
             "delete from {s}.writes w using {s}.overwritten o where o.run = $1 and o.value is null
@@ -67,25 +66,25 @@ impl Kept<'_> {
             do update set path = excluded.path, channel = excluded.channel, value = excluded.value",
             "delete from {s}.overwritten where run = $1",
         ] {
-            self.run(sql, &of_run).await?;
+            self.query(sql, &of_run).await?;
         }
         let sql = "update {s}.mail set taken = null, run = null where thread = $1 and run = $2";
-        self.run(sql, &[(&name, Type::TEXT), (&run, Type::UUID)]).await.map(|_| ())
+        self.query(sql, &[(&name, Type::TEXT), (&run, Type::UUID)]).await.map(|_| ())
     }
 
     /// Discards what ended runs have overwritten and taken.
-    pub(super) async fn settle(self, runs: &[Uuid]) -> Result<(), Fault> {
+    pub(super) async fn settle(self, runs: &[Uuid]) -> Result<(), PostgresFault> {
         let sql = "with kept as (delete from {s}.overwritten where run = any($1))
             update {s}.mail set value = '', size = 0, run = null where run = any($1)";
-        self.run(sql, &[(&runs, Type::UUID_ARRAY)]).await.map(|_| ())
+        self.query(sql, &[(&runs, Type::UUID_ARRAY)]).await.map(|_| ())
     }
 
     /// Encrypts the kept records of a thread with the current key.
     #[cfg(feature = "encryption")]
-    pub(super) async fn reencrypt(self, vault: &ValueCodec, thread: &str, key: i64) -> Result<(), Fault> {
+    pub(super) async fn reencrypt(self, vault: &ValueCodec, thread: &str, key: i64) -> Result<(), PostgresFault> {
         let sql = "select namespace, checkpoint, task, slot, path, channel, value, run from {s}.overwritten
             where thread = $1 and value is not null";
-        for row in self.run(sql, &[(&key, Type::INT8)]).await? {
+        for row in self.query(sql, &[(&key, Type::INT8)]).await? {
             let run: Uuid = row.try_get(7)?;
             let kept = write(&row, 1, unescape(row.try_get(0)?))?.open(vault, thread)?.seal(vault, thread)?;
             let namespace = escape(&kept.namespace);
@@ -100,7 +99,7 @@ impl Kept<'_> {
                 (&kept.slot, Type::INT4),
                 (&kept.value, Type::BYTEA),
             ];
-            self.run(sql, &with).await?;
+            self.query(sql, &with).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The store in Postgres: reading.
+//! The store in Postgres.
 
 mod write;
 
@@ -15,23 +15,23 @@ use tokio_postgres::types::Type;
 
 use self::write::{migrate, refresh, sweep, version, write_all};
 use crate::PostgresOptions;
-use crate::saver::client::Client;
-use crate::saver::fault::Fault;
-use crate::saver::session::{Parameter, Session, Transaction, first, retrying};
+use crate::saver::client::PooledClient;
+use crate::saver::fault::PostgresFault;
+use crate::saver::session::{Parameter, PostgresSession, Transaction, first, retrying};
 use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{Columns, Row, join, picked, split};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// How many items a search reads at once.
+/// Number of items that a search reads at a time.
 const PAGE: usize = 500;
 
-/// Keeps items in a Postgres database: memory across threads. A clone shares the connections.
+/// A store backed by a Postgres database: memory across threads. Clones share the connections.
 ///
-/// It may be the database, and the schema, in which [`Postgres`](crate::Postgres) keeps checkpoints. A batch that writes is
-/// one transaction. When the server cannot be reached, calls are tried again for a while ([`PostgresOptions::retry_for`]).
-/// Searches read every item below their prefix, a few hundred at a time.
+/// It may share the database, and the schema, of a [`Postgres`](crate::Postgres) saver. A batch that writes is one transaction. While the
+/// server cannot be reached, calls are retried for the time of [`PostgresOptions::retry_for`]. A search reads every item below its prefix,
+/// 500 at a time.
 ///
-/// Connections are encrypted as those of [`Postgres`](crate::Postgres) are: if the URL says `sslmode=require`.
+/// Connections are encrypted as those of [`Postgres`](crate::Postgres).
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -44,30 +44,31 @@ const PAGE: usize = 500;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct PostgresStore(Arc<Inner>);
+pub struct PostgresStore(Arc<PostgresStoreState>);
 
-struct Inner {
-    session: Session,
+struct PostgresStoreState {
+    session: PostgresSession,
     vault: ValueCodec,
     options: StoreOptions,
-    /// Whether the tables are known to be of this version.
+    /// True if the tables are known to be of this version.
     ready: AtomicBool,
 }
 
 impl PostgresStore {
-    /// Reaches the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Nothing can be done with it before
-    /// [`PostgresStore::migrate`].
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Call [`PostgresStore::migrate`] before other methods.
     ///
-    /// [`SaverError::Unusable`] if it cannot be used, or was used by a newer version.
+    /// # Errors
+    ///
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or its tables are of a newer version.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Reaches the database with options: of the database (schema, connections, compression, encryption of values and
-    /// vectors), and of the store (index, times to live).
+    /// Connects to the database with options of the database (schema, connections, compression, encryption of values and vectors) and of the
+    /// store (index, times to live).
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
-        let session = Session::start(url, &postgres).await?;
-        Ok(Self(Arc::new(Inner {
+        let session = PostgresSession::start(url, &postgres).await?;
+        Ok(Self(Arc::new(PostgresStoreState {
             session,
             vault: postgres.vault.of_a_database(),
             options,
@@ -75,8 +76,7 @@ impl PostgresStore {
         })))
     }
 
-    /// Makes the tables, or brings those of an older version up to date. Does nothing if they are. Several processes may call
-    /// it at once.
+    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call it at the same time.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let session = &self.0.session;
         retrying!(session, client => {
@@ -94,12 +94,12 @@ impl PostgresStore {
         if vault.lacks_database() {
             let sql = session.statements.with_schema("select id from {s}.store_identity");
             let rows = retrying!(session, client => session.query(&client, &sql, &[]).await)?;
-            vault.set_database(first(&rows).map_err(|fault| fault.tell(&session.place))?);
+            vault.set_database(first(&rows).map_err(|fault| fault.into_saver_error(&session.place))?);
         }
         Ok(())
     }
 
-    /// Fails unless the tables are there.
+    /// Fails unless the tables exist in this version.
     async fn ready(&self) -> Result<(), SaverError> {
         if self.0.ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -120,7 +120,7 @@ impl PostgresStore {
         let (session, vault) = (&self.0.session, &self.0.vault);
         if plan.writes.is_empty() {
             return retrying!(session, client => {
-                let (results, touched) = Reader { session, client: &client, vault }.read_all(plan).await?;
+                let (results, touched) = PlanReader { session, client: &client, vault }.read_all(plan).await?;
                 refresh(session, &client, &touched).await?;
                 Ok(results)
             });
@@ -129,7 +129,7 @@ impl PostgresStore {
             let transaction = Transaction::begin(client).await?;
             let client = transaction.client();
             let done = async {
-                let (results, touched) = Reader { session, client, vault }.read_all(plan).await?;
+                let (results, touched) = PlanReader { session, client, vault }.read_all(plan).await?;
                 refresh(session, client, &touched).await?;
                 write_all(session, client, vault, &plan.writes).await?;
                 Ok(results)
@@ -164,20 +164,19 @@ impl Store for PostgresStore {
     }
 }
 
-/// A connection that reads.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
-    session: &'a Session,
-    client: &'a Client,
+struct PlanReader<'a> {
+    session: &'a PostgresSession,
+    client: &'a PooledClient,
     vault: &'a ValueCodec,
 }
 
-/// The columns of an item. Whether vectors are wanted is the parameter of the statement.
+/// The columns of an item, without its vectors.
 const ITEM: &str = "i.place, i.space, s.name, i.key, i.value, i.created_at, i.updated_at, i.expires is not null";
 
-impl Reader<'_> {
-    /// What the reads of a plan give, and the places of the items whose time to live is to start anew.
-    async fn read_all(self, plan: &Plan) -> Result<(Vec<OpResult>, Vec<i64>), Fault> {
+impl PlanReader<'_> {
+    /// Executes the reads of a plan. Also returns the places of the items whose time to live restarts.
+    async fn read_all(self, plan: &Plan) -> Result<(Vec<OpResult>, Vec<i64>), PostgresFault> {
         let (mut results, mut touched) = (plan.results(), Vec::new());
         for (number, read) in &plan.reads {
             results[*number] = match read {
@@ -193,26 +192,26 @@ impl Reader<'_> {
         Ok((results, touched))
     }
 
-    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<SqlRow>, Fault> {
+    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<SqlRow>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    async fn get(self, space: &str, key: &str) -> Result<Option<Row>, Fault> {
+    async fn get(self, space: &str, key: &str) -> Result<Option<Row>, PostgresFault> {
         let sql = format!(
             "select {ITEM}, null::bytea from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key
             where s.name = $1 and i.key = $2 and (i.expires is null or i.expires > {{s}}.store_now())"
         );
         let (space, key) = (escape(space), escape(key));
-        let rows = self.run(&sql, &[(&space, Type::TEXT), (&key, Type::TEXT)]).await?;
+        let rows = self.query(&sql, &[(&space, Type::TEXT), (&key, Type::TEXT)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let mut columns = columns(row)?;
         let (value, _) = columns.open(self.vault)?;
         Ok(Some(columns.row(value)))
     }
 
-    /// Goes through the items below a prefix, in order, page by page, until there are enough.
-    async fn find(self, finder: &Finder, touched: &mut Vec<i64>) -> Result<Vec<Item>, Fault> {
-        // A period is followed by `/`.
+    /// Reads the items below a prefix in order, page by page, until enough match.
+    async fn find(self, finder: &Finder, touched: &mut Vec<i64>) -> Result<Vec<Item>, PostgresFault> {
+        // In ASCII, `.` is followed by `/`.
         let sql = format!(
             "select {ITEM}, case when $2 then i.vectors end
             from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key
@@ -233,7 +232,7 @@ impl Reader<'_> {
                 (&after.1 as _, Type::INT8),
                 (&limit as _, Type::INT8),
             ];
-            let rows = self.run(&sql, &with).await?;
+            let rows = self.query(&sql, &with).await?;
             for row in &rows {
                 let mut columns = columns(row)?;
                 after = (row.try_get(1)?, columns.place);
@@ -249,15 +248,15 @@ impl Reader<'_> {
         Ok(picked(picking.finish(), finder.refresh, touched))
     }
 
-    async fn namespaces(self) -> Result<Vec<Vec<String>>, Fault> {
+    async fn namespaces(self) -> Result<Vec<Vec<String>>, PostgresFault> {
         let sql = "select s.name from {s}.store_spaces s where exists (select 1 from {s}.store_items i
             where i.space = s.key and (i.expires is null or i.expires > {s}.store_now()))";
-        let rows = self.run(sql, &[]).await?;
+        let rows = self.query(sql, &[]).await?;
         rows.iter().map(|row| Ok(split(&unescape(row.try_get(0)?)))).collect()
     }
 }
 
-fn columns(row: &SqlRow) -> Result<Columns, Fault> {
+fn columns(row: &SqlRow) -> Result<Columns, PostgresFault> {
     Ok(Columns {
         place: row.try_get(0)?,
         space: unescape(row.try_get(2)?).to_string(),

@@ -1,4 +1,4 @@
-//! The store in Postgres: tables and writing. Every text from outside is a parameter.
+//! The tables of the store, and its writes. Every text from outside is a parameter.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use hier_checkpoint::checkpoint::SaverError;
 use hier_checkpoint::store::plan::{Put, Write};
 use tokio_postgres::types::Type;
 
-use crate::saver::client::Client;
-use crate::saver::fault::Fault;
-use crate::saver::session::{Parameter, Session, first};
+use crate::saver::client::PooledClient;
+use crate::saver::fault::PostgresFault;
+use crate::saver::session::{Parameter, PostgresSession, first};
 use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{join, lives, seal};
 use hier_checkpoint::backend::value_codec::ValueCodec;
@@ -43,7 +43,10 @@ const VERSIONS: &[&str] = &[r#"
 "#];
 
 /// Returns the version of the tables, if they exist, and this program's.
-pub(super) async fn version(session: &Session, client: &Client) -> Result<(Option<usize>, usize), Fault> {
+pub(super) async fn version(
+    session: &PostgresSession,
+    client: &PooledClient,
+) -> Result<(Option<usize>, usize), PostgresFault> {
     let sql = session.statements.with_schema("select to_regclass('{s}.store_version') is not null");
     if !first::<bool>(&session.query(client, &sql, &[]).await?)? {
         return Ok((None, VERSIONS.len()));
@@ -54,32 +57,35 @@ pub(super) async fn version(session: &Session, client: &Client) -> Result<(Optio
 }
 
 /// Brings the tables to this version, in a transaction.
-pub(super) async fn migrate(session: &Session, client: &Client) -> Result<(), Fault> {
-    let run = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
-    // One at a time; whoever waited finds the work done. The saver's migrations wait, too: they make the same schema.
-    run("select pg_advisory_xact_lock(7523375889364021618)").await?;
+pub(super) async fn migrate(session: &PostgresSession, client: &PooledClient) -> Result<(), PostgresFault> {
+    let execute = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
+    // One process at a time. Those that waited find the work done. Migrations of the saver wait as well, because they make the same schema.
+    execute("select pg_advisory_xact_lock(7523375889364021618)").await?;
     if version(session, client).await?.0 == Some(VERSIONS.len()) {
         return Ok(());
     }
-    run("create schema if not exists {s}; create table if not exists {s}.store_version (version integer not null)")
+    execute("create schema if not exists {s}; create table if not exists {s}.store_version (version integer not null)")
         .await?;
     let Some(missing) = VERSIONS.get(version(session, client).await?.0.unwrap_or_default()..) else {
-        return Err(Fault::Saver(SaverError::Unusable {
+        return Err(PostgresFault::Saver(SaverError::Unusable {
             place: session.place.clone(),
             reason: "the tables of its store are of a newer version of hier: update this program".to_owned(),
         }));
     };
     for tables in missing {
-        run(tables).await?;
+        execute(tables).await?;
     }
-    run(&format!("delete from {{s}}.store_version; insert into {{s}}.store_version values ({})", VERSIONS.len()))
+    execute(&format!("delete from {{s}}.store_version; insert into {{s}}.store_version values ({})", VERSIONS.len()))
         .await?;
     Ok(())
 }
 
-/// Starts the time to live of these items anew, unless it has passed meanwhile. Those that somebody else is changing are left
-/// to them.
-pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) -> Result<(), Fault> {
+/// Restarts the time to live of these items, unless they have expired or another process is changing them.
+pub(super) async fn refresh(
+    session: &PostgresSession,
+    client: &PooledClient,
+    places: &[i64],
+) -> Result<(), PostgresFault> {
     if places.is_empty() {
         return Ok(());
     }
@@ -90,24 +96,24 @@ pub(super) async fn refresh(session: &Session, client: &Client, places: &[i64]) 
     Ok(())
 }
 
-/// Does the writes of a plan, in a transaction. The namespaces are locked first, always in the same order, so that batches do
-/// not wait for each other in a circle, and that none goes while an item comes.
+/// Executes the writes of a plan, in a transaction. Locks the namespaces first, in one order: batches do not deadlock, and no namespace is
+/// removed while an item is added to it.
 pub(super) async fn write_all(
-    session: &Session,
-    client: &Client,
+    session: &PostgresSession,
+    client: &PooledClient,
     vault: &ValueCodec,
     writes: &[Write],
-) -> Result<(), Fault> {
-    let run = Runner { session, client };
+) -> Result<(), PostgresFault> {
+    let editor = SpaceWriter { session, client };
     let all: Vec<String> = writes.iter().map(|write| join(&write.namespace)).collect();
-    let mut spaces = run.lock_spaces(&all).await?;
+    let mut spaces = editor.lock_spaces(&all).await?;
     let with_space = || writes.iter().zip(&all);
     let missing = with_space().filter(|(write, space)| write.put.is_some() && !spaces.contains_key(*space));
     let missing: Vec<&String> = missing.map(|(_, space)| space).collect();
     if !missing.is_empty() {
-        spaces.extend(run.make_spaces(&missing).await?);
+        spaces.extend(editor.make_spaces(&missing).await?);
     }
-    let (mut items, mut gone) = (Items::default(), Gone::default());
+    let (mut items, mut gone) = (PutItems::default(), DeletedItems::default());
     for (write, space) in with_space() {
         let Some(key) = spaces.get(space) else { continue };
         match &write.put {
@@ -116,17 +122,17 @@ pub(super) async fn write_all(
         }
     }
     if !gone.keys.is_empty() {
-        run.delete(&gone).await?;
+        editor.delete(&gone).await?;
     }
     if !items.keys.is_empty() {
-        run.put(&items).await?;
+        editor.put(&items).await?;
     }
-    if gone.keys.is_empty() { Ok(()) } else { run.drop_empty(&gone.spaces).await }
+    if gone.keys.is_empty() { Ok(()) } else { editor.drop_empty(&gone.spaces).await }
 }
 
-/// What is put, a list for each column.
+/// The items to be put, as a list for each column.
 #[derive(Default)]
-struct Items {
+struct PutItems {
     spaces: Vec<i64>,
     keys: Vec<String>,
     values: Vec<Vec<u8>>,
@@ -134,7 +140,7 @@ struct Items {
     lives: Vec<Option<i64>>,
 }
 
-impl Items {
+impl PutItems {
     fn add(&mut self, vault: &ValueCodec, space: i64, name: &str, key: &str, put: &Put) -> Result<(), SaverError> {
         let (value, vectors) = seal(vault, name, key, put)?;
         self.spaces.push(space);
@@ -146,50 +152,49 @@ impl Items {
     }
 }
 
-/// What is deleted.
+/// The items to be deleted.
 #[derive(Default)]
-struct Gone {
+struct DeletedItems {
     spaces: Vec<i64>,
     keys: Vec<String>,
 }
 
-impl Gone {
+impl DeletedItems {
     fn add(&mut self, space: i64, key: &str) {
         self.spaces.push(space);
         self.keys.push(escape(key).into_owned());
     }
 }
 
-/// A connection in a transaction.
 #[derive(Clone, Copy)]
-struct Runner<'a> {
-    session: &'a Session,
-    client: &'a Client,
+struct SpaceWriter<'a> {
+    session: &'a PostgresSession,
+    client: &'a PooledClient,
 }
 
-impl Runner<'_> {
-    async fn run(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+impl SpaceWriter<'_> {
+    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// The keys of those of these namespaces that are there.
-    async fn lock_spaces(self, names: &[String]) -> Result<HashMap<String, i64>, Fault> {
+    /// Locks the namespaces that exist, and returns their keys.
+    async fn lock_spaces(self, names: &[String]) -> Result<HashMap<String, i64>, PostgresFault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "select key, name from {s}.store_spaces where name = any($1) order by name for update";
-        by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
+        by_name(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
     }
 
-    /// Makes namespaces, in this order. Somebody else may have made them just now.
-    async fn make_spaces(self, names: &[&String]) -> Result<HashMap<String, i64>, Fault> {
+    /// Adds namespaces in this order. Another process may have added them just now.
+    async fn make_spaces(self, names: &[&String]) -> Result<HashMap<String, i64>, PostgresFault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "insert into {s}.store_spaces (name)
             select name from unnest($1::text[]) with ordinality r (name, number) group by name order by min(number)
             on conflict (name) do update set name = excluded.name returning key, name";
-        by_name(&self.run(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
+        by_name(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
     }
 
-    /// An item that is there keeps its place and the time at which it was made; one whose time has passed is not there.
-    async fn put(self, items: &Items) -> Result<(), Fault> {
+    /// Puts items. An existing item keeps its place and creation time, unless it has expired.
+    async fn put(self, items: &PutItems) -> Result<(), PostgresFault> {
         let with = [
             (&items.spaces as _, Type::INT8_ARRAY),
             (&items.keys as _, Type::TEXT_ARRAY),
@@ -199,7 +204,7 @@ impl Runner<'_> {
         ];
         let sql = "delete from {s}.store_items i using unnest($1::bigint[], $2::text[]) r (space, key)
             where i.space = r.space and i.key = r.key and i.expires <= {s}.store_now()";
-        self.run(sql, &with[..2]).await?;
+        self.query(sql, &with[..2]).await?;
         let sql = "insert into {s}.store_items
                 (space, key, value, vectors, created_at, updated_at, time_to_live, expires)
             select r.space, r.key, r.value, r.vectors, t.now, t.now, r.lives, t.now + r.lives
@@ -209,40 +214,40 @@ impl Runner<'_> {
             order by r.number
             on conflict (space, key) do update set value = excluded.value, vectors = excluded.vectors,
                 updated_at = excluded.updated_at, time_to_live = excluded.time_to_live, expires = excluded.expires";
-        self.run(sql, &with).await?;
+        self.query(sql, &with).await?;
         Ok(())
     }
 
-    async fn delete(self, gone: &Gone) -> Result<(), Fault> {
+    async fn delete(self, gone: &DeletedItems) -> Result<(), PostgresFault> {
         let sql = "delete from {s}.store_items i using unnest($1::bigint[], $2::text[]) r (space, key)
             where i.space = r.space and i.key = r.key";
-        self.run(sql, &[(&gone.spaces, Type::INT8_ARRAY), (&gone.keys, Type::TEXT_ARRAY)]).await?;
+        self.query(sql, &[(&gone.spaces, Type::INT8_ARRAY), (&gone.keys, Type::TEXT_ARRAY)]).await?;
         Ok(())
     }
 
-    /// Drops those of these namespaces, which are locked, that have no items any more.
-    async fn drop_empty(self, spaces: &[i64]) -> Result<(), Fault> {
+    /// Removes the namespaces without items. All of them must be locked.
+    async fn drop_empty(self, spaces: &[i64]) -> Result<(), PostgresFault> {
         let sql = "delete from {s}.store_spaces s where s.key = any($1)
             and not exists (select 1 from {s}.store_items i where i.space = s.key)";
-        self.run(sql, &[(&spaces, Type::INT8_ARRAY)]).await?;
+        self.query(sql, &[(&spaces, Type::INT8_ARRAY)]).await?;
         Ok(())
     }
 }
 
-fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Fault> {
+fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, PostgresFault> {
     rows.iter().map(|row| Ok((unescape(row.try_get(1)?).to_string(), row.try_get(0)?))).collect()
 }
 
-/// Deletes what has expired, and says how many items that were. In a transaction, with the namespaces locked first.
-pub(super) async fn sweep(session: &Session, client: &Client) -> Result<u64, Fault> {
-    let run = Runner { session, client };
+/// Deletes expired items and returns their number. Needs a transaction, and locks the namespaces first.
+pub(super) async fn sweep(session: &PostgresSession, client: &PooledClient) -> Result<u64, PostgresFault> {
+    let editor = SpaceWriter { session, client };
     let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i
         where i.space = s.key and i.expires <= {s}.store_now()) order by s.name for update";
-    let rows = run.run(sql, &[]).await?;
+    let rows = editor.query(sql, &[]).await?;
     let spaces = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
     let sql = "with gone as (delete from {s}.store_items where space = any($1) and expires <= {s}.store_now()
         returning 1) select count(*) from gone";
-    let swept: i64 = first(&run.run(sql, &[(&spaces, Type::INT8_ARRAY)]).await?)?;
-    run.drop_empty(&spaces).await?;
+    let swept: i64 = first(&editor.query(sql, &[(&spaces, Type::INT8_ARRAY)]).await?)?;
+    editor.drop_empty(&spaces).await?;
     Ok(swept.unsigned_abs())
 }

@@ -1,4 +1,4 @@
-//! Changes of runs as they are asked for, and claims.
+//! Applies changes of runs, and claims runs.
 
 use std::sync::Arc;
 
@@ -11,44 +11,43 @@ use hier_checkpoint::runs::{
 use super::super::Postgres;
 use super::super::session::retrying;
 use super::super::text::claimed_by;
-use super::change::{Answer, Beside, Seen, claimed};
+use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::look;
-use super::see::Waiting;
-use super::store::{Asked, ChangeOutcome};
-use super::tables::Tables;
+use super::store::{ChangeOutcome, ChangeRequest};
+use super::tables::RunTables;
+use super::thread_reads::WaitingThreads;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{no_thread, superseded};
 
 impl Postgres {
-    /// Stores a change with these records. Returns none, and nothing was stored, if there is nothing to start or somebody else has claimed
-    /// the thread. A change that only starts a run waits for nobody who is at work on the thread.
+    /// Stores a change with these records. Returns `None`, and stores nothing, if there is nothing to start or another holder has claimed the
+    /// thread. A change that only starts a run does not wait for other processes that are changing the thread.
     pub(super) async fn apply(
         &self,
         change: &ThreadChange,
         records: Option<&Arc<Batch>>,
-        known: Option<Seen>,
+        known: Option<LoadedThread>,
     ) -> Result<Option<Changed>, RunsError> {
         let waits = !matches!(change.action, ThreadAction::Start(_));
         let holder = change.claim().map(|claim| claimed_by(&claim.holder));
-        let beside = Beside::of(change, holder.as_deref(), records);
-        match Box::pin(self.store_change(Asked { change, beside, known, waits })).await? {
+        let extras = ChangeExtras::new(change, holder.as_deref(), records);
+        match Box::pin(self.store_change(ChangeRequest { change, extras, known, waits })).await? {
             ChangeOutcome::Stored(changed) => Ok(Some(*changed)),
             ChangeOutcome::Before(seen) => self.stored_before(change, holder.as_deref(), *seen).await.map(Some),
-            ChangeOutcome::Nothing | ChangeOutcome::Refused(Answer::Taken) => Ok(None),
+            ChangeOutcome::Nothing | ChangeOutcome::Refused(ChangeAnswer::Taken) => Ok(None),
             ChangeOutcome::Refused(_) if !waits => Ok(None),
             ChangeOutcome::Refused(answer) => Err(refused(answer, change)),
         }
     }
 
-    /// The result of a change whose answer was lost, from the thread as it is now.
+    /// Restores the result of a change whose answer was lost from the thread as it is now.
     async fn stored_before(
         &self,
         change: &ThreadChange,
         holder: Option<&str>,
-        seen: Seen,
+        seen: LoadedThread,
     ) -> Result<Changed, RunsError> {
         let thread = &*change.thread;
-        // It may have been claimed.
         let token = match holder {
             Some(holder) => look!(self, tables => tables.token_of(thread, holder).await)?,
             None => None,
@@ -66,7 +65,7 @@ impl Postgres {
             }
             ThreadAction::Cancel(_, cancelled, _) => {
                 seen.thread.ok_or_else(|| no_thread(thread))?;
-                // As they are now: what they were is not known any more.
+                // As they are now: how they were is no longer known.
                 let mut query = RunQuery::thread(thread);
                 query.limit = usize::MAX;
                 let runs = look!(self, tables => tables.runs(&query).await)?;
@@ -77,25 +76,26 @@ impl Postgres {
         Ok(Changed { last_event, is_busy, runs, claimed: claimed(change, started, token) })
     }
 
-    /// Claims a run of each of these threads: of as many as are wanted, and if none of those can be claimed, of those behind them. And whether a
-    /// thread was passed over, as it cannot be read. What was claimed is handed over also if another claim fails.
+    /// Claims a run of each of the first `most` threads, or, if none of them can be claimed, of those after them. Also returns whether a
+    /// thread was skipped because it cannot be read. If a claim fails, the others are still returned.
     pub(super) async fn claim_of_those(
         &self,
-        mut waiting: Waiting,
-        asked: &RunClaim,
+        mut waiting: WaitingThreads,
+        request: &RunClaim,
         most: usize,
     ) -> Result<(Vec<Claimed>, bool), RunsError> {
         let (mut made, mut passes) = (Vec::new(), false);
         while made.is_empty() && !waiting.is_empty() {
             let next: Vec<_> = waiting.drain(..waiting.len().min(most)).collect();
             let claims = next.iter().map(|(thread, seen)| async {
-                let change = ThreadChange::start(&**thread, asked.clone());
+                let change = ThreadChange::start(&**thread, request.clone());
                 match seen.clone() {
                     Ok(seen) => Ok(self.apply(&change, None, seen).await?.and_then(|changed| changed.claimed)),
                     Err(error) => Err(error.into()),
                 }
             });
-            // At once, so that they are stored together. None of them waits for somebody: the others are held from now on.
+            // At the same time, so that they share a statement. None of them waits for another process, because the other threads are held from
+            // now on.
             let claims = join_all(claims).await;
             let mut failed = None;
             for ((thread, _), claimed) in next.iter().zip(claims) {
@@ -114,7 +114,7 @@ impl Postgres {
             }
             match failed {
                 Some(error) if made.is_empty() => return Err(error),
-                Some(error) => tracing::warn!(%error, "a thread cannot be claimed; it is tried again"),
+                Some(error) => tracing::warn!(%error, "cannot claim a thread; retrying"),
                 None => {}
             }
         }
@@ -122,11 +122,15 @@ impl Postgres {
     }
 }
 
-fn refused(answer: Answer, change: &ThreadChange) -> RunsError {
+fn refused(answer: ChangeAnswer, change: &ThreadChange) -> RunsError {
     let thread = &change.thread;
     match (answer, change.new_run().and_then(|run| run.document.as_ref())) {
-        (Answer::Stale, Some(document)) => RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() },
-        (Answer::Lacks(channel, version), _) => SaverError::Gone { thread: thread.clone(), channel, version }.into(),
+        (ChangeAnswer::Stale, Some(document)) => {
+            RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() }
+        }
+        (ChangeAnswer::Lacks(channel, version), _) => {
+            SaverError::Gone { thread: thread.clone(), channel, version }.into()
+        }
         _ => superseded(thread),
     }
 }

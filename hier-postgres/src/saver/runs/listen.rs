@@ -1,4 +1,4 @@
-//! Hears what other processes change: a connection of its own, on which the server notifies.
+//! Receives the notices of other processes, on a separate connection.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,42 +9,40 @@ use hier_checkpoint::runs::ChangeNotifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use super::super::address::Roots;
-use super::super::session::Session;
-use super::channel;
-use super::tell::hear as hear_notice;
+use super::super::session::{ListenConfig, PostgresSession};
+use super::notices::{channel, deliver_notice};
 
-/// How long to wait before the server is reached again. Meanwhile whoever waits looks now and then.
+/// Time between attempts to connect. In the meantime callers that wait for changes poll.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How the server is reached for listening.
-pub(in super::super) struct Line {
-    pub(in super::super) config: Config,
-    pub(in super::super) roots: Option<Roots>,
-    #[cfg(feature = "tls")]
-    pub(in super::super) place: String,
-}
-
 /// Listens until it is dropped.
-pub(in super::super) struct Ear(JoinHandle<()>);
+pub(in super::super) struct NotifyListener(JoinHandle<()>);
 
-impl Drop for Ear {
+impl Drop for NotifyListener {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Ear {
-    /// Begins to listen, if there is a runtime.
-    pub(super) fn open(line: Arc<Line>, session: &Session, bell: Arc<ChangeNotifier>) -> Option<Self> {
+/// The destination of notices, and the tag that marks those of this process.
+struct Delivery {
+    channel: String,
+    tag: String,
+    bell: Arc<ChangeNotifier>,
+}
+
+impl NotifyListener {
+    /// Starts to listen. Returns `None` outside a tokio runtime.
+    pub(super) fn start(session: &PostgresSession, bell: Arc<ChangeNotifier>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
-        let (channel, tag) = (channel(session), session.tag.clone());
+        let config = session.listen_config.clone();
+        let delivery = Delivery { channel: channel(session), tag: session.tag.clone(), bell };
         Some(Self(runtime.spawn(async move {
             loop {
-                // A pooler may refuse it: then looking now and then is all there is.
-                let _ = listen(&line, (&channel, &tag), &bell).await;
+                // A pooler may refuse to listen: then callers only poll.
+                let _ = listen_once(&config, &delivery).await;
                 tokio::time::sleep(PAUSE).await;
             }
         })))
@@ -52,37 +50,37 @@ impl Ear {
 }
 
 /// Listens until the connection is lost.
-async fn listen(line: &Line, channel: (&str, &str), bell: &ChangeNotifier) -> Result<(), tokio_postgres::Error> {
+async fn listen_once(config: &ListenConfig, delivery: &Delivery) -> Result<(), tokio_postgres::Error> {
     #[cfg(feature = "tls")]
-    if let Some(roots) = &line.roots {
-        // It could be made when the pool was.
-        let Ok(tls) = super::super::tls::connector(roots, &line.place) else { return Ok(()) };
-        let (client, connection) = line.config.connect(tls).await?;
-        return hear(client, connection, channel, bell).await;
+    if let Some(roots) = &config.roots {
+        // The pool has made one from the same roots, so this does not fail.
+        let Ok(tls) = super::super::tls::connector(roots, &config.place) else { return Ok(()) };
+        let (client, connection) = config.config.connect(tls).await?;
+        return receive_notices(client, connection, delivery).await;
     }
-    let (client, connection) = line.config.connect(NoTls).await?;
-    hear(client, connection, channel, bell).await
+    let (client, connection) = config.config.connect(NoTls).await?;
+    receive_notices(client, connection, delivery).await
 }
 
-async fn hear<S, T>(
+async fn receive_notices<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
-    (channel, tag): (&str, &str),
-    bell: &ChangeNotifier,
+    delivery: &Delivery,
 ) -> Result<(), tokio_postgres::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
+    let Delivery { channel, tag, bell } = delivery;
     let command = format!("listen \"{channel}\"");
-    let mut asking = pin!(client.batch_execute(&command));
-    let mut asked = false;
+    let mut requesting = pin!(client.batch_execute(&command));
+    let mut is_listening = false;
     loop {
         let message = std::future::poll_fn(|context| {
-            if !asked && let Poll::Ready(answer) = asking.as_mut().poll(context) {
-                asked = true;
+            if !is_listening && let Poll::Ready(answer) = requesting.as_mut().poll(context) {
+                is_listening = true;
                 match answer {
-                    // What changed before it listened was not heard.
+                    // Earlier notices were missed.
                     Ok(()) => bell.notify_all(),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 }
@@ -90,7 +88,7 @@ where
             connection.poll_message(context)
         });
         match message.await {
-            Some(Ok(AsyncMessage::Notification(notification))) => hear_notice(notification.payload(), tag, bell),
+            Some(Ok(AsyncMessage::Notification(notification))) => deliver_notice(notification.payload(), tag, bell),
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(error),
             None => return Ok(()),

@@ -1,18 +1,18 @@
-//! Runs in Postgres, beside the checkpoints.
+//! Runs in Postgres.
 
 mod change;
+pub(super) mod change_row;
 mod claims;
-pub(super) mod item;
-pub(super) mod known;
+pub(super) mod documents;
 pub(super) mod listen;
+mod notices;
+pub(super) mod outbox;
 #[cfg(feature = "encryption")]
 pub(super) mod reencrypt;
-pub(super) mod see;
-pub(super) mod shared_reads;
 mod store;
 pub(super) mod tables;
-pub(super) mod tell;
-mod together;
+pub(super) mod thread_cache;
+pub(super) mod thread_reads;
 mod upkeep;
 
 use std::sync::Arc;
@@ -29,41 +29,36 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::delete::Change;
-use super::fault::Fault;
-use super::session::{Session, Transaction, retrying};
+use super::delete::ThreadEditor;
+use super::fault::PostgresFault;
+use super::session::{Transaction, retrying};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{micros, no_thread};
-use listen::Ear;
-use tables::Tables;
+use listen::NotifyListener;
+use tables::RunTables;
 use upkeep::EXPIRED;
 
-/// The channel on which processes tell each other of changes.
-pub(super) fn channel(session: &Session) -> String {
-    format!("hier_runs_{}", session.statements.schema.trim_matches('"'))
-}
-
-/// Does something with the tables of the runs in a transaction, and again if the server cannot be reached.
+/// Runs a block with the tables of the runs in a transaction. Retries it while the server cannot be reached.
 macro_rules! in_transaction {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
         $this.ready().await?;
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
-            let $tables = Tables { session, client: transaction.client(), vault, unreadable };
-            let changed: Result<_, Fault> = async { $work }.await;
+            let $tables = RunTables { session, client: transaction.client(), vault, unreadable };
+            let changed: Result<_, PostgresFault> = async { $work }.await;
             transaction.end(changed).await
         })
     }};
 }
 
-/// Reads, and again if the server cannot be reached.
+/// Runs a block with the tables of the runs. Retries it while the server cannot be reached.
 macro_rules! look {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
         $this.ready().await?;
         retrying!(session, client => {
-            let $tables = Tables { session, client: &client, vault, unreadable };
+            let $tables = RunTables { session, client: &client, vault, unreadable };
             $work
         })
     }};
@@ -71,7 +66,7 @@ macro_rules! look {
 use look;
 
 impl Postgres {
-    /// Deletes the threads whose time has passed.
+    /// Deletes expired threads.
     pub(super) async fn sweep_runs(&self) -> Result<u64, SaverError> {
         let mut count = 0;
         loop {
@@ -85,13 +80,17 @@ impl Postgres {
     }
 }
 
-async fn insert_copy(tables: &Tables<'_>, from: &str, to: &NewThread) -> Result<Result<ThreadRow, RunsError>, Fault> {
+async fn insert_copy(
+    tables: &RunTables<'_>,
+    from: &str,
+    to: &NewThread,
+) -> Result<Result<ThreadRow, RunsError>, PostgresFault> {
     let Some(source) = tables.thread(from, true).await? else { return Ok(Err(no_thread(from))) };
     let row = source.copy_to(to.clone(), tables.now().await?);
     if !tables.make_thread(&row).await? {
         return Ok(Err(RunsError::Exists { kind: "thread", id: row.id }));
     }
-    let change = Change { session: tables.session, client: tables.client, vault: tables.vault };
+    let change = ThreadEditor { session: tables.session, client: tables.client, vault: tables.vault };
     change.copy_thread(from, &row.id).await?;
     Ok(Ok(row))
 }
@@ -115,25 +114,25 @@ impl RunBackend for Postgres {
     async fn change(&self, mut change: ThreadChange) -> Result<Changed, RunsError> {
         self.ready().await?;
         if let ThreadAction::Add(run, _) = &mut change.action {
-            // One id for all attempts, so that it is added once.
+            // One id for all attempts, so that the run is added once.
             run.id.get_or_insert_with(Uuid::new_v4);
         }
         let (mut records, mut known) = (None, None);
         if let Some((taken, lease)) = change.take_records().zip(change.lease()) {
             let mut batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, taken)?;
             batch.settle();
-            (records, known) = (Some(Arc::new(batch)), self.0.known.take(&change.thread));
+            (records, known) = (Some(Arc::new(batch)), self.0.thread_cache.remove(&change.thread));
         }
         let mut changed = self.apply(&change, records.as_ref(), known).await?;
         if changed.is_none()
             && let ThreadAction::Add(_, claim @ Some(_)) = &mut change.action
         {
-            // Somebody has claimed the thread meanwhile: the run waits for its turn.
+            // Another holder has claimed the thread in the meantime: the run waits for its turn.
             *claim = None;
             changed = self.apply(&change, None, None).await?;
         }
         if change.releases() {
-            self.0.known.take(&change.thread);
+            self.0.thread_cache.remove(&change.thread);
             self.0.released.notify_waiters();
         }
         changed.ok_or_else(|| no_thread(&change.thread))
@@ -143,7 +142,7 @@ impl RunBackend for Postgres {
         loop {
             let waiting = look!(self, tables => tables.waiting(asked.graphs.as_deref(), most).await)?;
             let (claimed, passes) = self.claim_of_those(waiting, &asked, most).await?;
-            // In the place of those that are passed over are now those that come after them.
+            // The next page has other threads in the place of those that were skipped.
             if !claimed.is_empty() || !passes {
                 return Ok(claimed);
             }
@@ -160,7 +159,7 @@ impl RunBackend for Postgres {
 
     async fn delete_run(&self, id: Uuid) -> Result<bool, RunsError> {
         in_transaction!(self, tables => {
-            // Whoever ends it holds its row.
+            // The end of a run locks its row.
             let found = tables.query("select ended from {s}.runs where id = $1 for update", &[(&id, Type::UUID)]).await?;
             match found.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()? {
                 None => Ok(Ok(false)),
@@ -184,7 +183,7 @@ impl RunBackend for Postgres {
         for thread in look!(self, tables => tables.with_old_events(cutoff).await)? {
             match in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await) {
                 Ok(count) => events += count,
-                // What its row says of its events cannot be set right: they stay.
+                // Its row, which counts its events, cannot be updated: they stay.
                 Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.tell(&error),
                 Err(error) => return Err(error.into()),
             }
@@ -193,15 +192,15 @@ impl RunBackend for Postgres {
         Ok(PrunedRuns { events, runs })
     }
 
-    /// Also rung by what other processes do, from the first call in a tokio runtime on: that opens one more connection. Through
-    /// a pooler that gives each transaction another connection nothing is heard of them.
+    /// Also reports the changes of other processes, from the first call in a tokio runtime on, which opens one more connection. Behind a
+    /// pooler that gives each transaction another connection, it does not.
     fn notifier(&self) -> &ChangeNotifier {
         let inner = &self.0;
-        if inner.ear.get().is_none()
-            && let Some(ear) = Ear::open(inner.session.line.clone(), &inner.session, inner.bell.clone())
+        if inner.listener.get().is_none()
+            && let Some(listener) = NotifyListener::start(&inner.session, inner.bell.clone())
         {
-            // Of two that come at once, one is dropped.
-            let _ = inner.ear.set(ear);
+            // Of two that start at the same time, one is dropped.
+            let _ = inner.listener.set(listener);
         }
         &inner.bell
     }
@@ -209,7 +208,7 @@ impl RunBackend for Postgres {
     fn announce(&self, notice: Notice<'_>) {
         let (thread, runs) = (notice.thread, notice.runs || notice.ends);
         self.0.bell.announce(notice);
-        self.tell(thread, runs);
+        self.notify_others(thread, runs);
     }
 }
 
@@ -237,7 +236,7 @@ impl ThreadBackend for Postgres {
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let thread = [id.to_owned()];
         let removed = in_transaction!(self, tables => {
-            // Without a condition, a thread that cannot be read is deleted, too.
+            // Without a condition, a thread that cannot be read is deleted as well.
             if !is.is_any() && !tables.hold_if(id, &is).await? {
                 return Ok(0);
             }

@@ -1,61 +1,64 @@
-//! Seals the rows of the runs anew: a page of them in each transaction, so that those who write do not wait long and little is in
-//! memory at a time.
+//! Encrypts the rows of the runs with the current key. Each transaction handles one page, so that writers wait briefly and little memory is
+//! needed.
 
 use hier_checkpoint::checkpoint::SaverError;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::client::Parameter;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::text::unescape;
-use super::tables::Tables;
+use super::tables::RunTables;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number,
 };
 use hier_checkpoint::backend::storage_key::StorageKey;
 
-/// How far the work has come: a table, and the last row of it that was done; none at its beginning.
-pub(in super::super) enum Mark {
+/// A position in the rows: a table, and its last finished row. `None` at the start of the table.
+pub(in super::super) enum ReencryptPosition {
     Threads(Option<String>),
     Runs(Option<Uuid>),
     Events(Option<(String, i64)>),
     Documents(Option<(String, String)>),
 }
 
-impl Mark {
-    /// The beginning of all.
+impl ReencryptPosition {
     pub(in super::super) const fn start() -> Self {
         Self::Threads(None)
     }
 }
 
-/// What was done of a page.
-pub(in super::super) type Sealed = (UnreadRows, Option<Mark>);
+/// The rows of a page that could not be read, and the next position.
+pub(in super::super) type Sealed = (UnreadRows, Option<ReencryptPosition>);
 
-impl Tables<'_> {
-    /// Seals the next rows anew, and says where to go on; none at the end. Those that cannot be read stay as they are.
-    pub(in super::super) async fn reencrypt(&self, after: &Mark) -> Result<Sealed, Fault> {
+impl RunTables<'_> {
+    /// Encrypts the next page, and returns the next position, which is `None` at the end. Rows that cannot be read stay as they are.
+    pub(in super::super) async fn reencrypt(&self, after: &ReencryptPosition) -> Result<Sealed, PostgresFault> {
         let mut unread = UnreadRows::default();
         let next = match after {
-            Mark::Threads(last) => self.seal_threads(last.as_deref(), &mut unread).await?,
-            Mark::Runs(last) => self.seal_runs(*last, &mut unread).await?,
-            Mark::Events(last) => {
+            ReencryptPosition::Threads(last) => self.seal_threads(last.as_deref(), &mut unread).await?,
+            ReencryptPosition::Runs(last) => self.seal_runs(*last, &mut unread).await?,
+            ReencryptPosition::Events(last) => {
                 self.seal_events(last.as_ref().map(|(thread, at)| (&**thread, *at)), &mut unread).await?
             }
-            Mark::Documents(last) => {
+            ReencryptPosition::Documents(last) => {
                 self.seal_documents(last.as_ref().map(|(kind, id)| (&**kind, &**id)), &mut unread).await?
             }
         };
         Ok((unread, next))
     }
 
-    async fn seal_threads(&self, last: Option<&str>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_threads(
+        &self,
+        last: Option<&str>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let bytes = "octet_length(body) + coalesce(octet_length(vals), 0)";
         let rows = page("run_threads", "name", "name, body, vals", bytes, "$1::text is null or name > $1");
         let rows = self.query(&rows, &[(&last, Type::TEXT)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Runs(None))) };
-        let end = Mark::Threads(Some(end.try_get(0)?));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Runs(None))) };
+        let end = ReencryptPosition::Threads(Some(end.try_get(0)?));
         for row in &rows {
             let (name, values): (&str, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(2)?);
             let id = unescape(name);
@@ -67,11 +70,15 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_runs(&self, last: Option<Uuid>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_runs(
+        &self,
+        last: Option<Uuid>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let rows = page("runs", "id", "id, body", "octet_length(body)", "$1::uuid is null or id > $1");
         let rows = self.query(&rows, &[(&last, Type::UUID)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Events(None))) };
-        let end = Mark::Runs(Some(end.try_get(0)?));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Events(None))) };
+        let end = ReencryptPosition::Runs(Some(end.try_get(0)?));
         for row in &rows {
             let id: Uuid = row.try_get(0)?;
             let sealed = self.again(unread, RUNS, &id.to_string(), row.try_get(1)?)?;
@@ -80,13 +87,17 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_events(&self, last: Option<(&str, i64)>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_events(
+        &self,
+        last: Option<(&str, i64)>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let after = "$1::text is null or (thread, number) > ($1, $2::bigint)";
         let rows = page("events", "thread, number", "thread, number, body", "octet_length(body)", after);
         let (thread, at) = last.unzip();
         let rows = self.query(&rows, &[(&thread, Type::TEXT), (&at, Type::INT8)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(Mark::Documents(None))) };
-        let end = Mark::Events(Some((end.try_get(0)?, end.try_get(1)?)));
+        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Documents(None))) };
+        let end = ReencryptPosition::Events(Some((end.try_get(0)?, end.try_get(1)?)));
         for row in &rows {
             let (thread, at): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
             let sealed = self.again(unread, EVENTS, &event_key(&unescape(thread), number(at)), row.try_get(2)?)?;
@@ -96,13 +107,17 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    async fn seal_documents(&self, last: Option<(&str, &str)>, unread: &mut UnreadRows) -> Result<Option<Mark>, Fault> {
+    async fn seal_documents(
+        &self,
+        last: Option<(&str, &str)>,
+        unread: &mut UnreadRows,
+    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
         let after = "$1::text is null or (kind, id) > ($1, $2::text)";
         let rows = page("documents", "kind, id", "kind, id, body", "octet_length(body)", after);
         let (kind, id) = last.unzip();
         let rows = self.query(&rows, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?;
         let Some(end) = rows.last() else { return Ok(None) };
-        let end = Mark::Documents(Some((end.try_get(0)?, end.try_get(1)?)));
+        let end = ReencryptPosition::Documents(Some((end.try_get(0)?, end.try_get(1)?)));
         for row in &rows {
             let (kind, id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
             let sealed =
@@ -113,7 +128,7 @@ impl Tables<'_> {
         Ok(Some(end))
     }
 
-    /// What was stored in a row, sealed with the present key; none if it cannot be read.
+    /// Encrypts a value with the current key. Returns `None` if it cannot be read.
     fn again(
         &self,
         unread: &mut UnreadRows,
@@ -126,15 +141,15 @@ impl Tables<'_> {
         opened.map(|opened| self.vault.seal(place, opened)).transpose()
     }
 
-    /// Stores what was sealed, if it was.
-    async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), Fault> {
+    /// Updates a row, unless its value could not be read.
+    async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), PostgresFault> {
         let Some(sealed) = sealed else { return Ok(()) };
         let with: Vec<Parameter<'_>> = std::iter::once((&sealed as _, Type::BYTEA)).chain(of.iter().cloned()).collect();
         self.query(sql, &with).await.map(|_| ())
     }
 }
 
-/// The statement that reads and holds the next rows of a table: as many as a page has, and of long ones fewer, but one.
+/// The statement that reads and locks the next rows of a table: at most as many as a page has, fewer if they are long, but at least one.
 fn page(table: &str, key: &str, columns: &str, bytes: &str, after: &str) -> String {
     let (rows, most) = (integer(PAGE_ROWS as u64), integer(PAGE_BYTES as u64));
     format!(

@@ -1,4 +1,4 @@
-//! The tables of the runs, on a connection and in whatever transaction it is.
+//! The tables of the runs, on a connection and in its transaction, if it is in one.
 
 use std::time::SystemTime;
 
@@ -9,9 +9,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::super::Postgres;
-use super::super::client::{Client, Parameter};
-use super::super::fault::Fault;
-use super::super::session::{Session, first};
+use super::super::client::{Parameter, PooledClient};
+use super::super::fault::PostgresFault;
+use super::super::session::{PostgresSession, first};
 use super::super::text::{escape, unescape};
 use hier_checkpoint::backend::run_rows::{
     THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim,
@@ -19,14 +19,13 @@ use hier_checkpoint::backend::run_rows::{
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// How many runs are read at once where most may be wanted by nobody.
+/// Number of runs that are read at a time when few of them may match.
 const PAGE: i64 = 200;
 
-/// The tables of the runs.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Tables<'a> {
-    pub(in super::super) session: &'a Session,
-    pub(in super::super) client: &'a Client,
+pub(in super::super) struct RunTables<'a> {
+    pub(in super::super) session: &'a PostgresSession,
+    pub(in super::super) client: &'a PooledClient,
     pub(in super::super) vault: &'a ValueCodec,
     pub(in super::super) unreadable: &'a Unreadable,
 }
@@ -34,28 +33,26 @@ pub(in super::super) struct Tables<'a> {
 pub(super) const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
 
 impl Postgres {
-    pub(in super::super) fn tables<'a>(&'a self, client: &'a Client) -> Tables<'a> {
-        Tables { session: &self.0.session, client, vault: &self.0.vault, unreadable: &self.0.unreadable }
+    pub(in super::super) fn tables<'a>(&'a self, client: &'a PooledClient) -> RunTables<'a> {
+        RunTables { session: &self.0.session, client, vault: &self.0.vault, unreadable: &self.0.unreadable }
     }
 }
 
-impl Tables<'_> {
-    pub(super) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+impl RunTables<'_> {
+    pub(super) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// A statement of many uses, see [`Session::query_often`].
-    pub(super) async fn query_often(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    /// Runs a statement that each connection prepares. See [`PostgresSession::query_often`].
+    pub(super) async fn query_often(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         self.session.query_often(self.client, sql, with).await
     }
 
-    /// The server's time.
-    pub(super) async fn now(&self) -> Result<SystemTime, Fault> {
+    pub(super) async fn now(&self) -> Result<SystemTime, PostgresFault> {
         Ok(time(first(&self.query(&format!("select {NOW}"), &[]).await?)?))
     }
 
-    /// A thread, without its values unless they are wanted.
-    pub(super) async fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, Fault> {
+    pub(super) async fn thread(&self, id: &str, with_values: bool) -> Result<Option<ThreadRow>, PostgresFault> {
         let name = escape(id);
         let sql = "select body, case when $2 then vals end from {s}.run_threads where name = $1 and {own}";
         let rows = self.query_often(sql, &[(&name, Type::TEXT), (&with_values, Type::BOOL)]).await?;
@@ -66,17 +63,17 @@ impl Tables<'_> {
         Ok(Some(thread))
     }
 
-    fn read_run(&self, row: &Row, thread: Option<&str>) -> Result<Result<Run, SaverError>, Fault> {
+    fn read_run(&self, row: &Row, thread: Option<&str>) -> Result<Result<Run, SaverError>, PostgresFault> {
         Ok(open_run(self.vault, row.try_get(0)?, thread, row.try_get(1)?))
     }
 
-    pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, Fault> {
+    pub(super) async fn run(&self, id: Uuid) -> Result<Option<Run>, PostgresFault> {
         let sql = "select id, body from {s}.runs where id = $1 and {own}";
         let rows = self.query_often(sql, &[(&id, Type::UUID)]).await?;
         Ok(rows.first().map(|row| self.read_run(row, None)).transpose()?.transpose()?)
     }
 
-    pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
+    pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, PostgresFault> {
         let name = query.thread.as_deref().map(escape);
         let sql = "select id, body, number from {s}.runs where ($1::text is null or thread = $1) and number < $2
             order by number desc limit $3";
@@ -87,7 +84,7 @@ impl Tables<'_> {
             below = last.try_get(2)?;
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
-                // Who asks for those of a thread is told; who asks for those of all has the others.
+                // An unreadable run fails a query of its thread. A query of all threads leaves it out.
                 let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
                 let Some(run) = run.filter(|run| query.wants(run)) else { continue };
                 if found.len() == query.limit {
@@ -102,8 +99,8 @@ impl Tables<'_> {
         }
     }
 
-    /// Makes a thread unless it is there.
-    pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, Fault> {
+    /// Adds a thread. Returns false if it exists.
+    pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, PostgresFault> {
         let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
         let values = sealed_values(self.vault, thread)?;
         let sql = "insert into {s}.run_threads (name, expires, body, vals, op) values ($1, $2, $3, $4, $5)
@@ -119,20 +116,19 @@ impl Tables<'_> {
         Ok(!self.query(sql, &with).await?.is_empty())
     }
 
-    pub(super) async fn trim(&self, thread: &mut ThreadRow) -> Result<(), Fault> {
+    pub(super) async fn trim(&self, thread: &mut ThreadRow) -> Result<(), PostgresFault> {
         let name = escape(&thread.id).into_owned();
         let sql = "select number, bytes from {s}.events where thread = $1 order by number";
         let rows = self.query(sql, &[(&name, Type::TEXT)]).await?;
         let oldest = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
-        if let Some(last) = trim(thread, oldest.collect::<Result<Vec<_>, Fault>>()?) {
+        if let Some(last) = trim(thread, oldest.collect::<Result<Vec<_>, PostgresFault>>()?) {
             let sql = "delete from {s}.events where thread = $1 and number <= $2";
             self.query(sql, &[(&name, Type::TEXT), (&last, Type::INT8)]).await?;
         }
         Ok(())
     }
 
-    /// Those that a query asks for.
-    pub(super) async fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
+    pub(super) async fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, PostgresFault> {
         let early = !query.values.is_empty();
         let ids: Option<Vec<_>> = query.ids.as_ref().map(|ids| ids.iter().map(|id| escape(id)).collect());
         let sql = "select name, body, case when $2 then vals end from {s}.run_threads
@@ -164,14 +160,14 @@ impl Tables<'_> {
         Ok(page)
     }
 
-    /// Gives a thread its values. False if they cannot be read.
+    /// Sets the values of a thread. Returns false if they cannot be read.
     fn has_values(&self, thread: &mut ThreadRow, stored: Option<Vec<u8>>) -> bool {
         let Some(stored) = stored else { return true };
         thread.values = self.unreadable.told(open(self.vault, VALUES, &thread.id, stored));
         thread.values.is_some()
     }
 
-    pub(super) async fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, Fault> {
+    pub(super) async fn events(&self, query: &EventQuery) -> Result<Option<EventPage>, PostgresFault> {
         let (name, after) = (escape(&query.thread), integer(query.after));
         let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let sql = "select number, at, body from {s}.events where thread = $1 and number > $2

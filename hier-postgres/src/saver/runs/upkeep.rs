@@ -1,4 +1,4 @@
-//! What is done with the tables of the runs beside running: pruning, deleting, documents.
+//! Prunes and deletes rows of the runs, and stores documents.
 
 use hier_checkpoint::checkpoint::SaverError;
 use hier_checkpoint::runs::{Document, ThreadIs, ThreadRow};
@@ -7,24 +7,24 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::super::delete;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::text::{escape, unescape};
-use super::tables::{NOW, Tables};
+use super::tables::{NOW, RunTables};
 use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
-/// How many threads are deleted together.
+/// Number of threads that are deleted together.
 pub(super) const EXPIRED: usize = 100;
 
-impl Tables<'_> {
-    /// The threads that have events from before this time.
-    pub(super) async fn with_old_events(&self, cutoff: i64) -> Result<Vec<String>, Fault> {
+impl RunTables<'_> {
+    /// The threads with events from before this time.
+    pub(super) async fn with_old_events(&self, cutoff: i64) -> Result<Vec<String>, PostgresFault> {
         let sql = "select distinct thread from {s}.events where at < $1";
         let rows = self.query(sql, &[(&cutoff, Type::INT8)]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 
-    /// Deletes a thread's events from before this time, and returns how many those were.
-    pub(super) async fn prune_events(&self, thread: &str, cutoff: i64) -> Result<u64, Fault> {
+    /// Deletes the events of a thread from before this time, and returns their number.
+    pub(super) async fn prune_events(&self, thread: &str, cutoff: i64) -> Result<u64, PostgresFault> {
         let name = escape(thread);
         let held =
             self.query("select body from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
@@ -35,25 +35,25 @@ impl Tables<'_> {
         let (count, last, bytes): (i64, i64, i64) = (gone.try_get(0)?, gone.try_get(1)?, gone.try_get(2)?);
         if let Some(row) = held.first().filter(|_| count > 0) {
             let found = open(self.vault, THREADS, thread, row.try_get(0)?);
-            let mut found: ThreadRow = found.map_err(|error| Fault::from(error).of_thread(thread))?;
+            let mut found: ThreadRow = found.map_err(|error| PostgresFault::from(error).of_thread(thread))?;
             found.gone_events = found.gone_events.max(number(last));
             found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
             let body = seal(self.vault, THREADS, thread, &found)?;
-            // Whoever has read it before reads it again.
+            // Changes that have read the row start over.
             let (sql, op) = ("update {s}.run_threads set body = $2, op = $3 where name = $1", Uuid::new_v4());
             self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&op, Type::UUID)]).await?;
         }
         Ok(number(count))
     }
 
-    /// Deletes ended runs from before this time, and returns how many those were.
-    pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, Fault> {
+    /// Deletes runs that ended before this time, and returns their number.
+    pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, PostgresFault> {
         let sql = "delete from {s}.runs where ended < $1 returning 1";
         Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
     }
 
     /// Locks the row of a thread until the end of the transaction. Returns true if the thread exists and meets the condition.
-    pub(in super::super) async fn hold_if(&self, id: &str, is: &ThreadIs) -> Result<bool, Fault> {
+    pub(in super::super) async fn hold_if(&self, id: &str, is: &ThreadIs) -> Result<bool, PostgresFault> {
         let name = escape(id);
         let held = "select body from {s}.run_threads where name = $1 for update";
         let held = self.query(held, &[(&name, Type::TEXT)]).await?;
@@ -62,10 +62,10 @@ impl Tables<'_> {
         Ok(is.is(&found))
     }
 
-    /// Deletes what the runs know of these threads, and their checkpoints. How many were theirs.
-    pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, Fault> {
+    /// Deletes threads with their runs, events and checkpoints. Returns the number of threads that existed.
+    pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, PostgresFault> {
         let mut names: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
-        // Always in the same order, so that two who delete do not wait for each other.
+        // Always in the same order, so that two deletions do not deadlock.
         names.sort_unstable();
         let with = [(&names as _, Type::TEXT_ARRAY)];
         self.query("select 1 from {s}.run_threads where name = any($1) order by name for update", &with).await?;
@@ -73,27 +73,27 @@ impl Tables<'_> {
         let sql = "with gone as (delete from {s}.runs where thread = any($1))
             delete from {s}.events where thread = any($1)";
         self.query(sql, &with).await?;
-        let change = delete::Change { session: self.session, client: self.client, vault: self.vault };
+        let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         change.delete_threads(&names).await?;
         Ok(removed.len() as u64)
     }
 
-    /// The threads whose time has passed; of many, some.
-    pub(super) async fn expired(&self) -> Result<Vec<String>, Fault> {
+    /// Some of the expired threads.
+    pub(super) async fn expired(&self) -> Result<Vec<String>, PostgresFault> {
         let sql = format!("select name from {{s}}.run_threads where expires < {NOW} limit {EXPIRED}");
         let rows = self.query(&sql, &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
 
-    pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
+    pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, PostgresFault> {
         let (own_kind, own_id) = (escape(kind), escape(id));
         let sql = "select id, revision, body from {s}.documents where kind = $1 and id = $2 and {own}";
         let rows = self.query_often(sql, &[(&own_kind, Type::TEXT), (&own_id, Type::TEXT)]).await?;
         Ok(rows.first().map(|row| self.read_document(kind, row)).transpose()?.transpose()?)
     }
 
-    /// All documents of a kind that can be read.
-    pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
+    /// The readable documents of a kind.
+    pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
         let mut found = Vec::new();
@@ -104,7 +104,7 @@ impl Tables<'_> {
     }
 
     /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
-    pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, Fault> {
+    pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
             order by due, id limit $3 offset $4";
@@ -129,19 +129,19 @@ impl Tables<'_> {
     }
 
     /// Sets the due time of a document that is stored with a change of runs.
-    pub(super) async fn put_due(&self, document: &Document) -> Result<(), Fault> {
+    pub(super) async fn put_due(&self, document: &Document) -> Result<(), PostgresFault> {
         let (kind, id, due) = (escape(&document.kind), escape(&document.id), document.due.map(micros));
         let sql = "update {s}.documents set due = $3 where kind = $1 and id = $2";
         self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT), (&due, Type::INT8)]).await.map(|_| ())
     }
 
-    fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, Fault> {
+    pub(super) fn read_document(&self, kind: &str, row: &Row) -> Result<Result<Document, SaverError>, PostgresFault> {
         let (id, revision) = (unescape(row.try_get(0)?), number(row.try_get(1)?));
         let value = open(self.vault, DOCUMENTS, &document_key(kind, &id), row.try_get(2)?);
         Ok(value.map(|value| Document::new(kind, &*id, value).revision(revision)))
     }
 
-    pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, Fault> {
+    pub(super) async fn put_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, PostgresFault> {
         let Document { kind, id, value, due, .. } = document;
         let body = seal(self.vault, DOCUMENTS, &document_key(kind, id), value)?;
         let (kind, id, revision, due) = (escape(kind), escape(id), replaces.map(integer), due.map(micros));
@@ -164,7 +164,7 @@ impl Tables<'_> {
         Ok(!stored.is_empty())
     }
 
-    pub(super) async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, Fault> {
+    pub(super) async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, PostgresFault> {
         let (kind, id) = (escape(kind), escape(id));
         let sql = "delete from {s}.documents where kind = $1 and id = $2 returning 1";
         Ok(!self.query(sql, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?.is_empty())

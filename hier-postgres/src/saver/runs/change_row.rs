@@ -1,4 +1,5 @@
-//! The statement that stores changes of threads' runs: one of a thread, or those of several.
+//! The statement that stores changes of runs. Changes of different threads share it. None of them is delayed by a thread that another
+//! process is changing: that change is refused and goes alone.
 
 use std::sync::Arc;
 
@@ -8,24 +9,25 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::super::Postgres;
+use super::super::batcher::{Batchable, Batcher};
 use super::super::client::Parameter;
-use super::super::fault::Fault;
+use super::super::fault::PostgresFault;
 use super::super::literal::{ArrayLiteral, Bodies, RecordLiteral};
 use super::super::records::{BaseCheck, RecordRows};
-use super::super::sharing::Shares;
+use super::super::session::first_row;
 use super::super::text::{escape, unescape};
-use super::change::{Answer, Beside, Seen};
-use super::tables::{Tables, sealed_values};
+use super::change::{ChangeAnswer, ChangeExtras, LoadedThread};
+use super::tables::{RunTables, sealed_values};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::run_rows::{
     DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal,
 };
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// A change of a thread's runs as it is stored.
+/// A change of a thread's runs, encoded. Texts are escaped.
 #[derive(Debug, Default)]
-pub(in super::super) struct Item {
-    /// Escaped, as everything in here.
+pub(in super::super) struct ChangeRow {
     pub(super) name: String,
     seen: Option<Uuid>,
     is_new: bool,
@@ -73,13 +75,13 @@ struct DocumentColumns {
     body: Vec<u8>,
 }
 
-impl Item {
-    /// Whether it may be stored together with those of other threads: none of them waits for it.
+impl ChangeRow {
+    /// Returns true if the change may share a statement with others.
     pub(super) fn may_share(&self) -> bool {
-        self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty() && self.is_small()
+        self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty()
     }
 
-    /// About how many bytes it has.
+    /// The approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         let runs = self.runs.iter().map(|run| run.body.len()).sum::<usize>();
         let events = self.events.iter().map(|event| event.body.len()).sum::<usize>();
@@ -89,20 +91,19 @@ impl Item {
     }
 }
 
-impl Item {
-    /// What has changed, to be stored unless somebody else has changed it since.
-    pub(super) fn of(
+impl ChangeRow {
+    pub(super) fn encode(
         vault: &ValueCodec,
-        seen: &Seen,
+        seen: &LoadedThread,
         op: Uuid,
         (thread, change): (&ThreadRow, &Change),
-        beside: Beside<'_>,
+        extras: ChangeExtras<'_>,
     ) -> Result<Self, SaverError> {
         let (ready, graph) =
             change.ready.as_ref().map(|(time, graph)| (micros(*time), escape(graph).into_owned())).unzip();
-        let (holder, lasts) = beside.claim.unzip();
-        let replaced = beside.document.map(|document| document_columns(vault, document, Some(document.revision)));
-        let added = change.documents.iter().map(|document| document_columns(vault, document, None));
+        let (holder, lasts) = extras.claim.unzip();
+        let replaced = extras.document.map(|document| encode_document(vault, document, Some(document.revision)));
+        let added = change.documents.iter().map(|document| encode_document(vault, document, None));
         Ok(Self {
             name: escape(&thread.id).into_owned(),
             seen: seen.op,
@@ -113,21 +114,21 @@ impl Item {
             expires: expires(thread),
             body: seal(vault, THREADS, &thread.id, thread)?,
             values: sealed_values(vault, thread)?,
-            token: beside.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1)),
-            ends: beside.ends,
+            token: extras.lease.map(|lease| i64::try_from(lease.token).unwrap_or(-1)),
+            ends: extras.ends,
             holder: holder.map(str::to_owned),
             lasts,
-            runs: runs_of(vault, change)?,
+            runs: encode_runs(vault, change)?,
             removed: change.removed.clone(),
             at: micros(seen.now),
-            events: events_of(vault, thread, change)?,
+            events: encode_events(vault, thread, change)?,
             documents: replaced.into_iter().chain(added).collect::<Result<_, _>>()?,
-            records: beside.records.cloned(),
+            records: extras.records.cloned(),
         })
     }
 }
 
-fn runs_of(vault: &ValueCodec, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
+fn encode_runs(vault: &ValueCodec, change: &Change) -> Result<Vec<RunColumns>, SaverError> {
     let columns = change.put.iter().map(|run| {
         Ok(RunColumns {
             id: run.id,
@@ -140,7 +141,7 @@ fn runs_of(vault: &ValueCodec, change: &Change) -> Result<Vec<RunColumns>, Saver
     columns.collect()
 }
 
-fn events_of(vault: &ValueCodec, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
+fn encode_events(vault: &ValueCodec, thread: &ThreadRow, change: &Change) -> Result<Vec<EventColumns>, SaverError> {
     let first = (thread.last_event + 1).saturating_sub(change.events.len() as u64);
     let columns = (first..).zip(&change.events).map(|(at, event)| {
         let body = seal(vault, EVENTS, &event_key(&thread.id, at), event)?;
@@ -149,11 +150,41 @@ fn events_of(vault: &ValueCodec, thread: &ThreadRow, change: &Change) -> Result<
     columns.collect()
 }
 
-fn document_columns(vault: &ValueCodec, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
+fn encode_document(vault: &ValueCodec, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
     let Document { kind, id, value, .. } = document;
     let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
     let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());
     Ok(DocumentColumns { kind, id, revision: replaces.map(integer), body })
+}
+
+impl Batchable for Arc<ChangeRow> {
+    type Answer = ChangeAnswer;
+
+    const MAX_ITEMS: usize = 64;
+    const MAX_SIZE: usize = 256 << 10;
+
+    fn size(&self) -> usize {
+        self.bytes()
+    }
+
+    fn key(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn batcher(postgres: &Postgres) -> &Arc<Batcher<Self>> {
+        &postgres.0.thread_changes
+    }
+
+    async fn send_batch(postgres: &Postgres, batch: Vec<Self>) -> Vec<ChangeAnswer> {
+        postgres.answers_of(postgres.put_shared(&batch).await)
+    }
+}
+
+impl Postgres {
+    async fn put_shared(&self, items: &[Arc<ChangeRow>]) -> Result<Vec<ChangeAnswer>, PostgresFault> {
+        let items: Vec<&ChangeRow> = items.iter().map(|item| &**item).collect();
+        self.tables(&self.0.session.client().await?).put_all(&items, BaseCheck::Parents, false).await
+    }
 }
 
 /// The rows of changes, as the statement takes them.
@@ -169,7 +200,7 @@ struct ItemRows<'a> {
 
 impl<'a> ItemRows<'a> {
     /// Adds a change. `place` is its place in the statement, which starts at 1.
-    fn push(&mut self, place: usize, item: &'a Item, check: BaseCheck) {
+    fn push(&mut self, place: usize, item: &'a ChangeRow, check: BaseCheck) {
         let bodies = &mut self.bodies;
         let row = || RecordLiteral::default().plain(place);
         let change =
@@ -198,22 +229,27 @@ impl<'a> ItemRows<'a> {
     }
 }
 
-impl Tables<'_> {
-    /// Stores a change, which waits for whoever is at work on its thread or is to go alone.
-    pub(super) async fn put(&self, item: &Item, waits: bool) -> Result<Answer, Fault> {
+impl RunTables<'_> {
+    /// Stores a change. If another process is changing the thread, waits for it or refuses the change.
+    pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, PostgresFault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
-        match answer.unwrap_or(Answer::Changed) {
-            // The values may be there all the same.
-            Answer::LacksParent => {
+        match answer.unwrap_or(ChangeAnswer::Changed) {
+            // The values may exist all the same.
+            ChangeAnswer::LacksParent => {
                 let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
-                Ok(answer.unwrap_or(Answer::Changed))
+                Ok(answer.unwrap_or(ChangeAnswer::Changed))
             }
             answer => Ok(answer),
         }
     }
 
-    /// Stores changes of different threads, whose names rise, and answers each.
-    pub(super) async fn put_all(&self, items: &[&Item], check: BaseCheck, waits: bool) -> Result<Vec<Answer>, Fault> {
+    /// Stores changes of different threads in the order of their names, and returns an answer for each.
+    pub(super) async fn put_all(
+        &self,
+        items: &[&ChangeRow],
+        check: BaseCheck,
+        waits: bool,
+    ) -> Result<Vec<ChangeAnswer>, PostgresFault> {
         let mut rows = ItemRows::default();
         for (place, item) in (1..).zip(items) {
             rows.push(place, item, check);
@@ -231,14 +267,11 @@ impl Tables<'_> {
             (&bodies.0, Type::BYTEA_ARRAY),
         ];
         let rows = self.session.query_often(self.client, &self.session.statements.change_threads, &with).await?;
-        let Some(row) = rows.first() else {
-            return Err(Fault::NoConnection("the server answered with no row where there must be one".to_owned()));
-        };
-        answers(row, items.len())
+        decode_answers(first_row(&rows)?, items.len())
     }
 }
 
-fn answers(row: &Row, count: usize) -> Result<Vec<Answer>, Fault> {
+fn decode_answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, PostgresFault> {
     let said: Vec<Option<String>> = row.try_get(0)?;
     let tokens: Option<Vec<Option<i64>>> = row.try_get(1)?;
     let lacking: Option<Vec<i32>> = row.try_get(2)?;
@@ -246,28 +279,28 @@ fn answers(row: &Row, count: usize) -> Result<Vec<Answer>, Fault> {
     let lacking = lacking.unwrap_or_default();
     if said.len() != count {
         let reason = format!("the server gave {} answers to {count} changes of runs", said.len());
-        return Err(Fault::NoConnection(reason));
+        return Err(PostgresFault::NoConnection(reason));
     }
     let lacks = |place: usize| {
         let at = lacking.iter().position(|item| usize::try_from(*item - 1) == Ok(place)).unwrap_or_default();
         let channel = channels.as_ref().and_then(|channels| channels.get(at)?.as_deref());
         let version = versions.as_ref().and_then(|versions| versions.get(at)).copied().unwrap_or_default();
-        channel.map_or(Answer::LacksParent, |channel| Answer::Lacks(unescape(channel).to_string(), version))
+        channel.map_or(ChangeAnswer::LacksParent, |channel| ChangeAnswer::Lacks(unescape(channel).to_string(), version))
     };
     let answer = |(place, said): (usize, Option<String>)| {
         Ok(match said.as_deref() {
             None => {
                 let token = tokens.as_ref().and_then(|tokens| *tokens.get(place)?).unwrap_or_default();
-                Answer::Done(u64::try_from(token).unwrap_or_default())
+                ChangeAnswer::Done(u64::try_from(token).unwrap_or_default())
             }
-            Some("changed") => Answer::Changed,
-            Some("stale") => Answer::Stale,
-            Some("superseded") => Answer::Superseded,
-            Some("taken") => Answer::Taken,
-            Some("alone") => Answer::Alone,
+            Some("changed") => ChangeAnswer::Changed,
+            Some("stale") => ChangeAnswer::Stale,
+            Some("superseded") => ChangeAnswer::Superseded,
+            Some("taken") => ChangeAnswer::Taken,
+            Some("alone") => ChangeAnswer::Alone,
             Some("lacks") => lacks(place),
             Some(other) => {
-                return Err(Fault::NoConnection(format!("the server answered `{other}` to a change of runs")));
+                return Err(PostgresFault::NoConnection(format!("the server answered `{other}` to a change of runs")));
             }
         })
     };

@@ -1,0 +1,97 @@
+//! A mutex for each thread, which is given out in the order of the calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+type Locks = HashMap<Arc<str>, Arc<AsyncMutex<()>>>;
+
+/// Locks by thread. A thread has an entry while its lock is held or awaited.
+#[derive(Default)]
+pub(super) struct KeyedMutex(Mutex<Locks>);
+
+/// The lock of a thread, which is released when this is dropped.
+pub(super) struct KeyedGuard {
+    mutex: Arc<KeyedMutex>,
+    thread: Arc<str>,
+    lock: Arc<AsyncMutex<()>>,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl KeyedMutex {
+    pub(super) async fn lock(self: &Arc<Self>, thread: &str) -> KeyedGuard {
+        let thread: Arc<str> = thread.into();
+        let lock = self.locks().entry(thread.clone()).or_default().clone();
+        // Made first: it also removes the entry if this call is dropped while it waits.
+        let mut guard = KeyedGuard { mutex: self.clone(), thread, lock: lock.clone(), held: None };
+        guard.held = Some(lock.lock_owned().await);
+        guard
+    }
+
+    /// Returns `None` if the lock is held or awaited.
+    pub(super) fn try_lock(self: &Arc<Self>, thread: &str) -> Option<KeyedGuard> {
+        let thread: Arc<str> = thread.into();
+        let mut locks = self.locks();
+        if locks.contains_key(&thread) {
+            return None;
+        }
+        let lock = locks.entry(thread.clone()).or_default().clone();
+        let held = lock.clone().try_lock_owned().ok();
+        Some(KeyedGuard { mutex: self.clone(), thread, lock, held })
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for KeyedGuard {
+    fn drop(&mut self) {
+        self.held = None;
+        let mut locks = self.mutex.locks();
+        // This one's and the map's: no other call waits.
+        if Arc::strong_count(&self.lock) == 2 {
+            locks.remove(&self.thread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::KeyedMutex;
+
+    #[tokio::test]
+    async fn locks_are_given_out_in_order_and_forgotten() {
+        let mutex = Arc::new(KeyedMutex::default());
+        let first = mutex.lock("t").await;
+        let mut second = Box::pin(mutex.lock("t"));
+        assert!(poll_once(&mut second).is_none(), "the first holds it");
+        let mut dropped = Box::pin(mutex.lock("t"));
+        assert!(poll_once(&mut dropped).is_none());
+        assert!(poll_once(&mut Box::pin(mutex.lock("other"))).is_some(), "threads do not wait for each other");
+        drop(dropped);
+        drop(first);
+        let guard = poll_once(&mut second).expect("the second is next");
+        assert!(mutex.try_lock("t").is_none(), "the second holds it");
+        drop(guard);
+        assert!(mutex.locks().is_empty(), "no entry is left");
+        let third = mutex.try_lock("t").expect("it is free");
+        assert!(mutex.try_lock("t").is_none());
+        assert!(poll_once(&mut Box::pin(mutex.lock("t"))).is_none(), "the third holds it");
+        drop(third);
+        assert!(mutex.locks().is_empty(), "no entry is left");
+    }
+
+    fn poll_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(future).poll(&mut context) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+}
