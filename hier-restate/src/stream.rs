@@ -289,7 +289,7 @@ impl StreamKind<()> for RemoteStreaming {
             Ok(settings) => graph.stream_as(Uuid::new_v4(), &hub, input, settings, modes),
             Err(error) => {
                 let (told, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
-                RemoteStream { told, run, hub, token: Uuid::nil(), ended: None }
+                RemoteStream { items: told, run, hub, token: Uuid::nil(), ended: None }
             }
         }
     }

@@ -43,7 +43,7 @@ use hier_checkpoint::backend::retention::UnreadRows;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
-use log::Log;
+use log::WriteAheadLog;
 pub use options::{SqliteOptions, Survives};
 use readers::Readers;
 #[cfg(feature = "encryption")]
@@ -75,7 +75,7 @@ pub struct Sqlite(Arc<SqliteInner>);
 struct SqliteInner {
     /// The name of the file in errors.
     place: String,
-    vault: Vault,
+    vault: ValueCodec,
     /// `None` for a database in memory, which only the writer sees. It is closed before the writer, because the last
     /// connection writes the log back.
     readers: Option<Readers>,
@@ -395,7 +395,7 @@ impl CheckpointCache for Sqlite {
         let (vault, name, place) = (self.0.vault.clone(), thread.to_owned(), namespace.to_owned());
         let known = known.to_vec();
         let find = move |connection: &Connection, bytes| {
-            let space = read::Space::find(connection, &vault, &name, &place)?;
+            let space = read::NamespaceReader::find(connection, &vault, &name, &place)?;
             space.map_or(Ok(None), |space| space.within(bytes).saved(id, &known))
         };
         let first = find.clone();

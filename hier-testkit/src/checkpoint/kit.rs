@@ -100,7 +100,7 @@ impl Branch {
     }
 
     /// The next checkpoint.
-    pub(super) fn next(&mut self, changes: &[Change<'_>]) -> WriteRecord {
+    pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> WriteRecord {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
@@ -116,11 +116,11 @@ impl Branch {
             });
             let before = std::mem::replace(&mut versions[channel], id);
             match change {
-                Change::Set(_, bytes) => pieces.push(ChannelBlob { channel, base: None, bytes: bytes.to_vec() }),
-                Change::Add(_, bytes) => {
+                ChannelChange::Set(_, bytes) => pieces.push(ChannelBlob { channel, base: None, bytes: bytes.to_vec() }),
+                ChannelChange::Add(_, bytes) => {
                     pieces.push(ChannelBlob { channel, base: Some(before), bytes: bytes.to_vec() })
                 }
-                Change::Drop(_) => versions[channel] = Uuid::nil(),
+                ChannelChange::Drop(_) => versions[channel] = Uuid::nil(),
             }
         }
         let source = if tip.is_none() { Source::Input } else { Source::Loop };

@@ -16,7 +16,7 @@ mod workers;
 use std::time::Duration;
 
 use hier_core::Durability;
-use place::StorageKey;
+use place::Place;
 use tree::{Life, Thread};
 
 /// Kills processes until there have been so many kills; each thread is then run to its end, and a new one begun.

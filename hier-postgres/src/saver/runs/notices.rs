@@ -30,9 +30,9 @@ pub(super) fn deliver_notice(notice: &str, tag: &str, bell: &ChangeNotifier) {
         return bell.notify_all();
     }
     if runs == Some("r") {
-        bell.ring_thread(&unescape(name));
-        bell.ring_runs();
+        bell.notify_thread(&unescape(name));
+        bell.notify_runs();
     } else {
-        bell.ring_events(&unescape(name));
+        bell.notify_events(&unescape(name));
     }
 }

@@ -45,10 +45,10 @@ impl Inbox for Sqlite {
 
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
         let (vault, thread) = (self.0.vault.clone(), thread.to_owned());
-        self.read(move |connection| mail::mail(connection, &vault, &thread)).await
+        self.read(move |connection| inbox::pending(connection, &vault, &thread)).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
-        self.read(move |connection| mail::due(connection, &query)).await
+        self.read(move |connection| inbox::due(connection, &query)).await
     }
 }
