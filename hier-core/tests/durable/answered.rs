@@ -81,7 +81,7 @@ async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
     bench.answer("yes").await.unwrap_err();
     let before = bench.stored().await;
     let text = reason(&bench.answer("yes").await.unwrap_err());
-    assert!(text.contains("thread `t`") && text.contains("answer already"), "{text}");
+    assert!(text.contains("thread `t`") && text.contains("have been answered"), "{text}");
     assert_eq!(bench.stored().await, before);
     assert_eq!(asked(bench.go_on().await.unwrap()), ["two"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["yes", "no"]));

@@ -126,10 +126,9 @@ async fn what_the_inbox_does_not_take_is_refused() {
     let (graph, _) = notes(&saver, &[]);
     let error = graph.send("t", 17).await.expect_err("a note is a text").to_string();
     for said in [
-        "the inbox `notes` does not take it",
-        "as its value (",
+        "the inbox `notes` accepts it neither as its value (",
         "expected a sequence",
-        "one item of it (",
+        "one item (",
         "expected a string",
     ] {
         assert!(error.contains(said), "{error}");

@@ -207,7 +207,7 @@ async fn reads_back(old: &dyn Version, new: &dyn Version, saver: &MemorySaver, e
         refused => {
             let name = new.custom().unwrap_or_else(|| panic!("{case}: {refused:?}"));
             assert!(new.rule() != old.rule(), "{case}: it has the reducer");
-            says(refused, &[name, "give it back", "new channel"]);
+            says(refused, &[name, "restore", "new channel"]);
             assert_eq!(new.read(saver).await.expect("nothing has changed"), *expected, "{case}");
             false
         }
@@ -228,8 +228,8 @@ async fn there_and_back(old: &dyn Version, new: &dyn Version, turns: &[Items], d
         refused => {
             let name = old.custom().unwrap_or_else(|| panic!("{case}: {refused:?}"));
             assert!(new.rule() != old.rule(), "{case}: it has the reducer");
-            says(refused, &[name, "give it back", "new channel"]);
-            says(new.turn(&saver, durability, next.clone(), false).await, &[name, "give it back"]);
+            says(refused, &[name, "restore", "new channel"]);
+            says(new.turn(&saver, durability, next.clone(), false).await, &[name, "restore"]);
             assert_eq!(old.read(&saver).await.expect("nothing has changed"), value, "{case}");
             return;
         }

@@ -232,7 +232,7 @@ async fn a_result_of_another_type_is_an_error_and_never_null() {
         asked(graph.invoke(Any::update().kind(kind)).config(config.clone()).await.unwrap());
         let error =
             graph.invoke(Command::resume(true)).config(config).await.expect_err("it is of another type").to_string();
-        assert!(error.contains(says) && error.contains("give the step another name"), "{error}");
+        assert!(error.contains(says) && error.contains("rename the step"), "{error}");
     }
     asked(graph.invoke(Any::update().kind(2)).config(config()).await.unwrap());
     assert_eq!(graph.invoke(Command::resume(true)).config(config()).await.unwrap().state().text, "true");
@@ -354,7 +354,7 @@ async fn code_of_entering_takes_no_durable_step() {
         .context(Tally::default())
         .await
         .expect_err("it has nowhere to record");
-    assert!(error.to_string().contains("let a node do it"), "{error}");
+    assert!(error.to_string().contains("move them to a node"), "{error}");
     let RunError::Node { error, .. } = error else { panic!("{error}") };
     assert!(!matches!(error.kind(), NodeErrorKind::Panic(_)));
     assert!(Entered::compile().invoke(Log::update()).context(Tally::default()).await.unwrap().is_finished());

@@ -146,9 +146,9 @@ fn falls(state: &Case) -> CaseUpdate {
 #[tokio::test]
 async fn what_only_nodes_can_do_is_refused() {
     let asked = Asking::compile().invoke(Case::update()).await.expect_err("it asks").to_string();
-    assert!(asked.contains("on_entry") && asked.contains("cannot ask: let a node do it"), "{asked}");
+    assert!(asked.contains("on_entry") && asked.contains("cannot ask: move it to a node"), "{asked}");
     let gone = Going::compile().invoke(Case::update()).await.expect_err("it goes").to_string();
-    assert!(gone.contains("on_exit") && gone.contains("cannot say where to go: let a node do it"), "{gone}");
+    assert!(gone.contains("on_exit") && gone.contains("cannot choose targets: move it to a node"), "{gone}");
     let fell = Falling::compile().invoke(Case::update()).await.expect_err("it falls").to_string();
     assert!(fell.contains("on_entry") && fell.contains("no title"), "{fell}");
 }
