@@ -36,7 +36,6 @@ impl DrawnNode {
     }
 }
 
-/// The label of a node option.
 pub(super) fn remark((key, value): &Note) -> String {
     match *key {
         "defer" => "deferred".to_owned(),

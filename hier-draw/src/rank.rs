@@ -21,7 +21,6 @@ pub(super) struct Grid<'a> {
     pub(super) rows: Vec<Vec<usize>>,
     /// The edges, except those from a node to itself.
     pub(super) chains: Vec<RankedEdge<'a>>,
-    /// The number of items.
     pub(super) items: usize,
 }
 

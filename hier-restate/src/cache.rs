@@ -63,7 +63,6 @@ impl ThreadCache {
         Some(kept.saver.clone())
     }
 
-    /// Caches a thread of this version.
     pub(crate) fn keep(&self, graph: &str, at: ThreadVersion, saver: MemorySaver, whole: bool) {
         let mut held = self.held();
         held.clock += 1;

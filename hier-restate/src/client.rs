@@ -179,7 +179,6 @@ pub(crate) async fn read(sent: reqwest::RequestBuilder) -> Result<(StatusCode, V
     Ok((answer.status(), answer.bytes().await.map_err(whole)?.to_vec()))
 }
 
-/// Returns true if a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::TOO_MANY_REQUESTS
 }

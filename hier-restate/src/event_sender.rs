@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A line to a listener.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ListenerLine {
-    /// Begins a part of the run.
     Open {
         token: Uuid,
         slice: u64,

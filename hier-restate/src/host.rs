@@ -19,10 +19,8 @@ use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
 use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, millis};
 
-/// Selects the graph of a thread.
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
-/// Adds details to an error.
 pub(crate) type Describe = dyn Fn(&RunError) -> Value + Send + Sync;
 
 /// The size up to which a thread is sent with its tasks.
@@ -31,7 +29,6 @@ const SMALL: usize = 32 << 10;
 /// A head is written once the entries since the last one exceed this size and that of the head.
 const HEAD: u64 = 128 << 10;
 
-/// A graph that this worker runs.
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) choose: Arc<GraphSelector>,
@@ -44,7 +41,6 @@ pub(crate) struct Host {
     /// True if new threads discard entries before their heads.
     pub(crate) latest_only: bool,
     pub(crate) describe: Option<Arc<Describe>>,
-    /// The maximum size of a payload.
     pub(crate) limit: usize,
     /// A permit for each slice that this process may execute at once, for all graphs together.
     pub(crate) slots: Option<Arc<Semaphore>>,

@@ -23,7 +23,6 @@ impl ThreadLog {
         Self { saver, entries: Arc::default() }
     }
 
-    /// Removes and returns the recorded entries.
     pub(crate) fn take(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.entries.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -33,7 +33,6 @@ pub(crate) enum SliceEnd {
     Stored,
     /// The next step has tasks that run elsewhere.
     Remote(RemoteTasks),
-    /// The task of this slice has ended.
     Task,
 }
 
@@ -74,12 +73,10 @@ impl fmt::Debug for Slice {
 }
 
 impl Slice {
-    /// The first slice of a run.
     pub(crate) fn first() -> Self {
         Self::new(false, SliceProgress::default())
     }
 
-    /// A later slice of a run.
     pub(crate) fn later(progress: SliceProgress) -> Self {
         Self::new(true, progress)
     }
@@ -137,7 +134,6 @@ impl Slice {
         self.state().end.clone()
     }
 
-    /// Returns what the next slice needs.
     pub(crate) fn progress(&self) -> SliceProgress {
         self.state().progress.clone()
     }

@@ -83,7 +83,6 @@ impl ThreadMeta {
     }
 }
 
-/// Loads the log of a thread.
 pub(crate) async fn load(state: &ContextInternal, meta: &ThreadMeta, whole: bool) -> Result<LogSource, TerminalError> {
     let (from, head) = match meta.head {
         (at, _) if at > 0 && (meta.latest_only || !whole) => (at, state.get::<Vec<u8>>(&meta.head_key()).await?),

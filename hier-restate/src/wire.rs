@@ -47,9 +47,7 @@ pub(crate) fn run_service(graph: &str) -> String {
 /// A change of a thread: an entry of its log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum LogEntry {
-    /// A commit of the engine.
     Commit(Vec<WriteRecord>, SideEffects),
-    /// A message to the inbox.
     Post(String, InboxMessage),
 }
 
@@ -99,7 +97,6 @@ pub(crate) struct StreamListener {
     pub(crate) modes: Vec<StreamMode>,
 }
 
-/// The result of a run.
 pub(crate) type Ended = Result<Outcome<Value>, RunFailure>;
 
 /// An update of a thread.

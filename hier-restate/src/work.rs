@@ -12,13 +12,10 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 
 #[derive(Clone, Debug)]
 pub(crate) enum ThreadWork {
-    /// A slice of a run.
     Slice(DynInput, SliceContext, Option<PartialStep>),
     /// A run of due work.
     Wake(SliceContext),
-    /// An update from outside.
     Update(UpdateState),
-    /// A message to the inbox.
     Post(hier_core::checkpoint::InboxMessage),
     /// A check for due work.
     Look,
@@ -64,7 +61,6 @@ pub(crate) enum DueTime {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum WorkEnd {
-    /// The run has ended.
     Run(Ended),
     /// The run continues with the next slice.
     Stored,
@@ -76,7 +72,6 @@ pub(crate) enum WorkEnd {
     Updated(Result<(String, Option<uuid::Uuid>), RunFailure>),
     /// True if the message was new.
     Posted(Result<bool, RunFailure>),
-    /// There was nothing to do.
     Nothing,
 }
 

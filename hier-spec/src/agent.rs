@@ -47,7 +47,6 @@ pub enum AgentKind {
 pub const NODES: [&str; 9] =
     [SYSTEM, REASONING, TOOL, EMPTY_BACK, FINAL_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT];
 
-/// The nodes of a `TodoGraph`.
 const TODO_NODES: [&str; 10] = [
     SYSTEM,
     REASONING,
@@ -174,7 +173,6 @@ impl AgentShape {
     }
 }
 
-/// Connects each node to the next.
 fn line(nodes: &[usize], edges: &mut Vec<EdgeSpec>) {
     let pairs = nodes.windows(2);
     edges.extend(pairs.map(|pair| EdgeSpec::Plain { from: Source::Node(pair[0]), to: Target::Node(pair[1]) }));
@@ -223,7 +221,6 @@ fn at(name: &str) -> usize {
     NODES.iter().position(|node| *node == name).unwrap_or_default()
 }
 
-/// The targets of the model's answer.
 fn answers(first: usize, front: usize) -> Vec<Target> {
     let fixed = [REASONING, TOOL, EMPTY_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT].map(at);
     let others = NODES.len()..first.max(front);

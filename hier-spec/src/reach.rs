@@ -91,7 +91,6 @@ impl Reachability {
         Self { list, from_start, out, into }
     }
 
-    /// Returns the transitions that leave a node.
     pub(crate) fn out_of(&self, node: usize) -> impl Iterator<Item = &Transition> {
         self.out[node].iter().map(|way| &self.list[*way])
     }

@@ -66,7 +66,7 @@ pub const TABLE: &[Order] = &[
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(
         "hier_restate",
-        "error context slice wire work cache log tell host stored thread service endpoint client admin stream runner",
+        "error context slice wire work cache log event_sender host stored thread service endpoint client admin stream runner",
     ),
     order("hier_cli", "progress threads studio new graph main"),
 ];

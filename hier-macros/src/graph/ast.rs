@@ -99,7 +99,6 @@ pub(super) struct CacheOption {
     pub(super) key: Option<Expr>,
 }
 
-/// A duration.
 pub(crate) enum Length {
     /// `100ms`
     Literal {

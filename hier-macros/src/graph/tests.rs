@@ -298,9 +298,9 @@ fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
     expect(&agent("prompt: \"?\""), &["an `Agent` has no field `prompt`: write `system: "]);
     expect(&agent("response_format: V"), &["an `Agent` has no field `response_format`: write `answer: channel`"]);
     expect(&agent("state_schema: S"), &["an `Agent` has no field `state_schema`: write the state in the head"]);
-    expect(&agent("temperature: 0.2"), &["an `Agent` has no field `temperature`: how the model answers is `options:"]);
+    expect(&agent("temperature: 0.2"), &["an `Agent` has no field `temperature`: write `options:"]);
     expect(&agent("sistem: \"?\""), &["an `Agent` has no field `sistem`; did you mean `system`?"]);
-    expect(&agent("attempts: 0"), &["an agent with `attempts: 0` could do nothing"]);
+    expect(&agent("attempts: 0"), &["an agent with `attempts: 0` does nothing"]);
     expect(&agent("answer: Verdict"), &["`answer` names the channel"]);
     expect(&agent("answer: \"verdict\""), &["`answer` names the channel"]);
     expect(&agent("model: \"gpt\""), &["`model` selects a model of the context"]);

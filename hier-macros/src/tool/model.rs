@@ -35,7 +35,6 @@ pub(super) struct Param {
 
 /// The source of a parameter's value.
 pub(super) enum ParamRole {
-    /// The model.
     Argument(Box<Argument>),
     /// The model, which gives all arguments as one struct: `#[args]`.
     Whole(Type),
@@ -53,7 +52,6 @@ pub(super) enum ParamRole {
     Wrong,
 }
 
-/// An argument that the model gives.
 pub(super) struct Argument {
     pub(super) ident: Ident,
     pub(super) ty: Type,

@@ -264,7 +264,6 @@ pub(super) fn returned_states(ty: &Type) -> Vec<Type> {
     types.flat_map(returned_states).collect()
 }
 
-/// The text of a type, for errors.
 pub(super) fn text(tokens: &impl ToTokens) -> String {
     tokens.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::")
 }

@@ -16,7 +16,6 @@ use crate::symbol;
 pub(super) struct View {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// The viewed state.
     pub(super) of: Type,
     /// The value of `crate = path`.
     pub(super) home: Option<Path>,

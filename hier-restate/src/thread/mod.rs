@@ -106,7 +106,6 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }
     }
 
-    /// Appends entries to the log.
     fn log(&mut self, entries: &EncodedEntries, head: Option<&[u8]>) {
         if entries.is_empty() {
             return;

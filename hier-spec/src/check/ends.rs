@@ -65,7 +65,6 @@ pub(super) fn no_rest(spec: &GraphSpec, reach: &Reachability, reached: &[bool], 
     }
 }
 
-/// Computes the restless nodes.
 fn restless(spec: &GraphSpec) -> Vec<bool> {
     let mut restless = vec![true; spec.nodes.len()];
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); spec.nodes.len()];

@@ -12,9 +12,9 @@
 //! 10. [`Rule::NoEnd`]: END can be reached from every node.
 //! 11. [`Rule::NoRest`]: the routes can end every loop.
 //! 12. [`Rule::TwoWriters`]: nodes that always run together do not write one channel. Only the caller knows whether the
-//!    channel has a reducer, which allows it.
+//!     channel has a reducer, which allows it.
 //! 13. [`Rule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
-//!    its calls would share one state.
+//!     its calls would share one state.
 //!
 //! A graph that violates an essential rule ([`Rule::is_essential`]) cannot run. A caller may ignore the other rules.
 

@@ -18,7 +18,6 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 /// Checkpoints with their namespaces, the newest of each first.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
-/// Returns all checkpoints of a thread.
 pub(super) fn history(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<History, Fault> {
     let mut all = Vec::new();
     for space in NamespaceReader::all(connection, vault, thread)? {

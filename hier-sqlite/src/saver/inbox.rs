@@ -122,12 +122,6 @@ pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), 
     Ok(())
 }
 
-/// Returns true if a run is advancing a thread.
-pub(super) fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
-    let sql = "select 1 from due where thread = ? and driven = 1";
-    Ok(connection.prepare_cached(sql)?.exists([thread])?)
-}
-
 fn no_later_than(connection: &Connection, thread: &str, graph: &str, at: i64) -> Result<(), Fault> {
     let sql = "insert into due (thread, graph, at) values (?1, ?2, ?3)
         on conflict (thread) do update set graph = excluded.graph, at = min(at, excluded.at)";

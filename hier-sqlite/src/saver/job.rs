@@ -42,7 +42,6 @@ pub(super) type JobBody = dyn FnOnce(Result<&Connection, SaverError>) -> Execute
 /// Reports the result to the caller, once the transaction has been committed or rolled back.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
 
-/// The uncommitted result of a job.
 pub(super) struct Executed {
     /// The error because of which the job must be rolled back.
     pub(super) failed: Option<SaverError>,

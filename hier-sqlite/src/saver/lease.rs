@@ -7,7 +7,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::inbox;
 
 /// A thread whose lease the caller holds.
 pub(super) struct HeldThread {
@@ -78,8 +77,14 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
             lasts(claim.lasts)
         ])?;
     let token = u64::try_from(token).unwrap_or_default();
-    let driven = inbox::is_driven(connection, thread)?;
+    let driven = is_driven(connection, thread)?;
     Ok(Ok(Lease::new(thread, token, claim.lasts).driven(driven)))
+}
+
+/// Returns true if a run is advancing a thread.
+fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    let sql = "select 1 from due where thread = ? and driven = 1";
+    Ok(connection.prepare_cached(sql)?.exists([thread])?)
 }
 
 /// The counter covers all threads, so that tokens also grow if a thread is deleted in between.
@@ -102,7 +107,6 @@ pub(super) struct HeldSpace {
     pub(super) held: HeldThread,
     /// The key of the namespace, if it exists.
     pub(super) space: Option<i64>,
-    /// True if the requested checkpoint exists.
     pub(super) has_checkpoint: bool,
 }
 

@@ -45,7 +45,6 @@ impl ReadBudget {
     }
 }
 
-/// A namespace of a thread.
 pub(super) struct NamespaceReader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a ValueCodec,
@@ -78,7 +77,6 @@ impl<'a> NamespaceReader<'a> {
         self
     }
 
-    /// Returns all namespaces of a thread.
     pub(super) fn all(connection: &'a Connection, vault: &'a ValueCodec, thread: &'a str) -> Result<Vec<Self>, Fault> {
         let sql = "select spaces.name, spaces.key from threads join spaces on spaces.thread = threads.key
             where threads.name = ? order by spaces.name";
@@ -186,7 +184,6 @@ impl<'a> NamespaceReader<'a> {
         Ok(writes)
     }
 
-    /// Returns all values, opened.
     pub(super) fn pieces(&self) -> Result<Vec<PieceRow>, Fault> {
         let sql = "select channel, version, base, value from pieces where space = ?";
         let mut statement = self.connection.prepare_cached(sql)?;

@@ -21,7 +21,6 @@ pub(super) struct Readers {
 }
 
 impl Sqlite {
-    /// Reads one consistent state.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,

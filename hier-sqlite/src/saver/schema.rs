@@ -289,7 +289,6 @@ fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault
     Ok(())
 }
 
-/// Returns the id of the database.
 pub(super) fn identity(connection: &Connection) -> Result<Uuid, Fault> {
     Ok(connection.query_row("select id from identity", [], |row| uuid_at(row, 0))?)
 }

@@ -26,7 +26,6 @@ const ROUNDS: usize = 8;
 /// The settings of the connection.
 #[derive(Debug)]
 pub(super) struct WriterConfig {
-    /// The time to wait for other processes.
     pub(super) busy_timeout: Duration,
     /// True if a commit waits for the disk.
     pub(super) waits_for_disk: bool,
@@ -37,7 +36,6 @@ pub(super) struct WriterShared {
     pub(super) place: String,
     pub(super) config: WriterConfig,
     queue: Mutex<JobQueue>,
-    /// Wakes the thread.
     awake: Condvar,
     /// `None` after closing. The holder of the lock takes jobs from the queue.
     connection: Mutex<Option<Connection>>,
@@ -152,7 +150,6 @@ impl WriterShared {
         self.awake.notify_one();
     }
 
-    /// Makes the thread execute the queue.
     pub(super) fn wake(&self) {
         self.queue().wanted = true;
         self.awake.notify_one();
@@ -164,7 +161,6 @@ impl WriterShared {
         self.awake.notify_one();
     }
 
-    /// The loop of the thread.
     pub(super) fn serve(&self) {
         loop {
             let closed = self.wait_for_work();

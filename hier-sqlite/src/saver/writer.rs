@@ -26,7 +26,6 @@ use super::sync::{Builder, JoinHandle, MutexGuard};
 pub(super) use super::write_queue::WriterConfig;
 use super::write_queue::{WriterShared, abandoned};
 
-/// The connection that writes, and its queue.
 pub(super) struct SqliteWriter {
     shared: Arc<WriterShared>,
     thread: Option<JoinHandle<()>>,

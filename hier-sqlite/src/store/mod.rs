@@ -18,7 +18,6 @@ use crate::saver::fault::Fault;
 use crate::saver::schema::open_ours;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The maximum number of idle connections.
 const IDLE: usize = 4;
 
 /// A store of items in a SQLite file: memory across threads. Clones share the connections.

@@ -13,7 +13,6 @@ use crate::saver::schema::APPLICATION;
 use hier_checkpoint::backend::items::{Columns, join, lives, micros, picked, seal, split};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The tables of each version.
 const VERSIONS: &[&str] = &["
     -- The id of this store. Encryption binds values to it, so that a row moved to another store is refused.
     create table store_identity (id blob not null) strict;
@@ -64,7 +63,6 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns the id of the store.
 pub(super) fn identity(connection: &Connection) -> Result<uuid::Uuid, Fault> {
     let bytes = connection.query_row("select id from store_identity", [], |row| row.get(0))?;
     Ok(uuid::Uuid::from_bytes(bytes))
@@ -85,7 +83,6 @@ fn now() -> i64 {
     micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Executes the reads of a plan.
 pub(super) fn read_all(
     connection: &Connection,
     vault: &ValueCodec,
@@ -190,7 +187,6 @@ pub(super) fn refresh(connection: &Connection, places: &[i64]) -> Result<(), Fau
     Ok(())
 }
 
-/// Executes the writes of a plan.
 pub(super) fn write_all(connection: &Connection, vault: &ValueCodec, writes: &[Write]) -> Result<(), Fault> {
     let now = now();
     for Write { namespace, key, put: what } in writes {

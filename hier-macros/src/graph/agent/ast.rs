@@ -53,7 +53,6 @@ pub(in super::super) fn parted(tools: Vec<ToolItem>) -> (Vec<Path>, Vec<ExprClos
     (named, sets)
 }
 
-/// The options of the model.
 pub(in super::super) enum AgentModelOptions {
     /// `ModelOptions { temperature: 0.2 }`, with its location.
     Fields(Span, Vec<(Ident, Expr)>),

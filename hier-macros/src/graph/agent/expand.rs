@@ -195,7 +195,6 @@ fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
     }
 }
 
-/// The calls of the builder.
 fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &TokenStream) -> TokenStream {
     let set = |method: &str, value: &Option<Expr>| {
         let value = value.as_ref()?;

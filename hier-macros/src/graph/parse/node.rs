@@ -64,7 +64,6 @@ fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, To
     Ok(Some((Path::from(word), parted(found.found))))
 }
 
-/// The path of a function or graph.
 fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     if input.peek(syn::LitStr) {
         return Err(

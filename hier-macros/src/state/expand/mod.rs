@@ -45,7 +45,6 @@ struct StateNames {
     channels: Ident,
     /// The user's type parameters with the bounds of a state.
     generics: Generics,
-    /// The state's type.
     state: TokenStream,
 }
 

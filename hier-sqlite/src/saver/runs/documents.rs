@@ -17,7 +17,6 @@ impl RunTables<'_> {
         Ok(found.transpose()?)
     }
 
-    /// Returns all readable documents of a kind.
     pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
         let sql = "select id, revision, body from documents where kind = ? order by id";
         let found = self.read_documents(kind, sql, params![kind])?;

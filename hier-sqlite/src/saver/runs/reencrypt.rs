@@ -63,7 +63,6 @@ struct SealedColumn {
     first: fn() -> [Value; 2],
 }
 
-/// The progress of the re-encryption.
 pub(in super::super) struct ReencryptCursor {
     table: usize,
     /// The last processed row. `None` at the start of a table.

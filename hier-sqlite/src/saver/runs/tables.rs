@@ -229,7 +229,6 @@ impl RunTables<'_> {
         Ok(())
     }
 
-    /// Returns the threads that match a query.
     pub(super) fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
         let early = !query.values.is_empty();
         let mut threads = Vec::new();
