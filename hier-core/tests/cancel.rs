@@ -145,8 +145,12 @@ mod by_token {
     async fn a_stream_ends_with_the_cancellation() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         let config = Config::new().cancel(token.clone());
-        let mut events =
-            Tree::compile().stream(Trace::update()).config(config).context(desk.clone()).modes([StreamMode::Values]);
+        let mut events = Tree::compile()
+            .stream(Trace::update())
+            .config(config)
+            .context(desk.clone())
+            .modes([StreamMode::Values])
+            .start();
         desk.until(TASKS).await;
         token.cancel();
         assert!(matches!(events.next().await, Some(Err(RunError::Cancelled { .. }))));

@@ -288,7 +288,8 @@ mod consumers {
             .stream(Trace::update())
             .config(config)
             .context(done.clone())
-            .modes([StreamMode::Custom, StreamMode::Updates]);
+            .modes([StreamMode::Custom, StreamMode::Updates])
+            .start();
         done.notified().await; // the run ends although nobody takes its events
         let mut told = Vec::new();
         let mut missed = 0;
@@ -327,7 +328,7 @@ mod consumers {
     /// How many events of how many bytes are left for a consumer that comes when the run is over, and how many are missing.
     async fn left(mode: StreamMode) -> (usize, usize, usize) {
         let done = Arc::new(Notify::new());
-        let mut events = Grows::compile().stream(Trace::update()).context(done.clone()).modes([mode]);
+        let mut events = Grows::compile().stream(Trace::update()).context(done.clone()).modes([mode]).start();
         done.notified().await;
         let (mut missed, mut bytes, mut count) = (0, 0, 0);
         while let Some(event) = events.next().await {
