@@ -116,7 +116,7 @@ impl Branch {
             match change {
                 ChannelChange::Set(_, bytes) => pieces.push(Piece { channel, base: None, bytes: bytes.to_vec() }),
                 ChannelChange::Add(_, bytes) => {
-                    pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() })
+                    pieces.push(Piece { channel, base: Some(before), bytes: bytes.to_vec() });
                 }
                 ChannelChange::Drop(_) => versions[channel] = Uuid::nil(),
             }
