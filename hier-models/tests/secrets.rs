@@ -49,7 +49,7 @@ async fn key_is_sent_only_to_the_server() {
     let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
     let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(logged.contains("will be asked again"), "something was logged: {logged}");
+    assert!(logged.contains("retrying a model request"), "something was logged: {logged}");
     let told = format!(
         "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {queried:?} {queried} {stream_unreachable:?} {parsed} {logged}"
     );

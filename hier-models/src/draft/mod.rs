@@ -103,7 +103,7 @@ impl AnswerDraft {
         self.emit(|| ChatChunk::Text(text.to_owned()));
     }
 
-    /// Adds text that may start with thoughts between think_tags.
+    /// Adds text that may start with thoughts between tags.
     pub(crate) fn add_tagged_text(&mut self, number: u64, text: &str) {
         let (thought, answer) = self.think_tags.split(text);
         self.add_thought(number, &thought);

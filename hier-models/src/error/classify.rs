@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::FailureKind;
 
-/// Parts of the error_names of temporary errors.
+/// Parts of the names of temporary errors.
 const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
 
 /// Names of payment errors, which waiting does not solve.

@@ -218,7 +218,7 @@ fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
     for turn in &conversation.turns {
         match turn {
             ConversationTurn::User(content) => {
-                messages.push(json!({ "role": "user", "content": user_content(content) }))
+                messages.push(json!({ "role": "user", "content": user_content(content) }));
             }
             ConversationTurn::Model(turn) => push_model_turn(&mut messages, turn, wire_request.model),
         }

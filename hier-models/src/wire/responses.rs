@@ -104,7 +104,7 @@ impl Dialect for Responses {
             "response.refusal.delta" => draft.add_refusal(delta),
             "response.reasoning_summary_part.added" if has_earlier(event) => draft.add_thought(number, BETWEEN),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                draft.add_thought(number, delta)
+                draft.add_thought(number, delta);
             }
             "response.function_call_arguments.delta" => {
                 draft.add_call_delta(&CallDelta { index, args: delta, ..CallDelta::default() });

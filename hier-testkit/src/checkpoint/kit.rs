@@ -118,7 +118,7 @@ impl Branch {
             match change {
                 ChannelChange::Set(_, bytes) => pieces.push(ChannelBlob { channel, base: None, bytes: bytes.to_vec() }),
                 ChannelChange::Add(_, bytes) => {
-                    pieces.push(ChannelBlob { channel, base: Some(before), bytes: bytes.to_vec() })
+                    pieces.push(ChannelBlob { channel, base: Some(before), bytes: bytes.to_vec() });
                 }
                 ChannelChange::Drop(_) => versions[channel] = Uuid::nil(),
             }

@@ -28,9 +28,9 @@ use crate::session::{FakeOperator, Session, Trace};
 /// ended. It ignores message ids.
 ///
 /// * The nodes run again: give them a context whose clients have no side effects.
-/// [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded answers of a model.
+///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded answers of a model.
 /// * Each thread is copied within the saver, and the copy is deleted after its run. The threads themselves do not
-/// change. A replay that is dropped or killed leaves a copy, whose name ends with `#replay-` and an id.
+///   change. A replay that is dropped or killed leaves a copy, whose name ends with `#replay-` and an id.
 /// * Waits end immediately. Signals and inbox messages are not sent again, so a turn that received some differs.
 ///
 /// ```
