@@ -34,7 +34,7 @@ enum Standing {
     Over(i64),
 }
 
-/// CommandAnswers with the questions that they belong to.
+/// Answers with the questions that they belong to.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct RoutedAnswers {
     /// Records of the tasks that asked.

@@ -83,11 +83,11 @@ pub(in crate::engine) async fn read_head(
         return Ok(SubgraphHead { saved: Some(saved), newest });
     }
     // It was deleted with the run that made it: the checkpoint before it counts.
-    let saved = match newest_before(saver, thread, namespace, Some(id)).await? {
+    let found = match newest_before(saver, thread, namespace, Some(id)).await? {
         Some(before) => saver.get(thread, namespace, Some(before.id)).await?,
         None => None,
     };
-    Ok(SubgraphHead { saved, newest })
+    Ok(SubgraphHead { saved: found, newest })
 }
 
 impl<S: Values, C> HeadReader<'_, S, C> {

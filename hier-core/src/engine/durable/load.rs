@@ -52,7 +52,9 @@ pub(crate) fn load<S: Values, C>(
     for (index, chain) in &values {
         loader.load(*index, chain)?;
     }
-    conversations.into_iter().for_each(|conversation| loader.put_conversation(conversation));
+    for conversation in conversations {
+        loader.put_conversation(conversation);
+    }
     if let Some(upgrade) = &upgrade {
         loader.migrate(upgrade, &values)?;
     }

@@ -38,19 +38,19 @@ pub(in crate::engine) async fn read_root<S: Values, C>(
 ) -> Result<StoredGraph, SaverError> {
     let ThreadReader { graph, thread } = reader;
     let mut recalled = RecalledConversations::take(graph, saver, thread, config);
-    let mut saved = recalled.read(graph, saver, thread, config.checkpoint).await?;
+    let mut found = recalled.read(graph, saver, thread, config.checkpoint).await?;
     let newest = match config.checkpoint {
         Some(_) => newest_of_thread(saver, thread).await?,
         None => None,
     };
-    let newest = newest.or(saved.as_ref().map(|saved| saved.checkpoint.id));
+    let newest = newest.or(found.as_ref().map(|found| found.checkpoint.id));
     let heads = HeadReader { graph, saver, thread, namespace: &[] };
-    let heads = heads.at(saved.as_ref().map(|saved| &saved.checkpoint), config.checkpoint).await?;
-    if let Some(saved) = &mut saved {
-        input::complete(saver, thread, "", saved).await?;
+    let heads = heads.at(found.as_ref().map(|found| &found.checkpoint), config.checkpoint).await?;
+    if let Some(found) = &mut found {
+        input::complete(saver, thread, "", found).await?;
     }
     let RecalledConversations { conversations, since } = recalled;
-    Ok(StoredGraph { saved, conversations, conversations_since: since, newest, heads })
+    Ok(StoredGraph { saved: found, conversations, conversations_since: since, newest, heads })
 }
 
 async fn newest_of_thread(saver: &Saver, thread: &str) -> Result<Option<Uuid>, SaverError> {
@@ -102,9 +102,9 @@ async fn read_call<S: Values, C: GraphContext>(
     match &task.run.shared.log {
         Some(outer) if is_per_thread => read_head(saver, outer, thread, &log.namespace).await,
         _ => {
-            let saved = saver.get(thread, &log.namespace, None).await?;
-            let newest = saved.as_ref().map(|saved| saved.checkpoint.id);
-            Ok(SubgraphHead { saved, newest })
+            let found = saver.get(thread, &log.namespace, None).await?;
+            let newest = found.as_ref().map(|found| found.checkpoint.id);
+            Ok(SubgraphHead { saved: found, newest })
         }
     }
 }

@@ -131,12 +131,12 @@ pub struct Command<S: Values> {
     pub(crate) answers: Option<CommandAnswers>,
 }
 
-/// CommandAnswers from a caller.
+/// Answers from a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CommandAnswers {
     /// An answer to the only question, or to the first one if no task has asked yet.
     One(Value),
-    /// CommandAnswers by the ids of their questions.
+    /// Answers by the ids of their questions.
     ById(Vec<(String, Value)>),
 }
 
@@ -198,7 +198,7 @@ impl<S: Values> Command<S> {
         Self { writes: update.into_writes(), ..Self::default() }
     }
 
-    /// CommandAnswers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
+    /// Answers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
     ///
     /// If several questions are open, or if a person may give the same answer twice, answer by id with [`Self::answers`]. If no task has
     /// asked in the step, as at a breakpoint, the first question of the next nodes gets the answer. An answer without a question is
@@ -215,7 +215,7 @@ impl<S: Values> Command<S> {
         Self { answers: Some(CommandAnswers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// CommandAnswers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
+    /// Answers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
     /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Other questions stay open, and their tasks wait.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();

@@ -104,7 +104,7 @@ fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
     fields.get("$overwrite").or_else(|| fields.get("__overwrite__"))
 }
 
-/// CommandAnswers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
+/// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
 fn answers(resume: &Value) -> CommandAnswers {
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     match resume.as_object().filter(|object| !object.is_empty() && object.keys().all(is_id)) {

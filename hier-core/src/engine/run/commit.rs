@@ -77,7 +77,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let StepCommit { records, taken } = commit;
         match &self.journal {
             Some(journal) if journal.log.holds() => {
-                taken.into_iter().for_each(|message| journal.log.reserve(message));
+                for message in taken {
+                    journal.log.reserve(message);
+                }
                 Ok(())
             }
             _ if taken.is_empty() => self.commit_records(records).await,

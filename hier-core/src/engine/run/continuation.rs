@@ -125,7 +125,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         writes.into_iter().map(NamespacedWrites::into_record).collect()
     }
 
-    /// CommandAnswers the tasks whose time or signal has come.
+    /// Answers the tasks whose time or signal has come.
     async fn wake(&self, pending: &Pending) -> Result<Vec<NamespacedWrites>, RunError> {
         let Some(journal) = &self.journal else { return Ok(Vec::new()) };
         let committer = &journal.log.committer;
