@@ -63,7 +63,7 @@ async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
         assert_eq!(kept(&one), 1, "{way}");
         match way {
             0 => one.delete_thread(thread).await.expect("a deletion"),
-            1 => one.copy_thread(copy, thread).await.expect("a copy"),
+            1 => one.admin().expect("copies").copy_thread(copy, thread).await.expect("a copy"),
             _ => {
                 one.driver().create_thread(NewThread::new(thread)).await.expect("a row");
                 assert!(one.driver().remove_thread(thread).await.expect("a deletion"));

@@ -132,13 +132,13 @@ async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl A
             "{error}"
         );
     };
-    let listed = own.threads(None).await.expect("all of them");
+    let listed = own.admin().expect("administration").threads(None).await.expect("all of them");
     let mut names: Vec<_> = listed.iter().map(|info| (&*info.thread, info.latest.is_some())).collect();
     names.sort_unstable();
     assert_eq!(names, [("a", false), ("b", true), ("c", false)]);
-    told(own.prune(Prune::default()).await);
+    told(own.admin().expect("administration").prune(Prune::default()).await);
     assert_eq!(own.list(ListQuery::thread("b")).await.expect("a list").len(), 1);
-    told(own.delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
+    told(own.admin().expect("administration").delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
     told(reencrypt(&own).await);
 }
 
@@ -234,7 +234,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     for name in ["alice", "bob"] {
         saver.driver().create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
         let signal = InboxMessage::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
-        assert!(saver.post(name, "desk", signal).await.expect("a letter"));
+        assert!(saver.post(name, "desk", signal).await.expect("a letter").is_new());
     }
     let change = |sql: &str| Connection::open(&path).and_then(|db| db.execute_batch(sql)).expect("a change");
     let mut query = RunQuery::default();

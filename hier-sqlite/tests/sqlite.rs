@@ -79,7 +79,7 @@ async fn runs_in_a_file_keep_the_contract() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_in_memory_keep_the_contract() {
-    let report = hier_testkit::runs::run(Sqlite::in_memory).await;
+    let report = hier_testkit::runs::run_suite(Sqlite::in_memory).await;
     assert!(report.passed(), "{report}");
 }
 

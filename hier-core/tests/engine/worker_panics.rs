@@ -59,27 +59,27 @@ impl SaverLayer for Panicking {
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
         self.renewed.send_modify(|times| *times += 1);
         self.in_method("renew");
-        self.runs.renew(lease).await
+        Checkpointer::renew(&self.runs, lease).await
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        self.runs.capabilities().with_inbox(self)
+        Checkpointer::capabilities(&self.runs).with_inbox(self)
     }
 }
 
 #[hier_core::async_trait]
 impl Inbox for Panicking {
     async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
-        self.runs.post(thread, graph, letter).await
+        self.runs.inbox()?.post(thread, graph, letter).await
     }
 
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
-        self.runs.messages(thread).await
+        self.runs.inbox()?.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         self.in_method("due");
-        self.runs.due(query).await
+        self.runs.inbox()?.due(query).await
     }
 }
 

@@ -86,14 +86,14 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     let signal =
         |number: u128| InboxMessage::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
     for number in 0..1_100 {
-        store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
+        store.inbox().expect("an inbox").post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
     }
     let mut changes = store.driver().notifier().thread("t");
     let working = tokio::spawn(worker.poll_interval(Duration::from_millis(10)).run_until(stop.clone()));
     while store.driver().run(first).await.expect("the store").expect("the run").status.is_live() {
         let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
-    store.post("t", Listening::NAME, signal(1)).await.expect("a letter");
+    store.inbox().expect("an inbox").post("t", Listening::NAME, signal(1)).await.expect("a letter");
     let woken = async {
         loop {
             let ended = store.driver().runs(RunQuery::thread("t")).await.expect("the store");

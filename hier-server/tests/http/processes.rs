@@ -138,7 +138,7 @@ async fn cron_is_fired_once_per_time_across_kills() {
         let crons = Crons::of(&store).search(&CronQuery::default()).await.expect("crons");
         crons.iter().all(|cron| cron.next.is_some_and(|next| next > SystemTime::now())).then_some(())
     };
-    let runs = async || store.runs(RunQuery::thread(thread.clone())).await.expect("runs");
+    let runs = async || store.driver().runs(RunQuery::thread(thread.clone())).await.expect("runs");
     let times: [u64; 4] = [0, 350, 700, 1_050];
     for (number, after) in times.into_iter().enumerate() {
         hurry(&store).await;

@@ -55,7 +55,7 @@ async fn make(runs: &dyn RunStore, thread: &str, owner: &str) {
     runs.create_thread(new).await.expect("a thread");
     let mut run = NewRun::new(thread, "shop", Request::input(json!({})));
     run.id = Some(ALICES);
-    runs.create_run(run).await.expect("a run");
+    runs.driver().create_run(run).await.expect("a run");
     runs.inbox()
         .expect("an inbox")
         .post(thread, "shop", InboxMessage::message(ALICES, vec![0xc0]))
@@ -153,7 +153,7 @@ async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
         assert_eq!(row.metadata, owned("alice"), "{method} {path}");
         let run = runs.run(ALICES).await.expect("the store").expect("the run of the later thread");
         assert!(run.status.is_live() && run.cancel.is_none(), "{method} {path}: {run:?}");
-        let mail = runs.mail(&thread).await.expect("the store");
+        let mail = runs.inbox().expect("an inbox").messages(&thread).await.expect("the store");
         assert_eq!(mail.iter().map(|posted| posted.message.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
         runs.remove_thread(&thread).await.expect("it is deleted");
     }

@@ -266,7 +266,7 @@ async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
-        let runs = store.runs(RunQuery::thread(&*thread)).await.expect("the runs");
+        let runs = store.driver().runs(RunQuery::thread(&*thread)).await.expect("the runs");
         let states: Vec<_> = runs.iter().map(|run| (run.status, run.cancel)).collect();
         assert_eq!(states, [(RunStatus::Pending, None)], "{path}");
     }

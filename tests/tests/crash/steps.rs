@@ -13,7 +13,7 @@ use hier_agents::prelude::*;
 use hier_core::Result;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 
-use crate::place::{StorageKey, open};
+use crate::place::{Place, open};
 use crate::victim::{LOG, PLACE, THREAD};
 
 /// How many rounds a thread has, and how many steps a task.
@@ -101,7 +101,7 @@ fn run() {
 }
 
 /// The names of the steps whose results are recorded.
-fn recorded(place: &StorageKey, thread: &str) -> BTreeSet<String> {
+fn recorded(place: &Place, thread: &str) -> BTreeSet<String> {
     let name = place.name();
     place.runtime.block_on(async {
         let saver = open(&name).await;
@@ -124,7 +124,7 @@ fn lines(log: &Path) -> Vec<String> {
     std::fs::read_to_string(log).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-fn survives(place: &StorageKey, kills: usize) {
+fn survives(place: &Place, kills: usize) {
     let (mut killed, mut threads, mut again) = (0, 0, 0);
     while killed < kills {
         threads += 1;
@@ -153,7 +153,7 @@ fn survives(place: &StorageKey, kills: usize) {
 }
 
 /// Lets a process run: for this long, or until it ends. Returns whether it has finished the thread.
-fn live(place: &StorageKey, thread: &str, log: &Path, at_most: Option<Duration>) -> bool {
+fn live(place: &Place, thread: &str, log: &Path, at_most: Option<Duration>) -> bool {
     let mut process = Process::new(std::env::current_exe().expect("this test"))
         .args(["steps::run", "--exact", "--ignored", "--nocapture"])
         .env(PLACE, place.name())
@@ -181,12 +181,12 @@ fn kills() -> usize {
 
 #[test]
 fn recorded_steps_survive_kills_on_sqlite() {
-    survives(&StorageKey::sqlite(), kills());
+    survives(&Place::sqlite(), kills());
 }
 
 #[test]
 fn recorded_steps_survive_kills_on_postgres() {
-    if let Some(place) = StorageKey::postgres() {
+    if let Some(place) = Place::postgres() {
         survives(&place, kills().min(100));
     }
 }

@@ -229,7 +229,7 @@ fn interrupted_it_says_how_to_go_on() {
 fn a_model_behind_http_files_the_same_return() {
     let scripted = Case::new();
     filed(&scripted.start("0").wait_with_output().expect("the example ends"));
-    let asked = scripted.call_count();
+    let asked = scripted.asked();
     let calls = asked.iter().map(|line| {
         let (_, call) = line.split_once(" -> ").expect("a call");
         let (name, arguments) = call.split_at(call.find('{').expect("arguments"));
