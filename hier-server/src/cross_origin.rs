@@ -50,7 +50,7 @@ pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError
 }
 
 /// Refuses requests of foreign pages to a server without authentication. Only this machine reaches such a server, but so do its browsers:
-/// they send simple requests and open WebSockets without asking first, and a site may resolve its own name to this machine.
+/// they send simple requests and open a `WebSocket` without asking first, and a site may resolve its own name to this machine.
 pub(crate) async fn check_origin(State(origins): State<Arc<[String]>>, request: Request, next: Next) -> Response {
     match refused(&request, &origins) {
         Some(error) => error.into_response(),

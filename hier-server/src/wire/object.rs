@@ -13,7 +13,6 @@ use super::run::Multitask;
 /// A thread, with the result of its last run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Thread")]
-#[expect(clippy::struct_field_names, reason = "the names of the protocol")]
 #[expect(clippy::option_option, reason = "an absent field differs from null")]
 pub(crate) struct ThreadObject {
     pub(crate) thread_id: String,
