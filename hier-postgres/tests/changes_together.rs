@@ -7,9 +7,9 @@ mod kit;
 use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, WhenRunning, WriteRecord};
-use hier_core::runs::{AddedRun, 
-    Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore,
-    RunsError, ThreadPatch,
+use hier_core::runs::{
+    AddedRun, Claimed, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus,
+    RunStore, RunsError, ThreadPatch,
 };
 use hier_postgres::Postgres;
 use kit::server::{Road, blocked, connected, server};

@@ -6,7 +6,7 @@ mod kit;
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, ThreadAdmin};
+use hier_core::checkpoint::Checkpointer;
 use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 use hier_core::runs::{NewThread, RunStore};

@@ -5,9 +5,7 @@ mod kit;
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{
-    Checkpoint, Checkpointer, Claim, Inbox, InboxMessage, ListQuery, Prune, SaverError, ThreadAdmin,
-};
+use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Inbox, InboxMessage, ListQuery, Prune, SaverError};
 use hier_core::runs::{
     Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery, RunStatus,
     RunStore, ThreadIndex, ThreadStatus,

@@ -10,9 +10,9 @@ use std::time::Duration;
 use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
-use hier_core::runs::{AddedRun, 
-    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery,
-    RunStatus, RunStore, ThreadIndex, ThreadStatus,
+use hier_core::runs::{
+    AddedRun, Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd,
+    RunQuery, RunStatus, RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_worker::Worker;
@@ -298,7 +298,11 @@ async fn changes_of_two_processes_are_all_kept() {
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let Claimed { run, lease, .. } = store.driver().claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!(run.id, id, "first in, first out");
-        store.driver().commit_run(&lease, RunCommit::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
+        store
+            .driver()
+            .commit_run(&lease, RunCommit::default().end(RunEnd::new(id, RunStatus::Success)))
+            .await
+            .expect("ended");
     }
     let thread = one.driver().thread("t").await.expect("the server").expect("the thread");
     assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));

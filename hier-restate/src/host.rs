@@ -185,9 +185,7 @@ impl Host {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
                 done.end = WorkEnd::Posted(match posted {
                     Ok(outcome) => Ok(outcome.is_new()),
-                    Err(error @ SaverError::InboxFull { .. }) => {
-                        Err(RunFailure::new("MailboxFull", error.to_string()))
-                    }
+                    Err(error @ SaverError::InboxFull { .. }) => Err(RunFailure::new("MailboxFull", error.to_string())),
                     Err(error) => return Err(error),
                 });
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::Durability;
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, SideEffects, WriteRecord,
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
 };
 use hier_core::graph::{CompiledGraph, GraphBuilder, Task};
 use hier_core::prelude::*;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Inbox, InboxMessage, Lease, SaverError, codec};
+use hier_core::checkpoint::{Checkpointer, InboxMessage, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunCommit,
-    RunLog, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
+    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog,
+    RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
 };
 use hier_core::{CancellationToken, Durability, Result};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -86,7 +86,12 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     let signal =
         |number: u128| InboxMessage::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
     for number in 0..1_100 {
-        store.inbox().expect("an inbox").post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
+        store
+            .inbox()
+            .expect("an inbox")
+            .post(&format!("elsewhere {number}"), Listening::NAME, signal(number))
+            .await
+            .expect("a letter");
     }
     let mut changes = store.driver().notifier().thread("t");
     let working = tokio::spawn(worker.poll_interval(Duration::from_millis(10)).run_until(stop.clone()));

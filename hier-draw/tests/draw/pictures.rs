@@ -16,7 +16,8 @@ fn dot_has_clusters_and_broken_edges() {
     let mut outer = graph(&["w"]);
     outer = outer.subgraph("sub", &compiled(inner)).defer("sub");
     outer = outer.edge(START, "w").edge("sub", "w");
-    outer = outer.route("w", "choose", [("go\\on", vec![EdgeEnd::from("sub")]), ("stop", vec![END.into()])], |_| "stop");
+    outer =
+        outer.route("w", "choose", [("go\\on", vec![EdgeEnd::from("sub")]), ("stop", vec![END.into()])], |_| "stop");
     let expected = r##"digraph "drawn" {
     node [shape=box, style="rounded,filled", fillcolor="#f2f0ff", fontname="Helvetica"];
     edge [fontname="Helvetica", fontsize=11];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::{SideEffects, WriteRecord, SaverError};
+use hier_checkpoint::checkpoint::{SaverError, SideEffects, WriteRecord};
 
 use super::Postgres;
 use super::batcher::{Batchable, Batcher};
@@ -100,7 +100,7 @@ fn check_size(batch: &Batch, thread: &str) -> Result<(), SaverError> {
 mod tests {
     use std::sync::Arc;
 
-    use hier_checkpoint::checkpoint::{PendingWrite, WriteRecord, TaskWrites};
+    use hier_checkpoint::checkpoint::{PendingWrite, TaskWrites, WriteRecord};
     use tokio::sync::oneshot::error::TryRecvError;
     use uuid::Uuid;
 

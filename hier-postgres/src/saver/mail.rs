@@ -187,7 +187,13 @@ impl InboxTables<'_> {
         self.query(sql, &[(&name, Type::TEXT)]).await
     }
 
-    async fn store(self, token: u64, batch: &Batch, also: &SideEffects, commit: Uuid) -> Result<BatchOutcome, PostgresFault> {
+    async fn store(
+        self,
+        token: u64,
+        batch: &Batch,
+        also: &SideEffects,
+        commit: Uuid,
+    ) -> Result<BatchOutcome, PostgresFault> {
         let stored = store_batch(self.session, self.client, &BatchOwner::Held(self.thread, token), batch).await?;
         if matches!(stored, BatchOutcome::Stored) {
             self.change(also, commit).await?;

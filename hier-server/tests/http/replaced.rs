@@ -10,10 +10,7 @@ use hier_core::checkpoint::{
     SaverError,
 };
 use hier_core::graph::Graph as _;
-use hier_core::runs::{
-    Cancel, Changed, NewRun, NewThread, Request, Run, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs,
-    ThreadPatch, ThreadRow,
-};
+use hier_core::runs::{Changed, NewRun, NewThread, Request, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -55,7 +52,7 @@ async fn make(runs: &dyn RunStore, thread: &str, owner: &str) {
     runs.create_thread(new).await.expect("a thread");
     let mut run = NewRun::new(thread, "shop", Request::input(json!({})));
     run.id = Some(ALICES);
-    runs.driver().create_run(run).await.expect("a run");
+    runs.create_run(run).await.expect("a run");
     runs.inbox()
         .expect("an inbox")
         .post(thread, "shop", InboxMessage::message(ALICES, vec![0xc0]))

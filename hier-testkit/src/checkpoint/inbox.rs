@@ -128,7 +128,9 @@ async fn a_commit_that_takes_an_unknown_message_stores_nothing(saver: Subject) -
     }
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("what was stored", &saver.get("t", "", None).await?, &None)?;
-    saver.commit(&lease, Commit::new(vec![branch.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
+    saver
+        .commit(&lease, Commit::new(vec![branch.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)])))
+        .await?;
     let again = saver
         .commit(&lease, Commit::new(vec![branch.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)])))
         .await;

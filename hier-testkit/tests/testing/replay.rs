@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer, MemorySaver, ThreadAdmin};
+use hier_core::checkpoint::{MemorySaver, ThreadAdmin};
 use hier_core::{Result, StateUpdate};
 use hier_testkit::{FakeOperator, Replay, ReplayChange, ReplayReport, ScriptedModel};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use hier_agents::{Approval, ApprovalRequest};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::message::ToolCall;
 use hier_core::{CancellationToken, Result};
-use hier_mcp::{McpClient, McpError, SealKey, McpServer};
+use hier_mcp::{McpClient, McpError, McpServer, SealKey};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

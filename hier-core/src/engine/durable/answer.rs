@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::checkpoint::{NextTasks, Checkpoint, TaskWrites, slot};
+use crate::checkpoint::{Checkpoint, NextTasks, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::durable::pending::{Pending, questions_of};
 use crate::engine::durable::thread_reader::ThreadReader;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{DeltaChain, Checkpoint, CodecError, Conversation, Saved, TaskWrites};
+use crate::checkpoint::{Checkpoint, CodecError, Conversation, DeltaChain, Saved, TaskWrites};
 use crate::engine::durable::delta::{Size, load_chain};
 use crate::engine::durable::journal::JournalStart;
 use crate::engine::durable::names::{RETURNED, START};

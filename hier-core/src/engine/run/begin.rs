@@ -1,6 +1,6 @@
 //! Begins a graph with an input.
 
-use crate::checkpoint::{WriteRecord, Source};
+use crate::checkpoint::{Source, WriteRecord};
 use crate::engine::durable::input;
 use crate::engine::run::commit::StepCommit;
 use crate::engine::run::runner::GraphRunner;

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::checkpoint::{SideEffects, WriteRecord, Source, TaskWrites};
+use crate::checkpoint::{SideEffects, Source, TaskWrites, WriteRecord};
 use crate::engine::attempt::exec::TaskResult;
 use crate::engine::attempt::record::failed;
 use crate::engine::attempt::stored::FailureRecord;

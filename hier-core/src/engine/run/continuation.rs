@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{SideEffects, DueChange, WriteRecord, Source, TaskWrites, slot};
+use crate::checkpoint::{DueChange, SideEffects, Source, TaskWrites, WriteRecord, slot};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::stored::{self, RoutingRecord};

@@ -150,7 +150,11 @@ fn encode_events(vault: &ValueCodec, thread: &ThreadRow, change: &Change) -> Res
     columns.collect()
 }
 
-fn encode_document(vault: &ValueCodec, document: &Document, replaces: Option<u64>) -> Result<DocumentColumns, SaverError> {
+fn encode_document(
+    vault: &ValueCodec,
+    document: &Document,
+    replaces: Option<u64>,
+) -> Result<DocumentColumns, SaverError> {
     let Document { kind, id, value, .. } = document;
     let body = seal(vault, DOCUMENTS, &document_key(kind, id), value)?;
     let (kind, id) = (escape(kind).into_owned(), escape(id).into_owned());

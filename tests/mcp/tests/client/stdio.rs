@@ -114,7 +114,8 @@ fn the_program_and_what_it_started_end_with_the_callers_runtime() {
     let pids = folder.path().join("pids");
     // Neither the process nor its child ends when its input closes or when it receives a signal.
     let script = format!("trap '' TERM; sleep 1000 & echo $$ $! > '{}'; \"$1\"; sleep 1000", pids.display());
-    let client = McpClient::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
+    let client =
+        McpClient::stdio("stubborn", "/bin/sh").args(["-c", script.as_str(), "sh", env!("CARGO_BIN_EXE_peer")]);
     let client = client.env("PEER_COUNTS", counts.path().display().to_string()).pass_env(["PATH"]).build().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async { client.connect().await.unwrap() });
@@ -138,7 +139,8 @@ async fn what_cannot_be_started_says_why() {
     assert!(failed.is_transient());
     assert!(failed.to_string().starts_with("the MCP server `ghost` cannot be reached: "), "{failed}");
     // One that is no server, with what it said.
-    let client = McpClient::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
+    let client =
+        McpClient::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
     let failed = client.connect().await.unwrap_err().to_string();
     assert!(failed.contains("the MCP server `shell` cannot be reached"), "{failed}");
     // One that is silent.
