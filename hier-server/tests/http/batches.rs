@@ -90,7 +90,7 @@ async fn a_batch_that_the_database_cuts_off_is_taken_back() {
         let (status, error) = desk.post("/runs/batch", json!([body, body, body, body])).await;
         let detail = error["detail"].as_str().unwrap_or_default();
         assert!(status >= 500 && detail.starts_with("run 2 of the batch: "), "{fault:?}: {status} {error}");
-        let stay = store.runs.runs(RunQuery::default()).await.unwrap();
+        let stay = store.runs.driver().runs(RunQuery::default()).await.unwrap();
         if fault == Fault::Gone {
             // They are named, since they are going to run.
             assert_eq!(stay.len(), 2);
@@ -99,7 +99,7 @@ async fn a_batch_that_the_database_cuts_off_is_taken_back() {
         } else {
             assert!(detail.ends_with("no run of the batch was added"), "{detail}");
             assert_eq!(stay, [], "{fault:?}");
-            assert_eq!(store.runs.count_threads(ThreadQuery::default()).await.unwrap(), 0, "{fault:?}");
+            assert_eq!(store.runs.driver().count_threads(ThreadQuery::default()).await.unwrap(), 0, "{fault:?}");
         }
         let (status, made) = desk.post("/runs/batch", json!([body, body])).await;
         assert_eq!((status, made.as_array().map(Vec::len)), (200, Some(2)), "{fault:?}: {made}");
@@ -120,7 +120,7 @@ async fn a_run_of_which_nobody_knows_whether_it_was_added_is_named() {
         assert!(detail.contains("whether it was added itself is not known"), "{detail}");
         assert!(!detail.contains("no run of the batch was added"), "{detail}");
         assert_eq!(detail.contains("could not be deleted again"), good > 0, "{detail}");
-        let stay = store.runs.runs(RunQuery::default()).await.unwrap();
+        let stay = store.runs.driver().runs(RunQuery::default()).await.unwrap();
         assert_eq!(stay.len(), good + 1);
         assert!(stay.iter().all(|run| detail.contains(&run.id.to_string())), "{detail}");
         desk.stop().await;
@@ -211,7 +211,7 @@ async fn a_batch_whose_client_goes_away_is_added_whole() {
     for expected in [Creation::Done, Creation::Asked, Creation::Done] {
         assert_eq!(creations.recv().await, Some(expected));
     }
-    assert_eq!(store.runs.runs(RunQuery::default()).await.unwrap().len(), 4);
+    assert_eq!(store.runs.driver().runs(RunQuery::default()).await.unwrap().len(), 4);
     desk.stop().await;
 }
 
@@ -228,5 +228,5 @@ async fn a_server_that_stops_waits_for_a_batch_whose_client_has_gone() {
     assert!(!stopping.is_finished());
     store.gate.add_permits(2);
     stopping.await.expect("the server stops");
-    assert_eq!(store.runs.runs(RunQuery::default()).await.unwrap().len(), 4);
+    assert_eq!(store.runs.driver().runs(RunQuery::default()).await.unwrap().len(), 4);
 }

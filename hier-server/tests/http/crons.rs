@@ -132,7 +132,7 @@ async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
         loop {
             let mut query = RunQuery::default();
             query.status = vec![RunStatus::Success];
-            let runs = store.runs(query).await.expect("runs");
+            let runs = store.driver().runs(query).await.expect("runs");
             if runs.len() >= count {
                 return runs;
             }
@@ -155,7 +155,7 @@ async fn a_cron_is_fired_once_by_several_servers() {
     hurry(&store).await;
     let runs = ended(&store, 2).await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(store.runs(RunQuery::default()).await.expect("runs").len(), 2, "each is fired once");
+    assert_eq!(store.driver().runs(RunQuery::default()).await.expect("runs").len(), 2, "each is fired once");
     assert!(runs.iter().all(|run| run.metadata["k"] == 1 && run.metadata.contains_key("cron_id")), "{runs:?}");
     let (_, state) = three.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"], json!({ "n": 4.0, "log": ["a", "b"] }));
@@ -259,7 +259,7 @@ async fn cron_of_a_deleted_thread_is_disabled_and_cannot_reach_a_later_one() {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let cron = crons.get(id).await.expect("the store").expect("the cron");
         assert!(!cron.enabled, "it is disabled: {enabled}");
-        assert_eq!(store.runs(RunQuery::default()).await.expect("runs"), [], "it does not fire: {enabled}");
+        assert_eq!(store.driver().runs(RunQuery::default()).await.expect("runs"), [], "it does not fire: {enabled}");
     }
 
     // The same user has a later thread with the id.

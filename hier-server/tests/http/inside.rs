@@ -170,15 +170,15 @@ async fn a_thread_with_tasks_to_apply_is_not_told_to_be_idle() {
     let (store, thread) = (Arc::new(MemoryRuns::new()), uuid::Uuid::new_v4().to_string());
     let mut new = NewRun::new(&*thread, "beside", Request::default()).create_thread();
     new.metadata.insert("graph_id".to_owned(), "beside".into());
-    let run = store.create_run(new).await.expect("a run").id;
+    let run = store.driver().create_run(new).await.expect("a run").id;
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["beside"]);
-    let claimed = store.claim_run(claim).await.expect("the store").expect("the run");
+    let claimed = store.driver().claim_run(claim).await.expect("the store").expect("the run");
     let mut dying =
         DynRun::new(DynInput::New(json!({ "n": 1.0 })), Config::thread(&*thread).durability(Durability::Sync));
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     let beside = Beside::compile().erase(|_| Ok(()));
     assert!(beside.run(dying).await.expect("it runs").is_finished());
-    store.cancel_runs(&thread, &[run], Cancel::Interrupt).await.expect("the store");
+    store.driver().cancel_runs(&thread, &[run], Cancel::Interrupt).await.expect("the store");
 
     let served = server().graph("beside", Beside::compile(), ());
     let desk = open(served.storage(store.clone(), Arc::new(MemoryStore::default()))).await;

@@ -138,7 +138,7 @@ async fn a_cron_is_fired_once_for_each_of_its_times_whoever_is_killed() {
         let crons = Crons::of(&store).search(&CronQuery::default()).await.expect("crons");
         crons.iter().all(|cron| cron.next.is_some_and(|next| next > SystemTime::now())).then_some(())
     };
-    let runs = async || store.runs(RunQuery::thread(thread.clone())).await.expect("runs");
+    let runs = async || store.driver().runs(RunQuery::thread(thread.clone())).await.expect("runs");
     let times: [u64; 4] = [0, 350, 700, 1_050];
     for (number, after) in times.into_iter().enumerate() {
         hurry(&store).await;

@@ -153,7 +153,7 @@ async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
         assert_eq!(row.metadata, owned("alice"), "{method} {path}");
         let run = runs.run(ALICES).await.expect("the store").expect("the run of the later thread");
         assert!(run.status.is_live() && run.cancel.is_none(), "{method} {path}: {run:?}");
-        let mail = runs.mail(&thread).await.expect("the store");
+        let mail = runs.inbox().unwrap().messages(&thread).await.expect("the store");
         assert_eq!(mail.iter().map(|posted| posted.message.id).collect::<Vec<_>>(), [ALICES], "{method} {path}");
         runs.remove_thread(&thread).await.expect("it is deleted");
     }

@@ -266,7 +266,7 @@ async fn a_server_that_stops_hands_back_runs_that_are_cancelled_when_their_clien
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
-        let runs = store.runs(RunQuery::thread(&*thread)).await.expect("the runs");
+        let runs = store.driver().runs(RunQuery::thread(&*thread)).await.expect("the runs");
         let states: Vec<_> = runs.iter().map(|run| (run.status, run.cancel)).collect();
         assert_eq!(states, [(RunStatus::Pending, None)], "{path}");
     }
