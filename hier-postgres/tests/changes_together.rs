@@ -43,8 +43,8 @@ impl Desk {
         for number in 0..THREADS {
             let new = NewRun::new(format!("t{number}"), "desk", Request::default()).create_thread();
             let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-            let (_, claimed) = desk.store.driver().create_claimed(new, claim).await.expect("a run");
-            desk.claimed.push(claimed.expect("nothing is in its way"));
+            let added = desk.store.driver().create_claimed(new, claim).await.expect("a run");
+            desk.claimed.push(added.claimed.expect("nothing is in its way"));
         }
         // What others are told is told by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -244,7 +244,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
                 let mut new = NewRun::new(format!("t{thread}"), "desk", Request::default()).create_thread();
                 new.id = Some(Uuid::new_v4());
                 let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-                store.driver().create_claimed(new, claim).await.expect("a run").1.is_some()
+                store.driver().create_claimed(new, claim).await.expect("a run").claimed.is_some()
             });
         }
     }

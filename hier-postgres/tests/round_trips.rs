@@ -11,8 +11,8 @@ use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, Claim, WhenRunning};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunQuery,
-    RunStatus, RunStore, ThreadIndex, ThreadStatus,
+    AddedRun, Claimed, Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd,
+    RunQuery, RunStatus, RunStore, ThreadIndex, ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_worker::Worker;
@@ -150,8 +150,8 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();
     // The thread is made, and what is asked is prepared.
-    let (_, first) = store.driver().create_claimed(new(), claim()).await.expect("a run");
-    let first = first.expect("it is claimed on a new thread, too");
+    let first = store.driver().create_claimed(new(), claim()).await.expect("a run");
+    let first = first.claimed.expect("it is claimed on a new thread, too");
     store
         .driver()
         .commit_run(&first.lease, RunCommit::default().end(RunEnd::new(first.run.id, RunStatus::Success)))
@@ -167,7 +167,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     // What becomes of it.
     road.answer_is_held().await;
     road.lose_the_held_answer();
-    let (added, claimed) = adding.await.expect("it ends").expect("a run");
+    let AddedRun { run: added, claimed } = adding.await.expect("it ends").expect("a run");
     let claimed = claimed.expect("it was claimed");
     assert_eq!((claimed.run.id, claimed.run.status, claimed.run.attempts), (added.id, RunStatus::Running, 1));
     assert_eq!(store.driver().runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
@@ -296,9 +296,10 @@ async fn changes_of_two_processes_are_all_kept() {
     listed.reverse();
     for (store, id) in [&one, &two].into_iter().cycle().zip(listed) {
         let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-        let Claimed { run, lease, .. } = store.claim_run(claim).await.expect("the server").expect("the run");
+        let Claimed { run, lease, .. } = store.driver().claim_run(claim).await.expect("the server").expect("the run");
         assert_eq!(run.id, id, "first in, first out");
-        store.commit_run(&lease, RunCommit::default().end(RunEnd::new(id, RunStatus::Success))).await.expect("ended");
+        let end = RunCommit::default().end(RunEnd::new(id, RunStatus::Success));
+        store.driver().commit_run(&lease, end).await.expect("ended");
     }
     let thread = one.driver().thread("t").await.expect("the server").expect("the thread");
     assert_eq!((thread.status, thread.last_event), (ThreadStatus::Idle, 80));
