@@ -234,7 +234,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     for name in ["alice", "bob"] {
         saver.driver().create_run(NewRun::new(name, "desk", Request::default()).create_thread()).await.expect("a run");
         let signal = InboxMessage::signal(Uuid::from_u128(7), "approved", b"yes".to_vec());
-        assert!(saver.post(name, "desk", signal).await.expect("a letter"));
+        assert!(saver.post(name, "desk", signal).await.expect("a letter").is_new());
     }
     let change = |sql: &str| Connection::open(&path).and_then(|db| db.execute_batch(sql)).expect("a change");
     let mut query = RunQuery::default();

@@ -59,11 +59,11 @@ impl SaverLayer for Panicking {
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError> {
         self.renewed.send_modify(|times| *times += 1);
         self.in_method("renew");
-        self.runs.renew(lease).await
+        Checkpointer::renew(&self.runs, lease).await
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        self.runs.capabilities().with_inbox(self)
+        Checkpointer::capabilities(&self.runs).with_inbox(self)
     }
 }
 

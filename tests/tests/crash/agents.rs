@@ -17,7 +17,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::desk::{Desk, Site, TURNS, clerk, expected, keys};
-use crate::place::{StorageKey, open};
+use crate::place::{Place, open};
 use crate::victim::{DURABILITY, LOG, PLACE, THREAD};
 
 fn told(name: &str, unless: u64) -> u64 {
@@ -26,7 +26,7 @@ fn told(name: &str, unless: u64) -> u64 {
 
 /// A thread whose processes are killed.
 struct Thread<'a> {
-    place: &'a StorageKey,
+    place: &'a Place,
     name: String,
     log: PathBuf,
     is_async: bool,
@@ -154,7 +154,7 @@ fn lines(log: &Path) -> Vec<String> {
     std::fs::read_to_string(log).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-fn survive(place: &StorageKey, kills: u64) {
+fn survive(place: &Place, kills: u64) {
     let mut rng = Rng::with_seed(told("HIER_AGENT_SEED", 11));
     let (mut killed, mut threads, mut again, mut summaries) = (0, 0, 0, 0);
     while killed < kills {
@@ -189,12 +189,12 @@ fn survive(place: &StorageKey, kills: u64) {
 
 #[test]
 fn agents_survive_kills_on_sqlite() {
-    survive(&StorageKey::sqlite(), told("HIER_AGENT_KILLS", 40));
+    survive(&Place::sqlite(), told("HIER_AGENT_KILLS", 40));
 }
 
 #[test]
 fn agents_survive_kills_on_postgres() {
-    if let Some(place) = StorageKey::postgres() {
+    if let Some(place) = Place::postgres() {
         survive(&place, told("HIER_AGENT_KILLS", 40).min(100));
     }
 }

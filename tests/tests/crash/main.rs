@@ -16,11 +16,11 @@ mod workers;
 use std::time::Duration;
 
 use hier_core::Durability;
-use place::StorageKey;
+use place::Place;
 use tree::{Life, Thread};
 
 /// Kills processes until there have been so many kills; each thread is then run to its end, and a new one begun.
-fn kill_often(place: &StorageKey, kills: usize, mut between: impl FnMut(usize)) {
+fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
     let (mut killed, mut at_work, mut threads) = (0, 0, 0);
     while killed < kills {
         threads += 1;
@@ -47,12 +47,12 @@ fn kill_often(place: &StorageKey, kills: usize, mut between: impl FnMut(usize)) 
 
 #[test]
 fn sqlite_survives_kills() {
-    kill_often(&StorageKey::sqlite(), 200, |_| {});
+    kill_often(&Place::sqlite(), 200, |_| {});
 }
 
 #[test]
 fn postgres_survives_kills_of_processes_and_server() {
-    let Some(place) = StorageKey::postgres() else { return };
+    let Some(place) = Place::postgres() else { return };
     kill_often(&place, 200, |killed| {
         if killed % 20 == 0 {
             place.crash_server();
@@ -63,7 +63,7 @@ fn postgres_survives_kills_of_processes_and_server() {
 /// A server that dies under a running process: whatever that does, the thread goes on.
 #[test]
 fn postgres_survives_a_crash_under_a_running_process() {
-    let Some(place) = StorageKey::postgres() else { return };
+    let Some(place) = Place::postgres() else { return };
     for number in 0..3 {
         let mut thread = Thread::new(&place, &format!("s{number}"), Durability::Sync);
         let running = thread.start();
@@ -79,7 +79,7 @@ fn postgres_survives_a_crash_under_a_running_process() {
 /// The process that was overtaken is told so, and what it did later is not stored.
 #[test]
 fn a_process_that_was_overtaken_stores_nothing() {
-    let places = [Some(StorageKey::sqlite()), StorageKey::postgres()];
+    let places = [Some(Place::sqlite()), Place::postgres()];
     for place in places.into_iter().flatten() {
         let mut thread = Thread::new(&place, "two", Durability::Sync);
         // The first question comes after seven of them: until then somebody else must have begun.
@@ -97,24 +97,24 @@ fn a_process_that_was_overtaken_stores_nothing() {
 
 #[test]
 fn the_public_target_survives_kills_on_sqlite() {
-    target::survives(&StorageKey::sqlite(), 40);
+    target::survives(&Place::sqlite(), 40);
 }
 
 #[test]
 fn the_public_target_survives_kills_on_postgres() {
-    if let Some(place) = StorageKey::postgres() {
+    if let Some(place) = Place::postgres() {
         target::survives(&place, 20);
     }
 }
 
 #[test]
 fn runs_survive_kills_of_workers_on_sqlite() {
-    workers::survive(&StorageKey::sqlite(), 100);
+    workers::survive(&Place::sqlite(), 100);
 }
 
 #[test]
 fn runs_survive_kills_of_workers_on_postgres() {
-    if let Some(place) = StorageKey::postgres() {
+    if let Some(place) = Place::postgres() {
         workers::survive(&place, 60);
     }
 }

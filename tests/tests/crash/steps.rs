@@ -12,7 +12,7 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 
-use crate::place::{StorageKey, open};
+use crate::place::{Place, open};
 use crate::victim::{LOG, PLACE, THREAD};
 
 /// How many rounds a thread has, and how many steps a task.
@@ -97,7 +97,7 @@ fn run() {
 }
 
 /// The names of the steps whose results are recorded.
-fn recorded(place: &StorageKey, thread: &str) -> BTreeSet<String> {
+fn recorded(place: &Place, thread: &str) -> BTreeSet<String> {
     let name = place.name();
     place.runtime.block_on(async {
         let saver = open(&name).await;
@@ -120,7 +120,7 @@ fn lines(log: &Path) -> Vec<String> {
     std::fs::read_to_string(log).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-fn survives(place: &StorageKey, kills: usize) {
+fn survives(place: &Place, kills: usize) {
     let (mut killed, mut threads, mut again) = (0, 0, 0);
     while killed < kills {
         threads += 1;
@@ -149,7 +149,7 @@ fn survives(place: &StorageKey, kills: usize) {
 }
 
 /// Lets a process run: for this long, or until it ends. Returns whether it has finished the thread.
-fn live(place: &StorageKey, thread: &str, log: &Path, at_most: Option<Duration>) -> bool {
+fn live(place: &Place, thread: &str, log: &Path, at_most: Option<Duration>) -> bool {
     let mut process = Process::new(std::env::current_exe().expect("this test"))
         .args(["steps::run", "--exact", "--ignored", "--nocapture"])
         .env(PLACE, place.name())
@@ -177,12 +177,12 @@ fn kills() -> usize {
 
 #[test]
 fn recorded_steps_survive_kills_on_sqlite() {
-    survives(&StorageKey::sqlite(), kills());
+    survives(&Place::sqlite(), kills());
 }
 
 #[test]
 fn recorded_steps_survive_kills_on_postgres() {
-    if let Some(place) = StorageKey::postgres() {
+    if let Some(place) = Place::postgres() {
         survives(&place, kills().min(100));
     }
 }

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::books::{committed, keys, nothing_again};
-use super::place::{StorageKey, open};
+use super::place::{Place, open};
 
 const ROUNDS: usize = 6;
 const WIDTH: usize = 4;
 
 /// Kills the example so many times, and lets each of its threads come to its end.
-pub(crate) fn survives(place: &StorageKey, kills: usize) {
+pub(crate) fn survives(place: &Place, kills: usize) {
     let (mut killed, mut threads) = (0, 0);
     while killed < kills {
         threads += 1;
@@ -46,7 +46,7 @@ pub(crate) fn survives(place: &StorageKey, kills: usize) {
 }
 
 /// It prints what it has to, and started once more it prints the same and runs nothing.
-fn check_end(place: &StorageKey, thread: &str, log: &Path, end: &[u8], done: &BTreeSet<String>) {
+fn check_end(place: &Place, thread: &str, log: &Path, end: &[u8], done: &BTreeSet<String>) {
     let state: serde_json::Value = serde_json::from_slice(end).expect("one line of JSON");
     let rounds: Vec<usize> = (0..ROUNDS).collect();
     assert_eq!(state, serde_json::json!({ "done": ROUNDS * WIDTH, "rounds": rounds }));
@@ -56,7 +56,7 @@ fn check_end(place: &StorageKey, thread: &str, log: &Path, end: &[u8], done: &BT
     assert_eq!((again.stdout.as_slice(), keys(log)), (end, before));
 }
 
-fn command(place: &StorageKey, thread: &str, log: &Path) -> Command {
+fn command(place: &Place, thread: &str, log: &Path) -> Command {
     let mut command = Command::new(example());
     command.args(["--db", &place.name(), "--thread", thread, "--log"]).arg(log);
     command.args(["--rounds", &ROUNDS.to_string(), "--width", &WIDTH.to_string(), "--delay-ms", "4"]);

@@ -11,7 +11,7 @@ use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer as _, ListQuery};
 
 use super::books::{committed, keys, nothing_again};
-use super::place::{StorageKey, open};
+use super::place::{Place, open};
 use super::victim::{self, CrashTree, Tree};
 
 /// How long a whole thread may take.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A thread, and what is known of it.
 pub(crate) struct Thread<'a> {
-    place: &'a StorageKey,
+    place: &'a Place,
     name: String,
     log: PathBuf,
     durability: Durability,
@@ -70,7 +70,7 @@ pub(crate) enum Life {
 }
 
 impl<'a> Thread<'a> {
-    pub(crate) fn new(place: &'a StorageKey, name: &str, durability: Durability) -> Self {
+    pub(crate) fn new(place: &'a Place, name: &str, durability: Durability) -> Self {
         let log = place.folder.path().join(format!("{name}.log"));
         let delay = Duration::from_millis(3);
         Self {

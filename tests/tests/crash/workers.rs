@@ -13,7 +13,7 @@ use hier_core::runs::{
 use hier_worker::Worker;
 use serde_json::json;
 
-use super::place::{StorageKey, open_runs};
+use super::place::{Place, open_runs};
 use super::victim::PLACE;
 
 const WORKERS: usize = 3;
@@ -54,14 +54,14 @@ fn work() {
     });
 }
 
-fn start(place: &StorageKey) -> Child {
+fn start(place: &Place) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--ignored", "--exact", "workers::work"]).env(PLACE, place.name());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs itself")
 }
 
 /// Kills workers so many times while there is work, and then lets all runs come to their end.
-pub(crate) fn survive(place: &StorageKey, kills: usize) {
+pub(crate) fn survive(place: &Place, kills: usize) {
     let store = place.runtime.block_on(open_runs(&place.name()));
     let mut workers: Vec<Child> = (0..WORKERS).map(|_| start(place)).collect();
     let (mut accepted, mut killed) = (Vec::new(), 0);
