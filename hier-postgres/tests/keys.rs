@@ -132,13 +132,13 @@ async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl A
             "{error}"
         );
     };
-    let listed = own.threads(None).await.expect("all of them");
+    let listed = own.admin().unwrap().threads(None).await.expect("all of them");
     let mut names: Vec<_> = listed.iter().map(|info| (&*info.thread, info.latest.is_some())).collect();
     names.sort_unstable();
     assert_eq!(names, [("a", false), ("b", true), ("c", false)]);
-    told(own.prune(Prune::default()).await);
+    told(own.admin().unwrap().prune(Prune::default()).await);
     assert_eq!(own.list(ListQuery::thread("b")).await.expect("a list").len(), 1);
-    told(own.delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
+    told(own.admin().unwrap().delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
     told(reencrypt(&own).await);
 }
 

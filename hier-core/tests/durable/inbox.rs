@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use hier_core::checkpoint::{Checkpointer, INBOX_BYTES, Inbox, MemorySaver, SaverError, ThreadAdmin};
+use hier_core::checkpoint::{INBOX_BYTES, Inbox, MemorySaver, SaverError, ThreadAdmin};
 use hier_core::graph::{CompiledGraph, Mail, Signal};
 use hier_core::prelude::*;
 use serde_json::json;

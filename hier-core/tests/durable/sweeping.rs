@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use hier_core::async_trait;
 use hier_core::checkpoint::{
     Capabilities, Checkpointer, Claim, Commit, DueChange, DueQuery, Inbox, Lease, LeaseState, MemorySaver, Saved,
-    SaverError, SideEffects, ThreadAdmin, WriteRecord,
+    SaverError, SideEffects, ThreadAdmin,
 };
 use hier_core::graph::Signal;
 use hier_core::prelude::*;

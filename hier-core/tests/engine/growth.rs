@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::checkpoint::{
-    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, SideEffects, WriteRecord,
+    Capabilities, Checkpointer, Commit, Lease, LeaseState, MemorySaver, SaverError, WriteRecord,
 };
 use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Lease, SaverError};
+use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
     Changed, Claimed, EventBuffering, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, Run as RunRow,
-    RunClaim, RunCommit, RunEnd, RunLog, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange,
+    RunClaim, RunEnd, RunLog, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;

@@ -70,16 +70,16 @@ impl SaverLayer for Panicking {
 #[hier_core::async_trait]
 impl Inbox for Panicking {
     async fn post(&self, thread: &str, graph: &str, letter: InboxMessage) -> Result<PostOutcome, SaverError> {
-        self.runs.post(thread, graph, letter).await
+        self.runs.inbox()?.post(thread, graph, letter).await
     }
 
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError> {
-        self.runs.messages(thread).await
+        self.runs.inbox()?.messages(thread).await
     }
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         self.in_method("due");
-        self.runs.due(query).await
+        self.runs.inbox()?.due(query).await
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use hier_core::CancellationToken;
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, Inbox, InboxMessage, Lease, SaverError, codec};
+use hier_core::checkpoint::{Checkpointer, Inbox, InboxMessage, SaverError, codec};
 use hier_core::graph::{DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::runs::{
-    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunCommit,
-    RunLog, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
+    Cancel, Changed, EventBuffering, EventQuery, MemoryRuns, NewRun, Request, Run as RunRow, RunClaim, RunLog,
+    RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadStatus,
 };
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use hier_worker::Worker;
@@ -85,14 +85,19 @@ async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
     let signal =
         |number: u128| InboxMessage::signal(Uuid::from_u128(number), "go", codec::encode(&7_u64).expect("a number"));
     for number in 0..1_100 {
-        store.post(&format!("elsewhere {number}"), Listening::NAME, signal(number)).await.expect("a letter");
+        store
+            .inbox()
+            .unwrap()
+            .post(&format!("elsewhere {number}"), Listening::NAME, signal(number))
+            .await
+            .expect("a letter");
     }
     let mut changes = store.driver().notifier().thread("t");
     let working = tokio::spawn(worker.poll(Duration::from_millis(10)).run_until(stop.clone()));
     while store.driver().run(first).await.expect("the store").expect("the run").status.is_live() {
         let _ = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
     }
-    store.post("t", Listening::NAME, signal(1)).await.expect("a letter");
+    store.inbox().unwrap().post("t", Listening::NAME, signal(1)).await.expect("a letter");
     let woken = async {
         loop {
             let ended = store.driver().runs(RunQuery::thread("t")).await.expect("the store");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::runs::{
-    Changed, MemoryRuns, NewRun, Run, RunQuery, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
+    Changed, MemoryRuns, RunQuery, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
 };
 use hier_core::store::MemoryStore;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};

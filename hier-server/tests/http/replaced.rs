@@ -10,10 +10,7 @@ use hier_core::checkpoint::{
     SaverError,
 };
 use hier_core::graph::Graph as _;
-use hier_core::runs::{
-    Cancel, Changed, NewRun, NewThread, Request, Run, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs,
-    ThreadPatch, ThreadRow,
-};
+use hier_core::runs::{Changed, NewRun, NewThread, Request, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};

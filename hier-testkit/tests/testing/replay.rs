@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hier_agents::prelude::*;
 use hier_core::StateUpdate;
-use hier_core::checkpoint::{Checkpointer, MemorySaver, ThreadAdmin};
+use hier_core::checkpoint::{MemorySaver, ThreadAdmin};
 use hier_testkit::{Change, FakeOperator, Replay, ReplayReport, ScriptedModel};
 use serde_json::{Value, json};
 
