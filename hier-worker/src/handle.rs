@@ -99,7 +99,7 @@ impl Handle {
             // The caller may have disconnected.
             let _ = answer.send(added);
             if let Some(claimed) = claimed {
-                slot.execute(claimed).await;
+                Box::pin(slot.execute(claimed)).await;
             }
         });
         answered.await.unwrap_or_else(|_| {

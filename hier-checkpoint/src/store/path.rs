@@ -101,7 +101,9 @@ fn follow(parts: &[PathPart], value: &Value, texts: &mut Vec<String>) {
             }
         }
         (PathPart::Items | PathPart::Any, Value::Array(items)) => {
-            items.iter().for_each(|item| follow(rest, item, texts))
+            for item in items {
+                follow(rest, item, texts);
+            }
         }
         (PathPart::Any, Value::Object(fields)) => fields.values().for_each(|field| follow(rest, field, texts)),
         (PathPart::Several(paths), value @ Value::Object(_)) => {
