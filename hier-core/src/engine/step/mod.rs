@@ -6,10 +6,13 @@ mod frontier;
 mod ledger;
 mod position;
 mod returns;
-#[cfg(test)]
-mod simulation;
 mod tasks;
+// Tests of what other crates cannot reach.
 #[cfg(test)]
+#[path = "../../../tests/position/simulation.rs"]
+mod simulation;
+#[cfg(test)]
+#[path = "../../../tests/position/by_hand.rs"]
 mod tests;
 
 pub(crate) use breakpoints::Breakpoints;

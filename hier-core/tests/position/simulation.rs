@@ -3,7 +3,7 @@
 //!
 //! `HIER_GRAPHS` is the number of graphs and defaults to 1,000. `HIER_SEED` is the first seed.
 
-#[path = "../../../../hier-spec/tests/choices/mod.rs"]
+#[path = "../../../hier-spec/tests/choices/mod.rs"]
 #[allow(clippy::duplicate_mod, reason = "hier-spec has the graphs and what is asked of them")]
 mod choices;
 
