@@ -89,7 +89,7 @@ fn invalid_project_is_refused_and_nothing_is_written() {
         (&["new", "9lives"][..], "error: `9lives` is not a package name"),
         (&["new", "sub/two words"], "error: `two words` is not a package name"),
         (&["new", "hier"], "error: a project cannot be named `hier`"),
-        (&["new", "hier-graph"], "error: no package can be called `hier-graph` here"),
+        (&["new", "hier-graph"], "error: a project cannot be named `hier-graph`"),
         (&["new", "serde_json"], "error: a project cannot be named `serde_json`"),
         (&["new", "fn"], "error: a project cannot be named `fn`"),
         (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: choose an empty or new folder"),

@@ -38,7 +38,7 @@ pub const TABLE: &[Order] = &[
     order("hier_draw", "model rank plane mermaid dot svg self request"),
     order(
         "hier_agents",
-        "nesting schema bounds fit words call_ids paired options model compact state redaction tool toolsets layer call ask stuck failed operator calls tool_node react hierarchy builder prelude plumbing",
+        "prompts schema bounds coercion options model compact state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
     ),
     order("hier_worker", "prepare context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
@@ -96,15 +96,10 @@ pub const KNOTS: &[KnownKnot] = &[
     // A task has its graph, the graph its nodes, and the code of a node takes the task.
     knot("hier_core::engine::program", "child graph hooks node task"),
     // Folders whose circles are still to be taken apart.
-    knot("hier_agents::layer", ""),
-    knot("hier_agents::state", ""),
     knot("hier_checkpoint::checkpoint", ""),
     knot("hier_checkpoint::message", ""),
     knot("hier_checkpoint::runs", ""),
     knot("hier_core::graph", ""),
     knot("hier_macros::graph", ""),
-    knot("hier_postgres::saver", ""),
-    knot("hier_server::routes", ""),
-    knot("hier_sqlite::saver", ""),
     knot("hier_testkit::model", ""),
 ];

@@ -223,7 +223,7 @@ async fn two_tools_of_one_name_are_an_error_that_names_both() {
     let mut unnamed = desk(&silent);
     unnamed.crm = Crm::new("crm", &["a b"]);
     let said = failed(unnamed).await;
-    assert!(said.contains("the toolset `crm`: models cannot call the tool `a b` by its name"), "{said}");
+    assert!(said.contains("the toolset `crm`: models cannot call the tool `a b`, because a name has"), "{said}");
     assert_eq!(silent.requests().len(), 0);
 }
 

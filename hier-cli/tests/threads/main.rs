@@ -276,7 +276,7 @@ async fn database_on_a_read_only_mount_names_the_fix() {
     let threads = format!("{} threads --db {}", env!("CARGO_BIN_EXE_hier"), path.display());
     let output = run(&threads);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
-    let says = "its folder cannot be written: SQLite reads such a file only where it can create `-wal` and `-shm` files next to it; copy";
+    let says = "its folder cannot be written, but SQLite needs to create `-wal` and `-shm` files there: copy the file";
     assert!(err(&output).contains(says), "{}", err(&output));
     assert!(hier(&path, &["threads"]).status.success(), "it can be read where it can be written");
 }

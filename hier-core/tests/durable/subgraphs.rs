@@ -211,7 +211,7 @@ fn counted_for_each(lenient: bool) -> Builder {
 #[tokio::test]
 async fn calls_of_a_graph_that_keeps_its_state_do_not_run_side_by_side() {
     let refused = counted_for_each(false).compile().unwrap_err().to_string();
-    assert!(refused.contains("the one state that `sub` keeps for the whole thread"), "{refused}");
+    assert!(refused.contains("share the state that `sub` keeps for the whole thread"), "{refused}");
     let bench = Bench::new(counted_for_each(true));
     for _ in 0..2 {
         let tried = match bench.stored().await {

@@ -54,11 +54,11 @@ fn what_waits_for_nothing_or_is_given_twice_is_refused() {
     assert!(mistakes(chain()).is_empty());
     let mut empty = chain();
     empty = empty.join([], "b");
-    refused(empty, "the join into `b` waits for nothing");
+    refused(empty, "the join into `b` has no sources");
     // A lenient builder has no graph for it, either.
     let mut lenient = chain();
     lenient = lenient.lenient().join([], "b");
-    refused(lenient, "the join into `b` waits for nothing");
+    refused(lenient, "the join into `b` has no sources");
     let mut doubled = chain();
     doubled = doubled.route("b", "r", [("x", vec!["a"]), ("x", vec!["b"])], |_| "x");
     assert!(mistakes(doubled).iter().any(|mistake| mistake.contains("two arms `x`")));

@@ -169,7 +169,7 @@ async fn a_text_that_cannot_be_embedded_is_named() {
 
     let model = Embeddings::at(&server.url, "m");
     let error = model.embed(vec!["fine".to_owned(), String::new()]).await.unwrap_err().to_string();
-    assert_eq!(error, "text 2 could not be embedded: it is blank: leave it out");
+    assert_eq!(error, "text 2 could not be embedded: it is blank: remove it");
     let server = Server::start([failed(401, "", "who are you?")]).await;
     let error = Embeddings::at(&server.url, "m").embed(texts(9)).await.unwrap_err().to_string();
     assert!(error.contains("who are you?"), "{error}");

@@ -52,7 +52,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let thread = self.task.run.shared.config.thread_id().unwrap_or_default().to_owned();
         let reason = format!(
             "the inbox channel does not accept the message `{message}`: {error}; remove it with \
-             `graph.discard(\"{thread}\", id)` or `hier discard {thread} {message}`, or change the channel's type"
+             `graph.discard(\"{thread}\", id)` or `hier inbox discard {thread} {message}`, or change the channel's type"
         );
         RunError::Incompatible { graph: self.graph_name(), thread, reason }
     }
