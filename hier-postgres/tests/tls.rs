@@ -80,7 +80,7 @@ async fn a_server_that_cannot_prove_who_it_is_is_refused() {
     let of_another = url.replace("127.0.0.1", "desk.example");
     let other = refused(&format!("{of_another}?hostaddr=127.0.0.1&sslmode=require&sslrootcert={root}")).await;
     assert!(other.contains("desk.example") && other.contains("the host as the certificate does"), "{other}");
-    for (file, said) in [("/no/such/file.pem", "/no/such/file.pem"), (file!(), "there is none in it")] {
+    for (file, said) in [("/no/such/file.pem", "/no/such/file.pem"), (file!(), "it has no certificate")] {
         let path =
             if file == file!() { format!("{}/tests/tls.rs", env!("CARGO_MANIFEST_DIR")) } else { file.to_owned() };
         let reason = refused(&format!("{url}?sslmode=require&sslrootcert={path}")).await;
