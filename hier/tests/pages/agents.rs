@@ -16,7 +16,7 @@ async fn first() -> hier::Result<()> {
 
     graph! {
         /// Answers customers.
-        pub Support<BaseState> = Agent {
+        pub Support<MessagesState> = Agent {
             system: "You answer customers of the shop.",
             tools: [weather],
         }
@@ -30,7 +30,7 @@ async fn first() -> hier::Result<()> {
 
     let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
     let out = Support::compile().invoke(Message::user("What is the weather in Rome?")).context(context).await?;
-    println!("{}", out.state().current_agent_report);
+    println!("{}", out.text());
     Ok(())
 }
 

@@ -26,7 +26,7 @@ mod agent {
 
     graph! {
         /// Answers customers.
-        pub Support<BaseState> = Agent {
+        pub Support<MessagesState> = Agent {
             system: "You answer customers of the shop.",
             tools: [weather],
         }
