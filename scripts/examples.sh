@@ -21,7 +21,7 @@ run_example() {
             run --db "$scratch/chat.db" <<<hello \
                 && run --db "$scratch/chat.db" <<<again \
                 && ! run --db mysql://chat <<<hello \
-                && grep --quiet '`mysql://chat` is no database: give a file' "$scratch/out"
+                && grep --quiet '`mysql://chat` is not a database: give a file' "$scratch/out"
             ;;
         server) run --selftest --allow-origin http://localhost:3000 ;;
         studio) run --selftest ;;

@@ -1,4 +1,4 @@
-//! What the examples share: this package is one runnable file a concept.
+//! The code that the examples share. The package has one runnable file for each concept.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub async fn database(name: &str) -> Result<Arc<dyn Checkpointer>> {
         Some(("sqlite", path)) => Ok(Arc::new(Sqlite::open(path).await?)),
         // `postgres:URL` and a URL by itself are both understood.
         Some(("postgres" | "postgresql", rest)) => postgres(if rest.starts_with("//") { name } else { rest }).await,
-        _ => {
-            Err(NodeError::permanent(format!("`{name}` is no database: give a file, `sqlite:PATH` or `postgres:URL`")))
-        }
+        _ => Err(NodeError::permanent(format!(
+            "`{name}` is not a database: give a file, `sqlite:PATH` or `postgres:URL`"
+        ))),
     }
 }
 

@@ -91,14 +91,14 @@
 //! | `reasoning` | Kinds that report only: the user message of each request. |
 //! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. |
 //! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
-//! | `tool_errors` | Whether a failed tool fails the run or is reported to the model ([`ToolErrors`]). |
+//! | `tool_errors` | The effect of a failed tool: it fails the run, or is reported to the model ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
 //! | `parallel_subagents: true` | Allows several subagent calls in one answer. |
 //! | `front`, `back` | Graphs without a model that run before the first request and after the report, in order. |
 //! | `max_iterations` | The maximum number of requests ([`DEFAULT_MAX_ITERATIONS`]). |
-//! | `max_repeats` | How many times in a row a call may have the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
+//! | `max_repeats` | The maximum number of times in a row that a call may have the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
 //! | `report_into` | Another channel for the report. |
-//! | `reports_to_supervisor` | Kinds that report only: whether the agent has a supervisor. A root has none. |
+//! | `reports_to_supervisor` | `false` if the agent has no supervisor to report to. Only for kinds that report. |
 //! | `todo_check`, `todo_refusal` | `TodoGraph` only: an `fn(&State) -> bool` that allows the report, and the answer to a report that comes too early. |
 //!
 //! Every kind of graph can declare how it is called as a subagent:

@@ -69,7 +69,7 @@ pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<st
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }
 
-/// Tells the model that this is the last request.
+/// Informs the model that this is its last request.
 pub(crate) const LAST: &str = "This is your last request: answer now with what you have. No more tools are called.";
 
 pub(crate) const LIMIT_REACHED: &str =

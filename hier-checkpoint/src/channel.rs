@@ -1,4 +1,4 @@
-//! Channels: what kinds there are, and the table of a state's channels.
+//! The kinds of channels, and the table of a state's channels.
 
 use std::borrow::Cow;
 

@@ -46,7 +46,7 @@ enum CliCommand {
 
 #[derive(Args)]
 struct Completions {
-    /// The shell.
+    /// The shell that reads the completions.
     shell: Shell,
 }
 

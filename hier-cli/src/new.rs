@@ -244,7 +244,7 @@ debug = "line-tables-only"
     )
 }
 
-/// Excludes a project from a workspace around its folder, of which Cargo would otherwise take it for an unlisted member.
+/// Excludes a project from a workspace around its folder. Otherwise Cargo would take it for an unlisted member.
 fn own_workspace(folder: &Path) -> &'static str {
     let begins = |line: &str| line.trim_start().starts_with("[workspace");
     let is_workspace =

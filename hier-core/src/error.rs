@@ -303,7 +303,7 @@ fn questions(pending: &[Question]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The mistakes because of which a graph was not built, with the messages of the macro.
+/// The mistakes that prevented the build of a graph, with the messages of the macro.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// The graph.

@@ -194,7 +194,7 @@ fn curve(svg: &mut String, curve: &Curve) {
         writeln!(svg, "<path class=\"edge\" d=\"{path}\" fill=\"none\" stroke=\"#333\"{dash} {end}=\"url(#arrow)\"/>");
 }
 
-/// Escapes a text for XML and removes control characters, most of which XML does not allow.
+/// Escapes a text for XML and removes control characters, since XML does not allow most of them.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

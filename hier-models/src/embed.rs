@@ -261,7 +261,7 @@ impl EmbeddingApi {
         }
     }
 
-    /// The default number of texts per request: what providers accept, and what keeps answers small.
+    /// The default number of texts per request. Providers accept as many, and answers stay small.
     fn batch_size(self) -> usize {
         match self {
             Self::OpenAi | Self::Ollama => 256,

@@ -19,7 +19,7 @@ impl AttemptCounter {
         Self { retry: server.retry, failures: 0 }
     }
 
-    /// Sleeps until the next attempt, or returns the error if there is none. The provider may ask for a longer delay
+    /// Sleeps until the next attempt, or returns the error if no attempt is left. The provider may ask for a longer delay
     /// than ours, up to the configured maximum.
     pub(crate) async fn wait_or_fail(&mut self, server: &ModelServer, failure: ModelFailure) -> Result<(), ModelError> {
         self.failures += 1;

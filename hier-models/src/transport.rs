@@ -26,7 +26,6 @@ pub(crate) fn build_client(timeout: Duration) -> Result<Client, reqwest::Error> 
     client.connect_timeout(CONNECT).timeout(timeout).build()
 }
 
-/// The target of a request.
 pub(crate) struct RequestTarget {
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,

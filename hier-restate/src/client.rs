@@ -109,7 +109,7 @@ impl Client {
         RemoteGraph { client: self.clone(), name: name.into(), known: Arc::default() }
     }
 
-    /// Calls a handler. With a key, retries have no further effect; without one, the call must be a query.
+    /// Calls a handler. With a key, retries have no further effect. Without a key, the call must be a query.
     async fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,

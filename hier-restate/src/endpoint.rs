@@ -120,8 +120,8 @@ impl Endpoint {
         self.graph_by(name, move |_| Some(graph.clone()))
     }
 
-    /// Adds graphs under one name, selected by the id of the thread, for tenants with graphs of their own. The same
-    /// thread must always get the same graph, or a version of it.
+    /// Adds graphs under one name, selected by the id of the thread, for tenants with graphs of their own. For one
+    /// thread, `choose` must always return the same graph or a version of it.
     pub fn graph_by(
         mut self,
         name: impl Into<String>,

@@ -36,7 +36,7 @@ struct ThreadService(Arc<Host>);
 /// The tasks of wide steps.
 struct TaskService(Arc<Host>);
 
-/// The runs, each of which waits for its end.
+/// The runs. Each invocation waits for the end of its run.
 struct RunService(Arc<Host>);
 
 pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {

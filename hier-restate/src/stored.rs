@@ -39,7 +39,6 @@ pub(crate) struct ThreadMeta {
     pub(crate) wake: Option<u64>,
 }
 
-/// An active run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ActiveRun {
     pub(crate) id: Uuid,

@@ -35,7 +35,6 @@ impl WorkerAnswer {
     }
 }
 
-/// The result of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WorkResult {
     /// The entries to append to the log.

@@ -212,7 +212,7 @@ impl Server {
         self
     }
 
-    /// Serves these routes in addition to the server's own. The same authentication and limits apply to them. The router is
+    /// Serves these routes in addition to the server's own. The server applies its authentication and limits to them. The router is
     /// [`axum`](crate::axum)'s. [`start`](Self::start) panics if a path collides with one of the server's own, as axum does.
     ///
     /// ```

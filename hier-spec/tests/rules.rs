@@ -215,7 +215,7 @@ fn a_join_that_its_own_target_feeds_is_dead() {
     graph.only(
         ShapeRule::DeadJoin,
         &[SpecSite::JoinSource(1, 1), SpecSite::JoinSource(1, 0), SpecSite::Edge(0)],
-        "of which a run takes one",
+        "and a run takes only one",
     );
     // By way of another dead join.
     let graph = self::graph(4).route(START, "r", &[&[A], &[B]]).join(&[A, B], C).join(&[A, C], D);

@@ -48,7 +48,7 @@ impl<'a, S, C> ToolUse<'a, S, C> {
 pub enum ToolResult {
     /// The content of the result.
     Content(Content),
-    /// Messages, one of which answers the call. If none does, an answer is added.
+    /// Messages with an answer to the call. If none answers it, an answer is added.
     Messages(Vec<Message>),
     /// A description of invalid arguments.
     Invalid(String),

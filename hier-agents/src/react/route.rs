@@ -19,7 +19,6 @@ pub(super) const REPORT: &str = "report_to_supervisor";
 pub(super) const FINISH: &str = "finish_task";
 pub(super) const RAISE: &str = "raise_exception";
 
-/// The route of an answer.
 #[derive(Debug)]
 pub(super) enum AnswerRoute {
     /// The answer has no call: the model is asked again.

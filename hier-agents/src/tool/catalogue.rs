@@ -99,7 +99,6 @@ fn fingerprint(parameters: &Value) -> String {
     hier_core::internals::hash(parameters).unwrap_or_default()
 }
 
-/// A tool of a toolset.
 pub(crate) struct ToolsetTool<C> {
     choose: ChooseToolset<C>,
     spec: ToolSpec,

@@ -135,11 +135,11 @@ async fn an_answer_that_does_not_fit_is_shown() {
     };
     let error = said("no plan").await;
     assert!(
-        error.contains("it is no JSON: expected ident at line 1 column 2; the model answered `no plan`"),
+        error.contains("it is not JSON: expected ident at line 1 column 2; the model answered `no plan`"),
         "{error}"
     );
     let error = said(r#"{"steps": ["#).await;
-    assert!(error.contains("it is no JSON: EOF"), "{error}");
+    assert!(error.contains("it is not JSON: EOF"), "{error}");
     let error = said(r#"{"steps": [7]}"#).await;
     assert!(error.contains("`steps[0]`: invalid type: integer `7`, expected a string"), "{error}");
     let error = said("{}").await;

@@ -7,7 +7,7 @@ use crate::backend::storage_key::StorageKey;
 
 /// Shorter values are not compressed: it would save little.
 const WORTH_IT: usize = 128;
-/// LZ4 makes nothing smaller than this part of it. What claims more would only fill the memory.
+/// The best ratio that LZ4 reaches. Data that claims a better one is damaged, and would only fill the memory.
 const MOST: usize = 256;
 
 /// The bytes in fewer; none if they would not be.

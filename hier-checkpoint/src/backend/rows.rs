@@ -1,4 +1,4 @@
-//! Records as rows of tables, and back. The same for every database.
+//! Converts records to rows of tables and back, for all databases.
 
 use std::sync::Arc;
 

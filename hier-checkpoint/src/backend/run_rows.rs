@@ -1,4 +1,4 @@
-//! Runs, events and threads as rows, and back. The same for every database.
+//! Converts runs, events and threads to rows and back, for all databases.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -26,7 +26,7 @@ pub enum StorageKey<'a> {
     InboxMessage { thread: &'a str, id: Uuid, signal: Option<&'a str> },
     /// An item of a store, or the vectors of its texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
-    /// A row of the runs: of which table, and its key there.
+    /// A row of the runs, with its table and its key in that table.
     Row { table: &'static str, key: &'a str },
 }
 

@@ -145,8 +145,8 @@ pub trait ThreadAdmin: Send + Sync {
 /// Reads for an engine that keeps conversations in memory between runs.
 #[async_trait]
 pub trait CheckpointCache: Send + Sync {
-    /// Returns a checkpoint as [`Checkpointer::get`](super::Checkpointer::get) does. The saver may leave out the values of which the caller
-    /// has the exact version. `known` are names of channels with their versions.
+    /// Returns a checkpoint as [`Checkpointer::get`](super::Checkpointer::get) does. The saver may leave out a value if the caller
+    /// has its exact version. `known` are names of channels with their versions.
     async fn get_changed(
         &self,
         thread: &str,

@@ -85,7 +85,8 @@ impl Conversations {
         self.len() == 0
     }
 
-    /// Forgets a thread: it was deleted, or its history replaced. What a run that is going on has of it is not kept either.
+    /// Forgets a thread that was deleted or whose history was replaced. Conversations that a run in progress returns later are
+    /// not kept either.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;

@@ -11,8 +11,8 @@ use uuid::Uuid;
 pub enum SaverError {
     /// Another claim has taken the thread over. Nothing was stored.
     #[error(
-        "thread `{thread}` has been taken over by another run; what this run did since was not stored: read the thread's \
-         state and go on from there"
+        "thread `{thread}` has been taken over by another run, and the later work of this run was not stored: read the \
+         thread's state and continue from there"
     )]
     Superseded {
         /// The thread.
@@ -20,9 +20,9 @@ pub enum SaverError {
     },
     /// The values that a commit builds on have been deleted meanwhile. Nothing was stored.
     #[error(
-        "thread `{thread}` has version {version} of channel `{channel}` no longer, on which a commit builds: it was deleted \
-         meanwhile, and nothing was stored; read the thread's state and go on from there, and prune threads while nobody \
-         goes on from their older checkpoints"
+        "thread `{thread}` no longer has version {version} of channel `{channel}`, on which a commit builds: the version was \
+         deleted meanwhile, and nothing was stored; read the thread's state and continue from there, and prune threads \
+         while no run continues from their older checkpoints"
     )]
     Gone {
         /// The thread.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::record::Checkpoint;
 
-/// A query for checkpoints. A field that is none does not restrict the result.
+/// A query for checkpoints. A field that is `None` does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     /// The thread.

@@ -37,8 +37,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint with these channels, of which none has a value, and nothing that is to run. The other fields are set
-    /// afterwards.
+    /// Creates a checkpoint with these channels. No channel has a value, and no node is to run. The caller sets the other
+    /// fields.
     pub fn new(id: Uuid, step: i64, source: Source, channels: Arc<[Arc<str>]>) -> Self {
         Self {
             id,
@@ -127,7 +127,7 @@ pub struct NextTasks {
     /// Joins for which some of their sources have run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
-    /// Nodes of `ready` that several edges have set off at once, of which one was a join.
+    /// Nodes of `ready` that several edges have set off at once. One of these edges was a join.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<Arc<str>>,
     /// The node that ran last.
@@ -174,7 +174,7 @@ pub struct JoinRecord {
 }
 
 impl JoinRecord {
-    /// A join of which these sources have run.
+    /// Creates the record of a join whose sources `seen` have run.
     pub fn new(join: impl Into<Arc<str>>, seen: Vec<Arc<str>>, released: bool) -> Self {
         Self { join: join.into(), seen, released }
     }
@@ -272,8 +272,8 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
 /// The values that must be there before a record is stored: the channel, by its index, and the version. Each is one that the
 /// checkpoint names and does not bring itself, or one that a piece of it adds to.
 ///
-/// A saver refuses a record of which one is neither stored nor brought by an earlier record of the same commit
-/// ([`SaverError::Gone`]): what is read would lack it.
+/// A saver refuses a record if one of these values is neither stored nor part of an earlier record of the same commit
+/// ([`SaverError::Gone`]). A reader of the checkpoint would miss that value.
 pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     let (checkpoint, pieces) = match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),

@@ -14,7 +14,7 @@ use super::Message;
 pub enum FinishReason {
     /// The model had nothing more to say.
     Stop,
-    /// The answer reached its limit of tokens: what it says is cut off, and what it calls cannot be made.
+    /// The answer reached its limit of tokens. Its text is cut off, and its calls cannot be made.
     Length,
     /// The model calls tools.
     ToolCalls,
@@ -50,7 +50,7 @@ pub struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// An answer of which nothing else is known.
+    /// Creates an answer without the name of its model and without a finish reason.
     pub fn new(message: Message) -> Self {
         Self { message, model: None, finish: None }
     }
@@ -145,7 +145,7 @@ impl ChatChunk {
 }
 
 impl ChatResponse {
-    /// The whole answer as a stream of pieces: what it thought, its text, its calls, then itself.
+    /// Splits the answer into pieces: its reasoning, its text, its calls, then the whole answer.
     pub fn into_chunks(self) -> impl Iterator<Item = ChatChunk> {
         let message = &self.message;
         let thoughts = message.reasoning().iter().map(|thought| thought.text.clone());

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::block;
 
-/// The content of a message: text, or parts of which some are images or files. As JSON it is a text, or a list of parts.
+/// The content of a message: a text, or parts that may be images or files. As JSON it is a text, or a list of parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Content {

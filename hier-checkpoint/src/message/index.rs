@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A list of up to so many is looked through: an index of fewer costs more than it saves.
 const FEW: usize = 16;
 
-/// The position of each name in a list longer than `FEW`. Of equal names, the last position.
+/// The position of each name in a list longer than `FEW`. If names are equal, the last position counts.
 ///
 /// Stores hashes instead of names, because shared nodes are copied on a change and numbers copy faster. A lookup compares the name at the
 /// position.

@@ -159,7 +159,7 @@ fn ids(list: &Vector<Arc<Message>>) -> impl ExactSizeIterator<Item = Option<&str
     list.iter().map(|message| message.id.as_deref())
 }
 
-/// The message with an id: its own or a fresh one. What removes all messages has none.
+/// Returns the message with an id: its own or a fresh one. A message that removes all others needs no id.
 fn identified(mut message: Message) -> Message {
     if message.id.is_none() && message.body != Body::Remove {
         message.id = Some(fresh_id().to_string());

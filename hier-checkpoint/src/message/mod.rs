@@ -82,7 +82,8 @@ pub enum Body {
         /// The result of the call.
         status: ToolStatus,
     },
-    /// No message: merged into a conversation, it removes the message with its id; without an id, all messages.
+    /// A request to remove a message. Merged into a conversation, it removes the message with its id. If it has no id, it
+    /// removes all messages.
     Remove,
 }
 

@@ -43,7 +43,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 fn misfit(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let (path, inner) = (error.path().to_string(), error.inner());
     match (inner.classify(), &*path) {
-        (Category::Syntax | Category::Eof, _) => format!("it is no JSON: {inner}"),
+        (Category::Syntax | Category::Eof, _) => format!("it is not JSON: {inner}"),
         (_, ".") => inner.to_string(),
         _ => format!("`{path}`: {inner}"),
     }

@@ -14,7 +14,7 @@ pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Se
 /// A built-in reducer, with the empty value that its channel starts at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Builtin {
-    /// A list: what is written goes to the end. Starts empty.
+    /// A list: a write is appended to the end. Starts empty.
     Append,
     /// An object: entries are united, the right one wins. Starts empty.
     Extend,

@@ -68,7 +68,7 @@ pub fn reduce<T, R: ReducerOutput>(
     }
 }
 
-/// `#[reducer(append)]`: what is written goes to the end.
+/// A value for `#[reducer(append)]`, which appends each write to the end.
 #[diagnostic::on_unimplemented(
     message = "the reducer `append` cannot merge a `{Self}`",
     label = "not a list",

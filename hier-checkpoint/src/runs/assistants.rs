@@ -66,7 +66,7 @@ impl NewAssistant {
     }
 }
 
-/// The changes of a new version of an assistant. A field that is none stays unchanged.
+/// The changes of a new version of an assistant. A field that is `None` stays unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
@@ -84,7 +84,7 @@ pub struct AssistantPatch {
     pub description: Option<String>,
 }
 
-/// A query for assistants. A field that is none or empty does not restrict the result.
+/// A query for assistants. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {

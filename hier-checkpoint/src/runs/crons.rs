@@ -117,7 +117,7 @@ impl NewCron {
     }
 }
 
-/// A query for crons. A field that is none or empty does not restrict the result.
+/// A query for crons. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CronQuery {

@@ -117,13 +117,13 @@ impl dyn RunStore + '_ {
     }
 
     /// Claims the run that has waited longest, and counts an attempt. It is due or has lost its worker, and its thread is free.
-    /// Returns none if there is none.
+    /// Returns `None` if no run can be claimed.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())
     }
 
     /// Claims up to `most` runs, each as [`claim_run`](Self::claim_run) does: those that have waited longest, each of another thread.
-    /// Returns none only if there is none. A store may return fewer than there are.
+    /// Returns an empty list only if no run can be claimed. A store may return fewer runs than can be claimed.
     pub async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if most == 0 {
             return Ok(Vec::new());

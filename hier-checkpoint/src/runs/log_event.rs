@@ -20,7 +20,7 @@ use crate::message::ChatChunk;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A worker has claimed the run. Of several attempts, the events after the last start count.
+    /// A worker has claimed the run. If a run has several attempts, only the events after the last start count.
     Start {
         /// The number of the attempt, from 1 on.
         attempt: u32,

@@ -136,7 +136,7 @@ impl ClientMode {
     /// The mode with this name. The error lists the names.
     pub fn parse(name: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
-        found.ok_or_else(|| format!("`{name}` is no stream mode: those are {}", NAMES.map(|(name, _)| name).join(", ")))
+        found.ok_or_else(|| format!("`{name}` is not a stream mode: use {}", NAMES.map(|(name, _)| name).join(", ")))
     }
 
     /// Its name.

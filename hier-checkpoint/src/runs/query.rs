@@ -9,7 +9,7 @@ use super::run::{Run, RunStatus};
 use super::thread::{ThreadRow, ThreadStatus};
 use crate::store::same_number;
 
-/// A query for threads. A field that is none or empty does not restrict the result.
+/// A query for threads. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
@@ -142,7 +142,7 @@ pub fn contains(have: &Value, want: &Value) -> bool {
     }
 }
 
-/// A query for runs. A field that is none or empty does not restrict the result.
+/// A query for runs. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunQuery {

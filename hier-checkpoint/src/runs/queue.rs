@@ -41,9 +41,9 @@ pub struct Change {
     pub removed: Vec<Uuid>,
     /// Events to append, in this order.
     pub events: Vec<NewEvent>,
-    /// Runs of which everything is undone: see [`RunCommit::undo`].
+    /// Runs whose changes are all undone: see [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
-    /// Runs that have ended: what was kept to undo them goes.
+    /// Runs that have ended. The store deletes the values that it kept to undo them.
     pub settled: Vec<Uuid>,
     /// New documents with deliveries of webhooks. Existing documents stay.
     pub documents: Vec<Document>,

@@ -60,7 +60,7 @@ pub enum MultitaskStrategy {
     /// Queues the new run behind earlier runs.
     #[default]
     Enqueue,
-    /// Cancels earlier runs. What they stored stays.
+    /// Cancels earlier runs. The store keeps everything that they stored.
     Interrupt,
     /// Cancels earlier runs and deletes them with everything that they stored.
     Rollback,
@@ -77,7 +77,7 @@ impl MultitaskStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// Ends the run as [`RunStatus::Interrupted`]. What it stored stays.
+    /// Ends the run as [`RunStatus::Interrupted`]. The store keeps everything that it stored.
     Interrupt,
     /// Deletes the run with its checkpoints.
     Rollback,
@@ -97,7 +97,7 @@ pub struct Request {
     /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// The run's context, of which the graph's own is made.
+    /// The run's context, from which the worker makes the graph's context.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub context: Value,
     /// The stream modes whose events are stored.

@@ -27,9 +27,9 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// The value with this key, as a type of yours.
+    /// Returns the value with this key as a `T`.
     ///
-    /// [`StoreError::Invalid`] if it is none.
+    /// Returns [`StoreError::Invalid`] if the value is not a `T`.
     fn get_as<T: DeserializeOwned + 'static>(
         &self,
         namespace: impl Labels,
@@ -131,9 +131,9 @@ fn no_answer() -> StoreError {
 }
 
 impl Item {
-    /// The value as a type of yours.
+    /// Returns the value as a `T`.
     ///
-    /// [`StoreError::Invalid`] if it is none.
+    /// Returns [`StoreError::Invalid`] if the value is not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let value = Value::Object(self.value.clone());
         let parsed = serde_path_to_error::deserialize(&value);

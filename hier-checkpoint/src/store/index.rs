@@ -11,7 +11,7 @@ use super::{Index, StoreError};
 
 /// Turns texts into vectors. Object-safe; written with [`async_trait`](crate::async_trait).
 ///
-/// How near two texts are is the cosine of the angle between their vectors.
+/// The similarity of two texts is the cosine of the angle between their vectors.
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
     /// A vector for each of these texts, in their order, all of the same length. They are what items say.

@@ -72,7 +72,7 @@ fn part<'a>(text: &str, rest: &'a str) -> Result<(PathPart, &'a str), StoreError
 }
 
 fn wrong<T>(text: &str, reason: &str) -> Result<T, StoreError> {
-    invalid(format!("`{text}` is no path to fields: {reason}; write `author.name`, `tags[*]` or `{{title,body}}`"))
+    invalid(format!("`{text}` is not a path to fields: {reason}; write `author.name`, `tags[*]` or `{{title,body}}`"))
 }
 
 impl Path {

@@ -1,7 +1,7 @@
 //! Shared parts of stores, for those who write one: checking operations, vectors, filters, order, pages.
 //!
-//! A store turns a batch into a [`Plan`], answers its reads from its rows, and then does its writes. What depends on the
-//! contract is decided here, so that all stores decide the same; a store only finds and keeps rows.
+//! A store turns a batch into a [`Plan`], answers its reads from its rows, and then does its writes. This module
+//! makes the decisions that depend on the contract, so that all stores decide alike. A store only finds and keeps rows.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -173,7 +173,7 @@ words! {
     }
 }
 words! {
-    /// The options of a model.
+    /// The options of a model, which its provider interprets.
     ModelOptions {
         /// The randomness of the answer, from 0.
         temperature,

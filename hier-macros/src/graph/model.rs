@@ -306,7 +306,7 @@ impl GraphModel {
         }
     }
 
-    /// Resolves the sources of an edge, of which several are a join. Returns `None` after an error. Names that were
+    /// Resolves the sources of an edge. Several sources are a join. Returns `None` after an error. Names that were
     /// targets earlier in the chain have been resolved and reported.
     fn sources(
         &mut self,

@@ -12,8 +12,8 @@
 //! 9. [`distinct_hashes`]: two channels have names with different hashes.
 //! 10. [`version`]: a state has one version, at least 1, and at most one migration per earlier version.
 //!
-//! Bounds and assertions in the generated code check what only the compiler knows: whether the type supports the
-//! reducer, whether it can be persisted, and whether a flattened state has a channel of the same name.
+//! Bounds and assertions in the generated code check rules that need the types: the type supports the
+//! reducer, it can be persisted, and a flattened state does not have a channel of the same name.
 
 use std::collections::HashMap;
 

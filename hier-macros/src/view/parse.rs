@@ -3,7 +3,7 @@
 //! 1. [`viewed`]: `#[view(of = State)]` names the state, once.
 //! 2. [`named_fields`]: a view is a struct with named fields.
 //! 3. [`lifetime`]: it has one lifetime or none.
-//! 4. [`borrows`]: with a lifetime, all fields borrow for it; without one, none does.
+//! 4. [`borrows`]: with a lifetime, all fields borrow for it. Without a lifetime, all fields own their values.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;

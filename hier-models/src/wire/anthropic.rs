@@ -226,7 +226,7 @@ fn blocks(content: &Content) -> Vec<Value> {
     content_parts(content).into_iter().filter_map(block).collect()
 }
 
-/// Returns the block of an image or a file, or the reason why there is none.
+/// Returns the block of an image or a file, or the reason why Anthropic does not accept it.
 fn media_block(media: &Media<'_>) -> Result<Value, String> {
     let source = match media.base64 {
         Some(base64) => json!({ "type": "base64", "media_type": media.mime, "data": base64 }),

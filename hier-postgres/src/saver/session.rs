@@ -322,7 +322,7 @@ pub(crate) struct Retries<'a> {
 }
 
 impl Retries<'_> {
-    /// Waits before the next attempt. Fails with the error of the caller if there is none.
+    /// Waits before the next attempt. Fails if the fault does not pass or the time for attempts is over.
     pub(crate) async fn after(&mut self, fault: PostgresFault) -> Result<(), SaverError> {
         self.session.note(&fault);
         if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {

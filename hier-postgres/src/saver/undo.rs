@@ -1,4 +1,4 @@
-//! Undoes runs. What a run overwrites and takes is kept until it ends. All methods need a transaction that locks the thread.
+//! Undoes runs. The saver keeps what a run overwrites and takes until the run ends. All methods need a transaction that locks the thread.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;

@@ -17,7 +17,6 @@ use crate::error::ApiResult;
 use crate::query::Query;
 use crate::routes::streams::StreamStart;
 
-/// An argument of a handler.
 pub(crate) trait HandlerArgument {
     /// Adds the argument to the description of an operation.
     fn describe(_: &mut SchemaGenerator, _: &mut Map<String, Value>) {}

@@ -110,7 +110,7 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
     Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
-/// Gives an input to the running run of a thread, and returns that run. Returns none if there is none.
+/// Sends an input to the running run of a thread and returns that run. Returns `None` if no run is running.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
     // The newest is listed first, and the oldest is the one that runs.

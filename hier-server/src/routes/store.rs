@@ -117,7 +117,7 @@ pub(crate) struct GetQuery {
     /// The labels of its namespace, joined by periods.
     #[serde(default)]
     namespace: String,
-    /// Its key.
+    /// The key of the item.
     key: String,
     /// Restarts the time to live. Defaults to the store's setting.
     #[serde(default)]

@@ -72,7 +72,7 @@ impl From<&Failure> for FailureObject {
     }
 }
 
-/// A run.
+/// A run of a graph on a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 pub(crate) struct RunObject {

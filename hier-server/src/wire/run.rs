@@ -243,7 +243,7 @@ mod tests {
     fn unknown_mode_is_named() {
         let error =
             crate::body::from_value::<RunCreate>(json!({ "assistant_id": "x", "stream_mode": ["zzz"] })).unwrap_err();
-        assert!(error.detail.starts_with("`stream_mode`: `zzz` is no stream mode"), "{}", error.detail);
+        assert!(error.detail.starts_with("`stream_mode`: `zzz` is not a stream mode"), "{}", error.detail);
     }
 
     #[test]

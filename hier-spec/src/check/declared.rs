@@ -55,7 +55,7 @@ pub(super) fn doubled_routes(spec: &GraphSpec, findings: &mut Findings) {
         for (number, arm) in arms.iter().enumerate() {
             if let Some(first) = first_equal(&mut seen, &*arm.label, number) {
                 let message = format!(
-                    "the route `{label}` has two arms `{}`, the second of which is never chosen: rename one",
+                    "the route `{label}` has two arms `{}`, and a run never chooses the second: rename one",
                     arm.label
                 );
                 findings.push(

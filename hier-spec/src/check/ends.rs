@@ -44,7 +44,7 @@ pub(super) fn no_end(spec: &GraphSpec, reach: &Reachability, reached: &[bool], f
     }
 }
 
-/// Finds loops that a run never leaves: plain edges, and routes of which each arm continues in the loop.
+/// Finds loops that a run never leaves. They consist of plain edges, and of routes whose arms all continue in the loop.
 ///
 /// The restless nodes are the largest set in which each node has a plain edge into the set, or a route all of whose
 /// arms have a target in it. After one of them has run, another one runs. Three things do not count: a Send, because

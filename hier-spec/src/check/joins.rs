@@ -67,7 +67,7 @@ fn excluding_sources(
     let EdgeSpec::Route { label, .. } = &spec.edges[route] else { return };
     let (a, b) = (&spec.nodes[a].name, &spec.nodes[b].name);
     let message = format!(
-        "this join can never fire, because `{a}` and `{b}` follow different arms of `{label}`, of which a run takes one: \
+        "this join can never fire, because `{a}` and `{b}` follow different arms of `{label}`, and a run takes only one: \
          write an edge from each to the target instead of a join"
     );
     let sites = [SpecSite::JoinSource(join, second), SpecSite::JoinSource(join, first), SpecSite::Edge(route)];

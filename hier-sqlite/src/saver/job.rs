@@ -43,7 +43,7 @@ pub(super) type JobBody = dyn FnOnce(Result<&Connection, SaverError>) -> Execute
 pub(super) type Reply = Box<dyn FnOnce(Result<(), SaverError>) + Send>;
 
 pub(super) struct Executed {
-    /// The error because of which the job must be rolled back.
+    /// The error that requires a rollback of the job.
     pub(super) failed: Option<SaverError>,
     pub(super) reply: Reply,
 }

@@ -50,7 +50,7 @@ impl Sqlite {
         }
     }
 
-    /// Reads with an idle connection. Returns `None` if there is none.
+    /// Reads with an idle connection. Returns `None` if no connection is idle.
     fn read_idle<T>(&self, work: impl Fn(&Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
         let readers = self.0.readers.as_ref()?;
         let connection = readers.idle().pop()?;

@@ -111,7 +111,7 @@ async fn messages_are_taken_with_the_commit(saver: Subject) -> CaseResult {
     same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
     has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
     saver.commit(&lease, Commit::new(vec![branch.next(&[Set("x", b"2")])]).also(SideEffects::default())).await?;
-    has_values("one without anything beside it", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
+    has_values("a commit without side effects", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 
 async fn a_commit_that_takes_an_unknown_message_stores_nothing(saver: Subject) -> CaseResult {

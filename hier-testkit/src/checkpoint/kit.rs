@@ -53,7 +53,6 @@ pub(super) struct Branch {
     pub(super) age: Duration,
 }
 
-/// A change of a channel.
 #[derive(Clone, Debug)]
 pub(super) enum ChannelChange<'a> {
     /// Sets the whole value.

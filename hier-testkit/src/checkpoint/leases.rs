@@ -266,7 +266,7 @@ async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseR
     let old = claim(&saver, "t").await?;
     let new = claim(&saver, "t").await?;
     let refused = saver.commit(&old, Commit::new(vec![Branch::root().next(&[Set("x", b"stale")])]).release()).await;
-    superseded("the last commit of whoever was superseded", &refused)?;
+    superseded("the last commit of a superseded run", &refused)?;
     let mut branch = Branch::root();
     saver.commit(&new, vec![branch.next(&[Set("x", b"x")])].into()).await?;
     // Its base does not exist.

@@ -140,7 +140,7 @@ async fn by_own_metadata(saver: Subject) -> CaseResult {
     same("a number", &by(&saver, &[("turn", json!(3))]).await?, &vec![made[3].id])?;
     let even = vec![made[4].id, made[2].id, made[0].id];
     same("a text", &by(&saver, &[("user", json!("even"))]).await?, &even)?;
-    same("a number is no text", &by(&saver, &[("turn", json!("3"))]).await?, &Vec::new())
+    same("a text does not match a number", &by(&saver, &[("turn", json!("3"))]).await?, &Vec::new())
 }
 
 async fn by_several_at_once(saver: Subject) -> CaseResult {

@@ -73,7 +73,7 @@ async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
     let good = branch.next(&[Set("x", b"2")]);
     let done = writes("", first, new_id(), "a", &[(0, "x", b"1")]);
     let refused = saver.commit(&lease, vec![good, done, other.next(&[])].into()).await;
-    gone("a commit of which the last record does not fit", &refused, ("x", other_base(&other)?))?;
+    gone("a commit whose last record does not fit", &refused, ("x", other_base(&other)?))?;
     same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
     same("the writes", &get(&saver, "t", "", Some(first)).await?.writes, &Vec::new())?;
     // The thread continues.

@@ -34,7 +34,7 @@ async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, 
 async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> CaseResult {
     for _ in 0..3 {
         let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
-        same("it is told as it was added", &(added.status, added.attempts), &(RunStatus::Pending, 0))?;
+        same("the run is returned as it was added", &(added.status, added.attempts), &(RunStatus::Pending, 0))?;
         let claimed = match claimed {
             Some(claimed) => claimed,
             None => claim(&store).await?,
@@ -68,7 +68,7 @@ async fn a_blocked_run_is_not_claimed_when_added(store: Subject) -> CaseResult {
     let lease = store.acquire("held", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
     store.create_thread(NewThread::new("held")).await?;
     let (held, claimed) = add_claimed(&store, new("held"), "desk").await?;
-    same("one of a thread that somebody else holds", &claimed, &None)?;
+    same("one of a thread that another caller holds", &claimed, &None)?;
     has_status(&store, held.id, RunStatus::Pending).await?;
     let mut order = Vec::new();
     while let Some(claimed) = claim_for(&store, LONG).await? {

@@ -202,7 +202,7 @@ async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     store.release(&dead.lease).await?;
     same("a third claim", &claim_for(&store, LONG).await?, &None)?;
     end(&store, &again).await?;
-    superseded("what is told after the end", &store.commit_run(&again.lease, RunCommit::default()).await)?;
+    superseded("a commit after the end", &store.commit_run(&again.lease, RunCommit::default()).await)?;
     let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
     same("its checkpoints", &store.get("t", "", None).await?, &None)

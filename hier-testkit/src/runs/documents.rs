@@ -280,7 +280,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject)
     let (now, lasts) = (SystemTime::now(), Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same(
-        "what is to be told",
+        "the addresses of the due webhooks",
         &due.iter().map(|due| &*due.address).collect::<Vec<_>>(),
         &vec!["https://example.org/hook"],
     )?;
@@ -289,14 +289,14 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject)
     same("the run", &(ended.id, ended.status), &(run.id, RunStatus::Success))?;
     same("what it returned", &ended.output, &Some(json!({ "values": { "n": 1 } })))?;
     holds("a second claim is refused", webhooks.claim(&due[0], now, lasts).await?.is_none())?;
-    same("what others are to tell", &webhooks.due(now).await?, &Vec::new())?;
+    same("the webhooks that others can claim", &webhooks.due(now).await?, &Vec::new())?;
     same("when the claim is over", &webhooks.due(now + lasts).await?.len(), &1)?;
     webhooks.again(&claimed, now + Duration::from_secs(5)).await?;
     let again = webhooks.due(now + Duration::from_secs(5)).await?;
     same("the attempts", &again.iter().map(|due| due.attempts).collect::<Vec<_>>(), &vec![1])?;
     let (claimed, _) = some("a claim", webhooks.claim(&again[0], now, lasts).await?)?;
     webhooks.done(&claimed).await?;
-    same("once it is told", &webhooks.all().await?, &Vec::new())
+    same("the webhooks after the delivery", &webhooks.all().await?, &Vec::new())
 }
 
 async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> CaseResult {
@@ -323,7 +323,7 @@ async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     same("the crons that are found", &crons.iter().map(|cron| &*cron.id).collect::<Vec<_>>(), &vec!["c"])?;
     let broken = Crons::of(&*store).get("broken").await;
     holds(
-        "whoever asks for the other is told",
+        "a read of the unreadable cron names it",
         broken.is_err_and(|error| error.to_string().contains("cron `broken`")),
     )?;
     let assistants = Assistants::of(&*store);
@@ -334,11 +334,11 @@ async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
     let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
     let due = webhooks.due(now).await?;
-    same("what is to be told", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
+    same("the due webhooks", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
     // The run of the webhook is stored separately.
     store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
-    holds("whoever claims it is told", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;
+    holds("the claim reports the unreadable run", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;
     same("the attempts", &claimed.attempts, &1)?;
     webhooks.done(&claimed).await?;
     same("once it is given up", &webhooks.due(now).await?.len(), &0)

@@ -102,7 +102,7 @@ async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseRe
     let run = next(&store, "t", &first).await?;
     same("what it did", &log(&run), &json!(["in", "first", "told"]))?;
     let values = some("the values", thread(&store, "t").await?.values)?;
-    same("what it was told", &values["answer"], &json!("now"))?;
+    same("the value of the signal", &values["answer"], &json!("now"))?;
     sleep(Duration::from_millis(100)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
     working.stop().await

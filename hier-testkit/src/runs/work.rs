@@ -71,7 +71,7 @@ async fn a_failed_run_reports_its_error(store: Subject) -> CaseResult {
         same("its values", &row.values.map(|values| values["log"].clone()), &Some(json!(["in", "first"])))?;
         let last = some("events", events(&store, what, 0).await?.pop())?;
         same("the last event", &last.event.mode(), &"end")?;
-        same("the error that it tells", &last.event.body.data()["error"]["error"], &json!("NodeError"))?;
+        same("the error of that event", &last.event.body.data()["error"]["error"], &json!("NodeError"))?;
     }
     working.stop().await
 }

@@ -1,4 +1,4 @@
-//! Numbers as text: what `serde_json` holds with its feature `arbitrary_precision`.
+//! Numbers as text, as `serde_json` holds them with its feature `arbitrary_precision`.
 
 use crate::checkpoint::CodecError;
 

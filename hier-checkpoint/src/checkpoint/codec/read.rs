@@ -139,7 +139,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Leaves a collection of which so many items have not been read.
+    /// Leaves a collection. `left` is the number of items that have not been read.
     #[inline]
     fn leave(&mut self, left: usize) -> Result<(), CodecError> {
         self.depth -= 1;

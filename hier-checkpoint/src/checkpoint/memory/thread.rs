@@ -1,4 +1,4 @@
-//! One thread in memory: who holds it, and its namespaces.
+//! One thread in memory: its holder and its namespaces.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -122,7 +122,7 @@ impl StoredThread {
         self.delete(|thread| Deletion { ends_lease: false, ..Deletion::by_runs(thread.newest_first(), &runs) });
     }
 
-    /// A run has ended: what it has overwritten is gone for good.
+    /// Discards the values that an ended run has overwritten.
     pub(super) fn settle(&mut self, run: Uuid) {
         self.overwritten.remove(&run);
     }

@@ -20,7 +20,6 @@ use crate::error::{NodeError, NodeErrorKind, TimeoutKind};
 use crate::panics;
 use crate::state::Values;
 
-/// The result of a task.
 pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
 
 /// Runs the task's node.

@@ -11,7 +11,6 @@ use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::program::{Destinations, STEP};
 use crate::state::{Values, Writes};
 
-/// The ids of open questions.
 pub(crate) type OpenQuestionIds = HashSet<String>;
 
 /// The effect of the commands that callers gave.

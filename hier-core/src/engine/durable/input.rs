@@ -1,7 +1,7 @@
 //! Stores an input once: if the step after it stores the same bytes, the input refers to that step.
 //!
 //! A user's message is part of the input, and of the conversation in the next checkpoint. One commit stores both, so the first can refer to
-//! the second. A reader of the input's checkpoint follows the reference.
+//! the second. A reader of the input's checkpoint follows this link.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ pub(crate) struct Journal {
 struct HeldCheckpoint {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<ChannelBlob>,
-    /// Later parts of channels of which the whole value is held.
+    /// Later parts of channels whose whole value is held.
     tails: Vec<(usize, Vec<u8>)>,
 }
 

@@ -33,7 +33,6 @@ pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     Ok(sizes)
 }
 
-/// Unpacks writes.
 pub(in crate::engine) fn unpack_writes<S: Values, C>(
     rewriter: &RecordRewriter<'_, S, C>,
     packed: &[u8],

@@ -180,7 +180,7 @@ impl Committer {
         lock(&self.writer).is_none() && self.tried.fetch_add(1, Ordering::Relaxed) < IN_PLACE
     }
 
-    /// The queue of the writer. Starts the writer if there is none.
+    /// Returns the queue of the writer. Starts the writer if it does not run.
     fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<CommitJob>> {
         let mut writer = lock(&self.writer);
         let writer = writer.get_or_insert_with(|| {

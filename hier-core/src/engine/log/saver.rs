@@ -19,7 +19,7 @@ pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 #[derive(Clone)]
 pub struct Saver {
     saver: Arc<dyn Checkpointer>,
-    /// What is read as if it were stored.
+    /// Records that reads include as if they were stored.
     deferred: Option<Arc<Deferred>>,
 }
 
@@ -28,7 +28,7 @@ impl Saver {
         Self { saver, deferred: None }
     }
 
-    /// The same, with what waits for the end of a run.
+    /// Returns a saver whose reads include records that wait for the end of a run.
     pub(crate) fn over(&self, deferred: Arc<Deferred>) -> Self {
         Self { deferred: Some(deferred), ..self.clone() }
     }
@@ -119,7 +119,7 @@ impl Saver {
         })
     }
 
-    /// Of the thread whose run it is.
+    /// Lists checkpoints, with those that wait for the end of the run if the query is for the run's thread.
     pub(crate) async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let held = self.deferred.as_ref().map(|deferred| deferred.records(query.namespace.as_deref()));
         match (held.filter(|held| !held.is_empty()), query.thread.as_deref().map(Arc::from)) {

@@ -41,7 +41,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
         }
         let sent = sent.filter(|sent| !sent.is_null() || found.is_some_and(|node| self.graph.takes_sent(node)));
         let encoded = sent.map(codec::encode).transpose();
-        let encoded = encoded.map_err(|error| self.wrong(format!("`goto`: what `{node}` is sent: {error}")))?;
+        let encoded = encoded.map_err(|error| self.wrong(format!("`goto`: the value sent to `{node}`: {error}")))?;
         let arg = encoded.map(SendArg::stored);
         if let Some(found) = found {
             let state = self.graph.sent_state(found, arg.as_ref());

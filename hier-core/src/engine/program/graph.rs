@@ -69,11 +69,11 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
-    /// True for each channel of which one value was encoded and read back, so that its type is known to be storable.
+    /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
 
-/// Flags for channels of which no value was read back yet.
+/// Returns flags for channels without a value that was read back.
 pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
     channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
@@ -204,7 +204,7 @@ impl<S: Values, C> Program<S, C> {
                 let tail = hier_spec::did_you_mean(&field, self.channels.iter().map(|spec| &*spec.name));
                 CodecError::new(format!("`{name}` is sent a state with `{field}`, which is not a channel{tail}"))
             })?;
-            let unfit = |error| CodecError::new(format!("channel `{field}` of what `{name}` is sent: {error}"));
+            let unfit = |error| CodecError::new(format!("channel `{field}` of the state sent to `{name}`: {error}"));
             state.load(channel, &value).map_err(unfit)?;
         }
         Ok(Some(state))

@@ -107,8 +107,8 @@ impl<C> Run<C> {
     /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
     /// Signals wait in the inbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
-    /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If there
-    /// is no signal, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If no
+    /// signal has arrived, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
     /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). The node must return the error (`?`). The thread continues when the signal
     /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
     ///

@@ -1,4 +1,4 @@
-//! Steps of which a [`StepPolicy`] runs tasks elsewhere.
+//! Steps in which a [`StepPolicy`] runs tasks elsewhere.
 
 use std::sync::Arc;
 

@@ -95,7 +95,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.journal = Some(Box::new(journal));
     }
 
-    /// Applies the writes of commands, and follows their destinations. What is to run next stays.
+    /// Applies the writes of commands, and follows their destinations. Keeps the nodes that are to run next.
     pub(super) fn apply_commands(&mut self, effect: CommandEffect<S>) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply_outside(graph, Arc::make_mut(state), effect.writes)?;

@@ -144,7 +144,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Arc::unwrap_or_clone(self.task.state)
     }
 
-    /// Runs START.
     pub(super) fn run_start(&mut self) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         let written = self.position.begin(graph, Arc::make_mut(state), &mut self.routing)?;

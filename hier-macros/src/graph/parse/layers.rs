@@ -13,7 +13,7 @@ use crate::symbol::{self, LayerForm};
 
 pub(super) fn layer(input: ParseStream<'_>, errors: &mut Errors) -> Result<LayerExpr> {
     if input.peek(syn::LitStr) {
-        return Err(input.error("a layer is a value: write `Limit { model_calls: 50 }`, or a value of your own type"));
+        return Err(input.error("a layer is a value: write `Limit { model_calls: 50 }`, or a value of a custom type"));
     }
     read(input.parse()?, errors)
 }

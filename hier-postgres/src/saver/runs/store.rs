@@ -81,7 +81,6 @@ impl ChangeId {
     }
 }
 
-/// A decided change.
 struct DecidedChange<'a> {
     runs: Vec<Run>,
     started: Option<Run>,
