@@ -1,6 +1,5 @@
 //! A filing desk: agents, their subagents and tools, as the README shows them.
 
-use hier::Result;
 use hier::agent::Body;
 use hier::prelude::*;
 use hier::state::RemainingSteps;
@@ -12,7 +11,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn of(document: &str) -> Result<Self> {
+    fn of(document: &str) -> hier::Result<Self> {
         match document.trim() {
             "" => Err(NodeError::permanent("the document is empty")),
             text => Ok(Self { text: text.to_owned() }),
@@ -64,7 +63,7 @@ graph! {
     }
 }
 
-async fn fetch(Sent(doc): Sent<String>) -> Result<FilingUpdate> {
+async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
     // `?` works on every error
     Ok(Filing::update().findings([Finding::of(&doc)?]))
 }

@@ -285,8 +285,9 @@ fn what_is_not_compiled_for_tests_has_none() {
         let file = Path::new(text(target, "src_path"));
         let mut files = Vec::new();
         files_of(file, file.parent().expect("a folder"), &mut files);
-        let is_test =
-            |line: &str| ["#[test]", "#[tokio::test", "proptest! {"].iter().any(|it| line.trim().starts_with(it));
+        let is_test = |line: &str| {
+            ["#[test]", "#[tokio::test", "proptest! {", "#[path = "].iter().any(|it| line.trim().starts_with(it))
+        };
         let with =
             files.iter().find(|file| std::fs::read_to_string(file).expect("it was read already").lines().any(is_test));
         match (target["test"] == true, with) {

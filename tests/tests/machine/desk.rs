@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRequest};
-use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver, Prune, Strategy as Keeping, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Delivered, ListQuery, MemorySaver, Prune, Strategy as Keeping, WhenRunning};
 use hier_core::{Durability, StateSnapshot};
 use proptest::prelude::*;
 use serde_json::json;
@@ -234,7 +234,7 @@ impl Machine {
         if let Some(broken) = self.office.world.broken() {
             return Err(broken);
         }
-        let state = self.state().await?;
+        let (state, mail) = self.state_and_mail().await?;
         let filing = &state.values;
         let mut results: BTreeMap<&str, usize> = BTreeMap::new();
         for message in &filing.base.messages {
@@ -251,7 +251,7 @@ impl Machine {
         done.dedup();
         check(done.len() == filing.done.len(), || format!("a call was made twice: {:?}", filing.done))?;
         self.limits_hold(filing)?;
-        self.posts_are_kept(&state).await?;
+        self.posts_are_kept(&state, &mail)?;
         if !is_finished(&state) {
             return Ok(());
         }
@@ -283,8 +283,21 @@ impl Machine {
         Ok(())
     }
 
-    async fn posts_are_kept(&self, state: &StateSnapshot<Filing>) -> Law {
-        let mail = self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told)?;
+    /// The state and the messages that wait, of one moment: a commit of a run that was dropped may still be on its way.
+    async fn state_and_mail(&self) -> Result<(StateSnapshot<Filing>, Vec<Delivered>), String> {
+        let mail = async || self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told);
+        let mut before = mail().await?;
+        loop {
+            let state = self.state().await?;
+            let after = mail().await?;
+            if before == after {
+                return Ok((state, after));
+            }
+            before = after;
+        }
+    }
+
+    fn posts_are_kept(&self, state: &StateSnapshot<Filing>, mail: &[Delivered]) -> Law {
         for text in self.office.world.posts() {
             let read = state.values.base.messages.iter().filter(|message| message.text().starts_with(&text)).count();
             let waits =
