@@ -1,15 +1,15 @@
-//! What the tests share.
+//! Helpers shared by the integration tests.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// An example of the repository as it is now, built.
+/// Builds an example of the workspace and returns the path of its executable.
 ///
-/// It is built as `cargo test --workspace --all-features` does it, so that a run of all tests has nothing to build here.
+/// The build uses the flags of `cargo test --workspace --all-features`, so a run of all tests finds the example already built.
 ///
 /// # Panics
 ///
-/// If it cannot be built.
+/// Panics if the example cannot be built.
 pub fn example(name: &str) -> PathBuf {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--workspace", "--all-features", "--example", name]);

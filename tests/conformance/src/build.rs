@@ -12,7 +12,7 @@ use hier_spec::did_you_mean;
 use super::node::{Attempts, Code, items, measure};
 use super::scenario::{Action, Branch, Channel, Edge, Ends, Graph, Node, Scenario, place};
 
-/// The graph that is called.
+/// Builds the root graph of a scenario.
 pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, BuildError> {
     let family = Family { subgraphs: &scenario.settings.subgraphs, attempts: Attempts::default() };
     let mut builder = family.graph("root", &scenario.root, None)?;
@@ -21,7 +21,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, Buil
     builder.compile()
 }
 
-/// What the graphs of a scenario have in common.
+/// The data that the graphs of a scenario share.
 struct Family<'a> {
     subgraphs: &'a BTreeMap<String, Graph>,
     attempts: Attempts,
@@ -30,7 +30,7 @@ struct Family<'a> {
 impl Family<'_> {
     fn graph(&self, name: &str, graph: &Graph, outer: Option<&Graph>) -> Result<GraphBuilder<DynState>, BuildError> {
         let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels));
-        // The reference accepts more than we do, and it is the reference that is asked here.
+        // LangGraph accepts graphs that hier rejects by default, and the scenarios are recorded with LangGraph.
         builder = builder.lenient();
         let outer = outer.map(|outer| schema(&outer.channels));
         for (name, node) in &graph.nodes {
@@ -49,7 +49,7 @@ impl Family<'_> {
         (graph, outer): (&Graph, Option<&Schema>),
     ) -> Result<GraphBuilder<DynState>, BuildError> {
         if let Some(child) = &node.graph {
-            // That there is one, and that it does not contain itself, was checked when the file was read.
+            // Reading the file has checked that the subgraph exists and does not contain itself.
             if let Some(inner) = self.subgraphs.get(child) {
                 builder = builder.subgraph(name, &self.graph(child, inner, Some(graph))?.compile()?);
             }
@@ -112,7 +112,7 @@ fn schema(channels: &BTreeMap<String, Channel>) -> Schema {
     })
 }
 
-/// Declared targets must exist. They do not bind the node, unlike those of `GraphBuilder::goto`.
+/// Checks that declared targets exist. They do not bind the node, unlike those of `GraphBuilder::goto`.
 fn targets(name: &str, graph: &Graph) -> Result<(), BuildError> {
     let names = graph.nodes.keys().map(String::as_str);
     let declared = graph.nodes.iter().flat_map(|(node, spec)| spec.targets.iter().map(move |target| (node, target)));
@@ -141,7 +141,7 @@ fn branch(builder: GraphBuilder<DynState>, branch: &Branch) -> GraphBuilder<DynS
             builder.route(place(from), "path", arms, move |state| match measure(state.get(&on)) {
                 Some(value) if value < bound => "then",
                 Some(_) => "else",
-                // No arm: the run fails and says so.
+                // This arm does not exist, so the run fails with an error that names it.
                 None => "nothing to compare",
             })
         }

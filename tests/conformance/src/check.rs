@@ -1,4 +1,4 @@
-//! What must hold in a scenario beyond its shape. Each rule reports every place where it is broken.
+//! Validates scenarios beyond their JSON form. Each rule reports every place that breaks it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::scenario::{Action, Ask, Branch, Call, Channel, Graph, Object, Scenario};
 
-/// All that is wrong, each with its place:
-/// * channels that are written, or routed by, are declared;
-/// * inputs are objects of declared channels, or null;
-/// * a node has either actions or a graph;
-/// * the graphs of nodes are declared, and none contains itself.
+/// Returns all mistakes of a scenario, each with its place. The rules are:
+/// * Channels that a node writes or a branch reads are declared.
+/// * Inputs are objects of declared channels, or null.
+/// * A node has either actions or a graph.
+/// * The graphs of nodes are declared, and none contains itself.
 pub(crate) fn check(scenario: &Scenario) -> Vec<String> {
     let mut mistakes = Vec::new();
     let subgraphs = &scenario.settings.subgraphs;
@@ -53,12 +53,12 @@ fn graph(at: &str, graph: &Graph, subgraphs: &BTreeMap<String, Graph>, mistakes:
     }
 }
 
-/// The channels that an action writes.
+/// Returns the channels that an action writes.
 fn written(action: &Action) -> Vec<&String> {
     match action {
         Action::Write(object) | Action::Overwrite(object) => object.keys().collect(),
         Action::Observe { into, .. } | Action::Interrupt { into, .. } => vec![into],
-        // What is for the graph around is written there.
+        // Updates for the parent graph are written to the parent's channels.
         Action::Emit(_) | Action::Goto(_) | Action::Send(_) | Action::Fail(_) | Action::Parent(_) => Vec::new(),
     }
 }
@@ -82,7 +82,7 @@ fn input(at: &str, call: &Call, channels: &Channels, mistakes: &mut Vec<String>)
     }
 }
 
-/// Whether the subgraph of this name is run by one of its nodes, at any depth.
+/// Returns true if one of the subgraph's nodes runs the same subgraph, at any depth.
 fn contains_itself(name: &str, subgraphs: &BTreeMap<String, Graph>) -> bool {
     let (mut seen, mut open) = (BTreeSet::new(), vec![name]);
     while let Some(graph) = open.pop().and_then(|open| subgraphs.get(open)) {

@@ -1,4 +1,4 @@
-//! Compares what happened with what the reference did.
+//! Compares the engine's results with the LangGraph recordings.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::hierarchy_run::{self, Answers};
 use super::run::Calls;
 use super::scenario::Object;
 
-/// The first place where two answers differ. What is not there is none.
+/// The first place where two answers differ. A missing value is `None`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) place: String,
@@ -16,7 +16,7 @@ pub(crate) struct Difference {
     pub(crate) got: Option<Value>,
 }
 
-/// The graph was refused, in these words, which are not compared.
+/// Compares a refused graph with the recording. The message is not compared.
 pub(crate) fn refused(expect: &Object, message: &str) -> Option<Difference> {
     (!refuses(expect)).then(|| Difference {
         place: "compile_error".to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn refused(expect: &Object, message: &str) -> Option<Difference> {
     })
 }
 
-/// The calls did this.
+/// Compares the results of the calls with the recording, and the streamed runs with the runs without a stream.
 pub(crate) fn calls(expect: &Object, calls: Calls) -> Option<Difference> {
     if refuses(expect) {
         let expected = expect.get("message").cloned().or(Some(Value::Bool(true)));
@@ -36,7 +36,7 @@ pub(crate) fn calls(expect: &Object, calls: Calls) -> Option<Difference> {
     recorded.or_else(|| difference("the same without a stream", Some(&ends), Some(&quiet_ends)))
 }
 
-/// A hierarchy did this.
+/// Compares the results of a hierarchy with the recording, and the invoked run with the streamed one.
 pub(crate) fn answers(expect: &Object, answers: &Answers) -> Option<Difference> {
     let prompts = expect.get("prompts").map(hierarchy_run::paired_prompts);
     let keys = ["final", "error", "script_left"];
@@ -50,18 +50,18 @@ fn refuses(expect: &Object) -> bool {
     expect.get("compile_error").is_some_and(|refused| *refused == Value::Bool(true))
 }
 
-/// The first difference at or below a place: in the alphabetical order of the keys and in that of the items.
+/// Returns the first difference at or below a place. Keys are visited in alphabetical order, items by index.
 fn difference(place: &str, expected: Option<&Value>, got: Option<&Value>) -> Option<Difference> {
     match (expected, got) {
         (Some(Value::Object(expected)), Some(Value::Object(got))) => {
-            // Whether objects keep the order of their keys depends on what else is compiled in.
+            // The key order of JSON objects depends on a feature of `serde_json` that other crates may enable.
             let keys: BTreeSet<&String> = expected.keys().chain(got.keys()).collect();
             keys.into_iter().find_map(|key| difference(&format!("{place}.{key}"), expected.get(key), got.get(key)))
         }
         (Some(Value::Array(expected)), Some(Value::Array(got))) => (0..expected.len().max(got.len()))
             .find_map(|item| difference(&format!("{place}[{item}]"), expected.get(item), got.get(item))),
         (Some(Value::Number(expected)), Some(Value::Number(got)))
-            // In JSON 1 and 1.0 are one number.
+            // JSON has one number type: 1 equals 1.0.
             if expected == got || expected.as_f64() == got.as_f64() && (expected.is_f64() || got.is_f64()) => None,
         (expected, got) if expected == got => None,
         _ => Some(Difference { place: place.to_owned(), expected: expected.cloned(), got: got.cloned() }),

@@ -1,4 +1,4 @@
-//! The same scenarios, run elsewhere than by this process's engine: on a cluster.
+//! Runs the scenarios outside this process's engine, for example on a cluster.
 
 use std::io;
 use std::io::Write;
@@ -21,13 +21,13 @@ use super::scenario::{Answer, Ask, Call, Given, Scenario, Target};
 use super::{compare, hierarchy_build, hierarchy_run};
 use hier_testkit::ScriptedModel;
 
-/// Runs graphs elsewhere. All is JSON.
+/// Runs graphs outside this process. All values are JSON.
 #[async_trait]
 pub trait Elsewhere: Send + Sync {
-    /// Takes a graph, and returns the prefix that the ids of its threads have to have.
+    /// Registers a graph and returns the prefix that its thread IDs must have.
     async fn put(&self, graph: Arc<dyn DynGraph>) -> String;
 
-    /// Runs it, and returns the events `values`, `updates` and `custom`, if they are wanted.
+    /// Runs the graph of the thread. If `listened` is true, also returns its `values`, `updates` and `custom` events.
     async fn run(
         &self,
         input: DynInput,
@@ -35,34 +35,34 @@ pub trait Elsewhere: Send + Sync {
         listened: bool,
     ) -> (Vec<NewEvent>, Result<Outcome<Value>, ElsewhereError>);
 
-    /// The thread.
+    /// Returns the state of a thread.
     async fn state(&self, config: Config) -> Result<ElsewhereState, ElsewhereError>;
 
-    /// Its history, newest first.
+    /// Returns the history of a thread, newest first.
     async fn history(&self, config: Config) -> Result<Vec<ElsewhereState>, ElsewhereError>;
 
-    /// Changes it.
+    /// Updates the state of a thread.
     async fn update_state(&self, config: Config, update: DynUpdates) -> Result<(), ElsewhereError>;
 }
 
-/// A thread at one moment.
+/// A snapshot of a thread.
 #[derive(Clone, Debug)]
 pub struct ElsewhereState {
     /// The channels.
     pub values: Value,
     /// The nodes that run next.
     pub next: Vec<String>,
-    /// The checkpoint; none if nothing is stored.
+    /// The ID of the checkpoint, or `None` if nothing is stored.
     pub checkpoint: Option<uuid::Uuid>,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
-    /// What made the checkpoint.
+    /// The operation that created the checkpoint.
     pub source: Option<hier_core::checkpoint::Source>,
-    /// What is asked.
+    /// The open questions.
     pub questions: Vec<Question>,
 }
 
-/// Why something failed elsewhere.
+/// An error of a run, or of another operation, outside this process.
 #[derive(Clone, Debug)]
 pub struct ElsewhereError {
     /// The name of the error: `GraphRecursionError`, `InvalidUpdateError`, `NodeError`, …
@@ -71,16 +71,20 @@ pub struct ElsewhereError {
     pub message: String,
     /// The message of the innermost error.
     pub cause: String,
-    /// What [`describe`] said of it where it happened.
+    /// The result of [`describe`], called where the error occurred.
     pub details: Value,
 }
 
-/// What has to be known of an error, where it happens, to compare it: for [`ElsewhereError::details`].
+/// Describes an error for [`ElsewhereError::details`], so that it can be compared. Call it where the error occurs.
 pub fn describe(error: &RunError) -> Value {
     hierarchy_run::failure(error)
 }
 
-/// Runs all scenarios in these files and folders elsewhere: a line a scenario into `out`, what is wrong with files into `err`.
+/// Runs all scenarios in these files and folders at `place`. Writes one line per scenario to `out`, and problems with files to `err`.
+///
+/// # Errors
+///
+/// Returns an error if the report cannot be written.
 pub async fn run_elsewhere(
     paths: &[PathBuf],
     place: &dyn Elsewhere,
@@ -119,7 +123,7 @@ async fn judge(file: &File, place: &dyn Elsewhere) -> Result<Verdict, Trouble> {
         })),
         Kind::Hierarchy(scenario) => {
             let answers = hierarchy(scenario, place).await.map_err(|text| Trouble::new(&file.path, text))?;
-            // The stack of those that wait is no part of what is stored, so that nobody elsewhere sees it.
+            // The subagent stack is not stored, so its depth is not visible outside the process of the run.
             let mut expect = file.expect.clone();
             if let Some(Value::Object(last)) = expect.get_mut("final") {
                 last.remove("stack_depth");
@@ -129,13 +133,13 @@ async fn judge(file: &File, place: &dyn Elsewhere) -> Result<Verdict, Trouble> {
     }
 }
 
-/// Does the calls. The error is why the graph was refused.
+/// Runs the calls. The error is the reason for which the graph was refused.
 async fn calls(scenario: &Scenario, place: &dyn Elsewhere) -> Result<Calls, String> {
     let erased = || build(scenario).map(|graph| graph.erase(|_| Ok(()))).map_err(|error| error.to_string());
     let (graph, quiet) = (place.put(Arc::new(erased()?)).await, place.put(Arc::new(erased()?)).await);
     let mut calls = Calls::default();
     for (number, call) in scenario.settings.calls.iter().enumerate() {
-        // Without a saver nothing is kept from call to call.
+        // Without a saver, nothing is kept between calls, so each call gets its own thread.
         let thread = |prefix: &str| {
             if scenario.settings.checkpointer {
                 format!("{prefix}{}", call.thread)
@@ -151,7 +155,7 @@ async fn calls(scenario: &Scenario, place: &dyn Elsewhere) -> Result<Calls, Stri
     Ok(calls)
 }
 
-/// Does a call, and writes down what happened and how it ended.
+/// Runs a call and returns its recorded events and its end.
 async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Call, listened: bool) -> (Value, Value) {
     let config = match config(place, thread, call).await {
         Ok(config) => config,
@@ -193,7 +197,7 @@ async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Ca
     }
 }
 
-/// What a run goes on with.
+/// Builds the command that resumes a run.
 async fn command(place: &dyn Elsewhere, config: Config, given: &Given) -> Result<DynCommand, String> {
     let mut command = DynCommand::default();
     command.resume = match &given.answer {
@@ -262,7 +266,7 @@ fn snapshot(state: &ElsewhereState) -> Value {
     })
 }
 
-/// Runs a hierarchy, once by itself and once streamed.
+/// Runs a hierarchy twice: invoked and streamed.
 async fn hierarchy(scenario: &Hierarchy, place: &dyn Elsewhere) -> Result<hierarchy_run::Answers, String> {
     Ok(hierarchy_run::Answers {
         alone: answer(scenario, place, false).await?,
@@ -286,7 +290,7 @@ async fn answer(scenario: &Hierarchy, place: &dyn Elsewhere, listened: bool) -> 
     Ok(json!({"prompts": prompts, "final": last, "error": error, "script_left": model.remaining()}))
 }
 
-/// What is compared of the state at the end.
+/// Returns the compared part of the final state.
 fn last(scenario: &Hierarchy, state: &Value) -> Value {
     let own = ["current_agent_report", "is_finished", "todo_list"].into_iter();
     let names = own.chain(scenario.channels.keys().map(String::as_str));

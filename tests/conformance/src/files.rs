@@ -13,7 +13,7 @@ use super::check;
 use super::hierarchy::Hierarchy;
 use super::scenario::{Object, Scenario};
 
-/// A scenario file, and what the reference answered.
+/// A scenario file with the answers that LangGraph gave.
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
@@ -21,13 +21,13 @@ pub(crate) struct File {
     pub(crate) expect: Object,
 }
 
-/// What a file is a scenario of.
+/// The kind of a scenario: a graph, or a hierarchy of agents.
 pub(crate) enum Kind {
     Graph(Scenario),
     Hierarchy(Hierarchy),
 }
 
-/// What is wrong with a file: a line each.
+/// The problems of a file, one line each.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     path: PathBuf,
@@ -46,7 +46,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The scenario files at this path, in the order of their names: itself, or all `*.json` in the folder.
+/// Finds the scenario files at this path: the file itself, or all `*.json` files in the folder, sorted by name.
 pub(crate) fn find(path: &Path) -> Result<Vec<PathBuf>, Trouble> {
     let trouble = |error: io::Error| Trouble::new(path, format!("cannot be read: {error}"));
     if !fs::metadata(path).map_err(trouble)?.is_dir() {
@@ -58,7 +58,7 @@ pub(crate) fn find(path: &Path) -> Result<Vec<PathBuf>, Trouble> {
         let trouble = |error: io::Error| Trouble::new(&folder, format!("cannot be read: {error}"));
         for entry in fs::read_dir(&folder).map_err(trouble)? {
             let entry = entry.map_err(trouble)?;
-            // A link to a folder is not followed: it may lead back here.
+            // Links to folders are not followed, since they may lead back here.
             if entry.file_type().map_err(trouble)?.is_dir() {
                 folders.push(entry.path());
             } else if entry.path().extension().is_some_and(|extension| extension == "json") {
@@ -169,14 +169,14 @@ fn graph(object: Object) -> Result<Scenario, Vec<String>> {
     Err(mistakes)
 }
 
-/// Fields that are nearly one that is known. Others are notes of the author.
+/// Reports unknown fields whose names are close to a known one. Other unknown fields are the author's notes.
 fn misspelt(at: &str, object: &Object, known: &[&str]) -> Vec<String> {
     let unknown = object.keys().filter(|field| !known.contains(&field.as_str()));
     let near = unknown.filter_map(|field| Some((field, nearest(field, known.iter().copied())?)));
     near.map(|(field, known)| format!("at `{at}{field}`: there is no such field; did you mean `{known}`?")).collect()
 }
 
-/// The part of a scenario that has this type.
+/// Deserializes a part of a scenario. On failure, adds a line to `mistakes` and returns `None`.
 fn typed<T: DeserializeOwned>(value: &Value, mistakes: &mut Vec<String>) -> Option<T> {
     let part = serde_path_to_error::deserialize(value);
     part.map_err(|error| match error.path().to_string().as_str() {

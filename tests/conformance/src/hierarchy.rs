@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::scenario::Object;
 
-/// A hierarchy scenario, without what the reference did.
+/// A hierarchy scenario, without the recorded answers.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Hierarchy {
     #[serde(default)]
@@ -44,7 +44,6 @@ pub(crate) enum Kind {
     Simple,
 }
 
-/// One agent.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Agent {
     #[serde(rename = "type")]
@@ -68,7 +67,7 @@ pub(crate) struct Agent {
     pub(crate) compute: BTreeMap<String, Value>,
 }
 
-/// What a subagent is given and gives back.
+/// The state that a subagent receives and returns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Policy {
@@ -108,7 +107,7 @@ pub(crate) struct Call {
 }
 
 impl Hierarchy {
-    /// Everything that the types do not say.
+    /// Returns the mistakes that the types cannot rule out.
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         self.known("root", &self.root, &mut mistakes);

@@ -1,4 +1,4 @@
-//! Builds the agents of a scenario with the builder of the run time.
+//! Builds the agents of a scenario with the runtime builder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::hierarchy::{Agent, Channel, Hierarchy, Kind, Policy, ToolName};
 type Graph = CompiledGraph<DynBaseState, BaseContext>;
 type Member = Subagent<DynBaseState, BaseContext>;
 
-/// The root, and the schema of all.
+/// Builds the root agent and the schema that all agents share.
 pub(crate) fn build(scenario: &Hierarchy) -> Result<(Graph, Arc<Schema>), BuildError> {
     let schema = Arc::new(schema(&scenario.channels));
     let family = Family { agents: &scenario.agents, root: &scenario.root, schema: &schema };
@@ -33,7 +33,7 @@ fn schema(channels: &BTreeMap<String, Channel>) -> Schema {
     })
 }
 
-/// What the agents of a scenario have in common.
+/// The data that the agents of a scenario share.
 struct Family<'a> {
     agents: &'a BTreeMap<String, Agent>,
     root: &'a str,
@@ -42,7 +42,7 @@ struct Family<'a> {
 
 impl Family<'_> {
     fn graph(&self, name: &str) -> Result<Graph, BuildError> {
-        // That it is there was checked when the file was read.
+        // Reading the file has checked that the agent exists.
         let Some(agent) = self.agents.get(name) else {
             return Err(BuildError { graph: name.to_owned(), mistakes: vec!["there is no such agent".to_owned()] });
         };
@@ -131,7 +131,7 @@ fn policy_of(declared: &Policy) -> SubagentPolicy {
     policy
 }
 
-/// What a simple agent writes.
+/// Computes the update of a simple agent.
 fn computed(compute: &BTreeMap<String, Value>, state: &DynBaseState) -> Result<DynBaseUpdate, NodeError> {
     let values = compute.iter().map(|(channel, how)| {
         let prefixed = how.get("prefix").and_then(Value::as_str).zip(how.get("from").and_then(Value::as_str));
@@ -144,14 +144,14 @@ fn computed(compute: &BTreeMap<String, Value>, state: &DynBaseState) -> Result<D
     update(state, values.collect::<Result<_, NodeError>>()?)
 }
 
-/// An update of any channels.
+/// Builds an update of any channels.
 pub(crate) fn update(state: &DynBaseState, object: Map<String, Value>) -> Result<DynBaseUpdate, NodeError> {
     let is_base = |name: &String| BaseState::CHANNELS.contains(name);
     let (base, more): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| is_base(name));
     Ok(state.update(Value::Object(more))?.base(base_update(base)?))
 }
 
-/// An update of channels of the base state: of those that a scenario can write.
+/// Builds an update of the base state. A scenario can write only some of its channels.
 fn base_update(object: Map<String, Value>) -> Result<BaseStateUpdate, NodeError> {
     object.into_iter().try_fold(BaseState::update(), |update, (name, value)| {
         Ok(match &*name {
@@ -165,7 +165,7 @@ fn base_update(object: Map<String, Value>) -> Result<BaseStateUpdate, NodeError>
     })
 }
 
-/// A channel's value as text; empty if there is none.
+/// Returns a channel's value as text. The text is empty if the channel has no value.
 fn text(state: &DynBaseState, channel: &str) -> Result<String, NodeError> {
     let mut index = 0;
     while let Some(spec) = state.channel(index) {
@@ -185,7 +185,7 @@ fn text(state: &DynBaseState, channel: &str) -> Result<String, NodeError> {
 struct Utensil(ToolName);
 
 impl Utensil {
-    /// None for what every agent has.
+    /// Returns `None` for `finish_task`, which every agent has.
     fn of(name: ToolName) -> Option<Self> {
         (name != ToolName::FinishTask).then_some(Self(name))
     }

@@ -1,4 +1,4 @@
-//! Runs a hierarchy scenario, and writes down what happened in the form in which the reference was recorded.
+//! Runs a hierarchy scenario and returns the result in the format of the LangGraph recordings.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use serde_json::{Map, Value, json};
 use super::hierarchy::{Hierarchy, Reply};
 use super::hierarchy_build::{build, update};
 
-/// What came of a scenario, once by itself and once streamed.
+/// The results of a scenario that ran twice: invoked and streamed.
 pub(crate) struct Answers {
     pub(crate) alone: Value,
     pub(crate) streamed: Value,
 }
 
-/// Runs it twice. The error is one of the scenario.
+/// Runs a scenario twice: invoked and streamed. Fails if the scenario cannot be built or its input does not fit.
 pub(crate) fn run(scenario: &Hierarchy) -> Result<Answers, String> {
     let (graph, schema) = build(scenario).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -73,8 +73,8 @@ pub(crate) fn prompt(request: &ChatRequest) -> Value {
     request.messages.iter().map(message).collect()
 }
 
-/// The conversations that the reference gave its model, with each call followed by its result. The reference sends a call without a result
-/// where a subagent shares its supervisor's conversation, which providers refuse.
+/// Returns the conversations that LangGraph sent to its model, with each call followed by its result. LangGraph sends a call without a
+/// result if a subagent shares its supervisor's conversation, and providers refuse that.
 pub(crate) fn paired_prompts(prompts: &Value) -> Value {
     let paired_prompt = |prompt: &Value| match Messages::deserialize(prompt) {
         Ok(messages) => paired(&messages).iter().map(message).collect(),
@@ -105,7 +105,7 @@ fn message(message: &Message) -> Value {
     Value::Object(object)
 }
 
-/// What is compared of the state at the end.
+/// Returns the compared part of the final state.
 fn finish(scenario: &Hierarchy, outcome: &Outcome<DynBaseState>) -> Value {
     let (state, base) = (outcome.state(), outcome.state().base());
     let mut object = Map::new();

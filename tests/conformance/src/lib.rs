@@ -1,8 +1,8 @@
-//! Holds the engine to what the reference did.
+//! Compares the engine with recorded runs of LangGraph.
 //!
-//! A scenario is a graph as data with calls of it, and what the reference answered. Each is read and checked (`files`,
-//! `check`), built with the dynamic builder (`build`, `node`) and run (`run`), and the answers are compared (`compare`).
-//! What the reference answered takes part in nothing but the comparison: the types of a `scenario` have no place for it.
+//! A scenario is a graph as data, a list of calls, and the answers that LangGraph gave. Each scenario is read and checked (`files`,
+//! `check`), built with the dynamic builder (`build`, `node`) and run (`run`). Then the answers are compared (`compare`).
+//! The recorded answers are used only for the comparison: the types of `scenario` have no field for them.
 
 mod build;
 mod check;
@@ -28,8 +28,11 @@ pub use report::Totals;
 use report::{Report, Verdict};
 use run::Answer;
 
-/// Runs all scenarios in these files and folders: a line a scenario into `out`, what is wrong with files into `err`.
-/// The error is one of writing.
+/// Runs all scenarios in these files and folders. Writes one line per scenario to `out`, and problems with files to `err`.
+///
+/// # Errors
+///
+/// Returns an error if the report cannot be written.
 pub fn run(paths: &[PathBuf], out: &mut dyn Write, err: &mut dyn Write) -> io::Result<Totals> {
     let mut report = Report::new(out, err);
     for path in paths {
@@ -49,7 +52,7 @@ fn one(path: &Path, report: &mut Report<'_>) -> io::Result<()> {
     }
 }
 
-/// Runs a scenario and compares.
+/// Runs a scenario and compares the answers with the recorded ones.
 fn judge(file: &File) -> Result<Verdict, Trouble> {
     let scenario = match &file.kind {
         Kind::Graph(scenario) => scenario,

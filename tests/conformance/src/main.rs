@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use hier_conformance::Totals;
 
-/// Runs recorded scenarios and compares what the engine does with what the reference did.
+/// Runs recorded scenarios and compares the engine with LangGraph.
 ///
-/// Prints a line a scenario (`ok` or `DIFF`), then the totals. Exits with 1 if a scenario differs and with 2
-/// if a file is no scenario.
+/// Prints one line per scenario (`ok` or `DIFF`), then the totals. Exits with 1 if a scenario differs and with 2
+/// if a file is not a scenario.
 #[derive(Parser)]
 #[command(name = "hier-conformance", version, about)]
 struct Arguments {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(Totals { failed: 1.., .. }) => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            // The reader of the lines may go away when it has seen enough (`hier-conformance … | head`).
+            // The reader may close the pipe early (`hier-conformance … | head`).
             if error.kind() != io::ErrorKind::BrokenPipe {
                 eprintln!("error: the report could not be written: {error}");
             }

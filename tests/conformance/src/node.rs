@@ -1,4 +1,4 @@
-//! What the nodes of a scenario do.
+//! The code of a scenario's nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use super::python::dumps;
 use super::scenario::{Action, Channel, Object, Parent};
 
-/// How often each node has been run to the point where it may fail, over all calls of a scenario.
+/// Counts how often each node has reached an action that may fail, over all calls of a scenario.
 #[derive(Clone, Default)]
 pub(crate) struct Attempts(Arc<Mutex<HashMap<String, u32>>>);
 
 impl Attempts {
-    /// Counts one more; its number, from 1.
+    /// Counts an attempt of a node and returns its number, starting at 1.
     fn next(&self, node: &str) -> u32 {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(node.to_owned()).or_default();
@@ -25,18 +25,18 @@ impl Attempts {
     }
 }
 
-/// The code of a node.
+/// A node function that interprets actions.
 pub(crate) struct Code {
     pub(crate) name: String,
     pub(crate) actions: Vec<Action>,
     pub(crate) channels: BTreeMap<String, Channel>,
-    /// The channels of the graph around.
+    /// The channels of the parent graph.
     pub(crate) outer: Option<Schema>,
     pub(crate) attempts: Attempts,
 }
 
 impl Code {
-    /// Does the actions in order; their writes are one update.
+    /// Runs the actions in order and returns their writes as one update.
     pub(crate) async fn run(&self, task: &Task<DynState>) -> Result<Command<DynState>, NodeError> {
         let seen = Seen::of(task)?;
         let mut writes = Collected { node: &self.name, channels: &self.channels, writes: BTreeMap::new() };
@@ -73,7 +73,7 @@ impl Code {
         Ok(jumps.into_iter().fold(command, jump))
     }
 
-    /// The command for the graph around.
+    /// Builds the command for the parent graph.
     fn for_parent(&self, parent: &Parent) -> Result<Command<DynState>, NodeError> {
         let schema = self.outer.as_ref().ok_or_else(|| NodeError::new("there is no graph around this one"))?;
         let mut writes = parent.update.iter();
@@ -84,7 +84,7 @@ impl Code {
     }
 }
 
-/// Lets the command go to a node.
+/// Adds a target to the command.
 pub(crate) fn go(command: Command<DynState>, target: &str) -> Command<DynState> {
     match target {
         "END" => command.goto(END),
@@ -92,7 +92,7 @@ pub(crate) fn go(command: Command<DynState>, target: &str) -> Command<DynState> 
     }
 }
 
-/// Lets the command go where the action says.
+/// Adds the targets of the action to the command.
 fn jump(command: Command<DynState>, action: &Action) -> Command<DynState> {
     match action {
         Action::Goto(targets) => targets.iter().fold(command, |command, target| go(command, target)),
@@ -103,7 +103,7 @@ fn jump(command: Command<DynState>, action: &Action) -> Command<DynState> {
     }
 }
 
-/// What a node sees: the state, or what it was sent.
+/// The input of a node: the state, or the payload of a Send.
 enum Seen<'a> {
     State(&'a DynState),
     Sent(Value),
@@ -117,7 +117,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// What `observe` puts down; null for what is not there.
+    /// Returns the value that `observe` records, or null if it does not exist.
     fn get(&self, what: &str) -> Value {
         let found = match (self, what) {
             (Self::State(state), "$remaining_steps") => Some(json!(state.remaining_steps())),
@@ -129,7 +129,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The writes so far.
+/// The writes that a node has collected.
 struct Collected<'a> {
     node: &'a str,
     channels: &'a BTreeMap<String, Channel>,
@@ -137,7 +137,7 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    /// Writes a channel. Two lists are concatenated, two mappings of a `merge` channel merged; otherwise the later wins.
+    /// Writes a channel. Two lists are concatenated, and two mappings of a `merge` channel are merged. Otherwise the later value wins.
     fn put(&mut self, channel: &'a str, value: Value) {
         let merges = self.channels.get(channel) == Some(&Channel::Merge);
         match (self.writes.get_mut(channel), value) {
@@ -153,7 +153,7 @@ impl<'a> Collected<'a> {
         self.writes.insert(channel, Overwrite(value.clone()).into());
     }
 
-    /// Puts a line into a list, or an entry into a mapping.
+    /// Appends a line to a list, or adds an entry to a mapping.
     fn tell(&mut self, channel: &'a str, what: &str, value: &Value) {
         let (key, text) = (format!("{}:{what}", self.node), dumps(value));
         let value = match self.channels.get(channel) {
@@ -163,7 +163,7 @@ impl<'a> Collected<'a> {
         self.put(channel, value);
     }
 
-    /// The writes as one update.
+    /// Converts the writes into one update.
     fn update(self, state: &DynState) -> Result<DynUpdate, NodeError> {
         let schema = state.schema();
         let mut writes = self.writes.into_iter();
@@ -171,7 +171,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The items of a channel, for one Send each: those of a list, or the keys of a mapping.
+/// Returns one Send payload for each item of a list, or for each key of a mapping.
 pub(crate) fn items(value: Option<&Value>, name: &str) -> Vec<Value> {
     let payload = |item: Value| Value::Object(Object::from_iter([(name.to_owned(), item)]));
     match value {
@@ -181,7 +181,7 @@ pub(crate) fn items(value: Option<&Value>, name: &str) -> Vec<Value> {
     }
 }
 
-/// What a branch compares: a number, or the length of a list or mapping.
+/// Returns the number that a branch compares: the value itself, or the length of a list or mapping.
 pub(crate) fn measure(value: Option<&Value>) -> Option<f64> {
     match value? {
         Value::Array(items) => u32::try_from(items.len()).ok().map(f64::from),

@@ -1,10 +1,10 @@
-//! JSON text as the reference writes it: `json.dumps(value, sort_keys=True)`.
+//! JSON text as Python writes it: `json.dumps(value, sort_keys=True)`.
 
 use std::fmt::Write;
 
 use serde_json::{Number, Value};
 
-/// The text: sorted keys, `, ` and `: ` between, non-ASCII escaped.
+/// Returns the JSON text, with sorted keys, the separators `, ` and `: `, and non-ASCII characters escaped.
 pub(crate) fn dumps(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value);
@@ -68,7 +68,7 @@ fn string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-/// Python writes floats with an exponent below 1e-4 and from 1e16 on, with a sign and at least two digits.
+/// Formats a number as Python does: floats below 1e-4 and from 1e16 get an exponent with a sign and two or more digits.
 fn number(number: &Number) -> String {
     let Some(value) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     let shortest = format!("{value:e}");

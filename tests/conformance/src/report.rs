@@ -1,4 +1,4 @@
-//! What is printed: a line a scenario, then the totals.
+//! Prints one line per scenario, then the totals.
 
 use std::io::{self, Write};
 
@@ -7,29 +7,29 @@ use serde_json::Value;
 use super::compare::Difference;
 use super::files::Trouble;
 
-/// How many scenarios came out how.
+/// The numbers of scenarios by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// They did what the reference did.
+    /// Scenarios in which the engine did the same as LangGraph.
     pub passed: usize,
-    /// They did something else.
+    /// Scenarios in which the engine did something else.
     pub failed: usize,
-    /// Files and folders that could not be used.
+    /// Scenario files and folders that could not be used.
     pub bad: usize,
 }
 
-/// What came of one scenario.
+/// The result of comparing one scenario.
 pub(crate) enum Verdict {
     Same,
     Different(Difference),
 }
 
-/// The verdict of a comparison.
+/// Converts the first difference, if any, into a verdict.
 pub(crate) fn of(difference: Option<Difference>) -> Verdict {
     difference.map_or(Verdict::Same, Verdict::Different)
 }
 
-/// The lines, as they come.
+/// A report that writes its lines at once and counts the totals.
 pub(crate) struct Report<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// How much of a value is shown.
+/// The maximum number of characters of a printed value.
 const SHOWN: usize = 300;
 
 fn text(value: Option<&Value>) -> String {

@@ -1,4 +1,4 @@
-//! Does the calls of a scenario, and writes down what happened in the form in which the reference was recorded.
+//! Runs the calls of a scenario and records the events in the format of the LangGraph recordings.
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::graph::{Command, CompiledGraph, FullState, GraphInput, Input};
@@ -12,28 +12,28 @@ use super::node::go;
 use super::python::dumps;
 use super::scenario::{self, Ask, Call, Scenario, Target};
 
-/// What came of a scenario.
+/// The result of a scenario.
 pub(crate) enum Answer {
-    /// The graph was refused.
+    /// The reason for which the graph was refused.
     Refused(String),
-    /// What each call did.
+    /// The results of the calls.
     Calls(Calls),
 }
 
-/// What each call did.
+/// The results of the calls, one item per call in each list.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// The events, in the form of the recorded ones.
+    /// The events, in the format of the recordings.
     pub(crate) events: Vec<Value>,
-    /// How each ended.
+    /// The ends of the streamed calls.
     pub(crate) ends: Vec<Value>,
-    /// How each ended when nobody listened: runs without a stream take shorter ways, which must lead to the same end.
+    /// The ends of the calls without a stream. These runs take a shorter code path, which must lead to the same end.
     pub(crate) quiet_ends: Vec<Value>,
 }
 
-/// Builds the graph and does the calls. The error says what is wrong with this computer.
+/// Builds the graph and runs the calls. Fails if the Tokio runtime cannot be started.
 pub(crate) fn run(scenario: &Scenario) -> Result<Answer, String> {
-    // Nodes count how often they failed over all calls, so that each series of calls needs a graph of its own.
+    // Nodes count their attempts over all calls, so each series of calls needs its own graph.
     let (graph, quiet) = match build(scenario).and_then(|graph| Ok((graph, build(scenario)?))) {
         Ok(graphs) => graphs,
         Err(error) => return Ok(Answer::Refused(error.to_string())),
@@ -54,7 +54,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Answer, String> {
     Ok(Answer::Calls(calls))
 }
 
-/// What a run starts with.
+/// The input of a run.
 enum Given {
     New(DynUpdate),
     Nothing,
@@ -71,7 +71,7 @@ impl GraphInput<DynState, FullState> for Given {
     }
 }
 
-/// What a call runs the graph with; none if it is no run.
+/// Returns the input of a call, or `None` if the call does not run the graph.
 async fn given(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Option<Given>, String> {
     Ok(Some(match &call.ask {
         Ask::Invoke(Value::Null) => Given::Nothing,
@@ -81,7 +81,7 @@ async fn given(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Option<Gi
     }))
 }
 
-/// What a run goes on with.
+/// Builds the command that resumes a run.
 async fn command(
     graph: &CompiledGraph<DynState>,
     call: &Call,
@@ -106,7 +106,7 @@ async fn command(
     }))
 }
 
-/// An object whose keys are all ids answers by id; anything else is one answer.
+/// Builds the command for an answer. An object whose keys are all IDs answers by ID; any other value is one answer.
 fn resume(answer: &Value) -> Command<DynState> {
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     match answer.as_object().filter(|object| object.keys().all(is_id)) {
@@ -115,9 +115,9 @@ fn resume(answer: &Value) -> Command<DynState> {
     }
 }
 
-/// The place that a call addresses.
+/// Builds the config of a call, which addresses a thread and optionally a checkpoint.
 async fn config(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Config, RunError> {
-    // The events are taken as they come; the bound only says how far the run may be ahead.
+    // Events are consumed as they arrive; the capacity only limits how far the run can be ahead.
     let mut config = Config::new().thread(&call.thread).recursion_limit(call.recursion_limit).stream_capacity(1 << 24);
     if let Some(durability) = call.durability {
         config = config.durability(durability);
@@ -128,7 +128,7 @@ async fn config(graph: &CompiledGraph<DynState>, call: &Call) -> Result<Config, 
     id.map(|id| config.checkpoint(id)).ok_or_else(|| RunError::Config(format!("the history has no item {number}")))
 }
 
-/// Does a call and writes down what happened and how it ended.
+/// Runs a call with a stream and returns its recorded events and its end.
 async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &Call) -> (Value, Value) {
     let config = match config(graph, call).await {
         Ok(config) => config,
@@ -144,7 +144,7 @@ async fn listened(scenario: &Scenario, graph: &CompiledGraph<DynState>, call: &C
     }
 }
 
-/// Runs the graph and writes down its events and how it ended.
+/// Streams a run of the graph and returns its recorded events and its end.
 async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, given: Given, config: Config) -> (Value, Value) {
     let modes = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
     let mut events = graph.stream(given).config(config).modes(modes);
@@ -158,7 +158,7 @@ async fn stream(scenario: &Scenario, graph: &CompiledGraph<DynState>, given: Giv
     (record.ended(), end(&events.outcome().await))
 }
 
-/// Does a call without listening and writes down how it ended.
+/// Runs a call without a stream and returns its end.
 async fn quietly(graph: &CompiledGraph<DynState>, call: &Call) -> Value {
     let config = match config(graph, call).await {
         Ok(config) => config,
@@ -171,7 +171,7 @@ async fn quietly(graph: &CompiledGraph<DynState>, call: &Call) -> Value {
     }
 }
 
-/// Reads or changes what is stored.
+/// Reads or updates the stored state.
 async fn saved(graph: &CompiledGraph<DynState>, call: &Call, config: Config) -> Value {
     let answer = match &call.ask {
         Ask::Update(object, node) => match graph.update(Value::Object(object.clone())) {
@@ -197,7 +197,7 @@ async fn saved(graph: &CompiledGraph<DynState>, call: &Call, config: Config) -> 
     })
 }
 
-/// A snapshot in the form of the recorded ones.
+/// Converts a snapshot into the format of the recordings.
 fn snapshot(state: &StateSnapshot<DynState>) -> Value {
     let mut next = state.next.clone();
     next.sort();
@@ -212,17 +212,17 @@ fn snapshot(state: &StateSnapshot<DynState>) -> Value {
     })
 }
 
-/// How a run ended.
+/// Returns the end of a run: its final state or its error.
 fn end(outcome: &Result<Outcome<DynState>, RunError>) -> Value {
     match outcome {
         Ok(outcome) => json!({ "finished": outcome.is_finished(), "state": outcome.state().to_value() }),
-        // Its message has the ids of the open questions, which each series of calls has its own of.
+        // The message contains the IDs of the open questions, which differ between the two series of calls.
         Err(error) if matches!(error.root(), RunError::Answer { .. }) => json!({ "error": "answer" }),
         Err(error) => json!({ "error": error.to_string() }),
     }
 }
 
-/// What came since the last `values` event.
+/// The events since the last `values` event.
 #[derive(Default)]
 struct Step {
     custom: Vec<Value>,
@@ -230,7 +230,7 @@ struct Step {
 }
 
 impl Step {
-    /// The entry, with what may come in any order sorted by its text.
+    /// Returns the entry of the step. Events whose order can vary are sorted by their text.
     fn entry(self, values: Option<Value>) -> Value {
         let sorted = |mut list: Vec<Value>| {
             list.sort_by_cached_key(dumps);
@@ -244,7 +244,7 @@ impl Step {
     }
 }
 
-/// What has happened in a call so far.
+/// The recorded events of a call.
 pub(crate) struct Record<'a> {
     scenario: &'a Scenario,
     steps: Vec<Value>,
@@ -253,17 +253,17 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Nothing has happened yet.
+    /// Creates an empty record.
     pub(crate) fn new(scenario: &'a Scenario) -> Self {
         Self { scenario, steps: Vec::new(), open: Step::default(), interrupts: Vec::new() }
     }
 
-    /// The steps so far.
+    /// Returns the steps recorded so far.
     pub(crate) fn steps(&self) -> &[Value] {
         &self.steps
     }
 
-    /// Notes an event that was told as JSON.
+    /// Records an event from a run's event log.
     pub(crate) fn note_told(&mut self, event: &NewEvent) {
         match &event.body {
             LogEvent::Values(values) => {
@@ -275,12 +275,12 @@ impl<'a> Record<'a> {
             LogEvent::Interrupted(questions) => {
                 self.interrupts.extend(questions.iter().map(|question| question.value.clone()));
             }
-            // The other modes were not asked for.
+            // Other modes were not requested.
             _ => {}
         }
     }
 
-    /// The run ended with an error that has no message of its own.
+    /// Returns the record of a run that ended with an error whose message is not compared.
     pub(crate) fn stopped(&self, kind: &str) -> Value {
         json!({ "steps": self.steps, "error": { "kind": kind } })
     }
@@ -296,7 +296,7 @@ impl<'a> Record<'a> {
             Event::Interrupted(questions) => {
                 self.interrupts.extend(questions.into_iter().map(|question| question.value));
             }
-            // The other modes were not asked for.
+            // Other modes were not requested.
             _ => {}
         }
     }
@@ -322,7 +322,7 @@ impl<'a> Record<'a> {
         json!({ "steps": self.steps, "interrupts": self.interrupts, "error": null })
     }
 
-    /// How far the siblings of a failed task came is a matter of timing, and left out.
+    /// Returns the record of a failed run. It omits the open step, since the progress of the failed task's siblings depends on timing.
     fn failed(self, error: &RunError) -> Value {
         match error.root() {
             RunError::RecursionLimit { .. } => json!({ "steps": self.steps, "error": { "kind": "recursion_limit" } }),

@@ -1,4 +1,4 @@
-//! A graph scenario: the graphs, and what is asked of them. There is no field for what the reference answered.
+//! A graph scenario: the graphs and the calls. The answers that LangGraph gave have no field here.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,12 @@ use super::shapes::{RawAction, RawBranch, RawCall};
 /// A mapping of channel names to values.
 pub(crate) type Object = Map<String, Value>;
 
-/// A graph scenario.
 pub(crate) struct Scenario {
     /// The graph that is called.
     pub(crate) root: Graph,
     pub(crate) settings: Settings,
 }
 
-/// A graph.
 #[derive(Deserialize)]
 pub(crate) struct Graph {
     pub(crate) channels: BTreeMap<String, Channel>,
@@ -30,7 +28,7 @@ pub(crate) struct Graph {
     pub(crate) branches: Vec<Branch>,
 }
 
-/// What a scenario has beside its root graph.
+/// The parts of a scenario other than its root graph.
 #[derive(Deserialize)]
 pub(crate) struct Settings {
     #[serde(default)]
@@ -44,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) calls: Vec<Call>,
 }
 
-/// How a channel merges what is written to it.
+/// The rule by which a channel merges writes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Channel {
@@ -60,7 +58,7 @@ pub(crate) enum Channel {
     ById,
 }
 
-/// A node: what it does, or the subgraph that it runs.
+/// A node: a list of actions, or the subgraph that it runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Node {
@@ -72,9 +70,9 @@ pub(crate) struct Node {
     #[serde(default)]
     pub(crate) targets: Vec<String>,
     pub(crate) graph: Option<String>,
-    /// What takes over when it has failed for good.
+    /// Actions of the error handler, which runs after the last retry has failed.
     pub(crate) handler: Option<Vec<Action>>,
-    /// Whether its graph keeps its state from call to call.
+    /// Set if the node's subgraph keeps its state from call to call.
     #[serde(default)]
     pub(crate) keeps: bool,
 }
@@ -94,7 +92,7 @@ pub(crate) enum Action {
     Parent(Parent),
 }
 
-/// What a node of a subgraph tells the graph around it.
+/// A command of a subgraph's node to the parent graph.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parent {
@@ -104,7 +102,7 @@ pub(crate) struct Parent {
     pub(crate) goto: Vec<String>,
 }
 
-/// Where a command goes: to a node, or a Send.
+/// A target of a command: a node, or a Send.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "expected the name of a node, or an object with `to` and `input`")]
 pub(crate) enum Target {
@@ -112,7 +110,6 @@ pub(crate) enum Target {
     Send(Send),
 }
 
-/// A Send.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Send {
@@ -120,14 +117,14 @@ pub(crate) struct Send {
     pub(crate) input: Value,
 }
 
-/// How often a node fails.
+/// The number of attempts that fail before the node succeeds.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fail {
     pub(crate) times: u32,
 }
 
-/// An edge: from a node, or from several that are waited for; to a node, or to several.
+/// An edge from one node, or from several nodes that it waits for, to one node or several.
 #[derive(Deserialize)]
 pub(crate) struct Edge(pub(crate) Ends, pub(crate) Ends);
 
@@ -140,7 +137,6 @@ pub(crate) enum Ends {
 }
 
 impl Ends {
-    /// The names.
     pub(crate) fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
@@ -153,9 +149,9 @@ impl Ends {
 #[derive(Deserialize)]
 #[serde(try_from = "RawBranch")]
 pub(crate) enum Branch {
-    /// Where to go depends on whether a channel is below a bound.
+    /// Chooses the targets by comparing a channel with a bound.
     Below { from: String, on: String, bound: f64, then: Vec<String>, otherwise: Vec<String> },
-    /// One Send for each item of a channel.
+    /// Sends each item of a channel to a node.
     Each { from: String, each: String, to: String, item: String },
 }
 
@@ -166,40 +162,40 @@ pub(crate) struct Call {
     pub(crate) ask: Ask,
     pub(crate) thread: String,
     pub(crate) recursion_limit: usize,
-    /// Which snapshot of the history is addressed.
+    /// The index of the addressed snapshot in the history, newest first. Defaults to the current state.
     pub(crate) from: Option<usize>,
-    /// When the run's checkpoints are stored.
+    /// The durability mode of the run.
     pub(crate) durability: Option<Durability>,
 }
 
-/// What a run goes on with.
+/// The input of a resumed run.
 pub(crate) struct Given {
     pub(crate) answer: Option<Answer>,
     pub(crate) update: Option<Object>,
     pub(crate) goto: Vec<Target>,
 }
 
-/// An answer, to the one question that is open or to questions by their text.
+/// An answer to the only open question, or answers to questions identified by their text.
 pub(crate) enum Answer {
     One(Value),
     ByText(Vec<(Value, Value)>),
 }
 
-/// What a call asks for.
+/// The operation of a call.
 pub(crate) enum Ask {
-    /// A run with this input, or (null) to go on.
+    /// Starts a run with this input, or continues the thread if the input is null.
     Invoke(Value),
-    /// A run that goes on with this.
+    /// Resumes a run.
     Resume(Given),
-    /// A change from outside, as this node or as the one that ran last.
+    /// Updates the state as this node. Defaults to the node that ran last.
     Update(Object, Option<String>),
-    /// The thread as it is.
+    /// Reads the current state of the thread.
     State,
-    /// The thread as it was.
+    /// Reads the history of the thread.
     History,
 }
 
-/// The name of a node, `START` or `END`.
+/// Parses the name of a node, `START` or `END`.
 pub(crate) fn place(name: &str) -> EdgeEnd {
     match name {
         "START" => EdgeEnd::Start,

@@ -1,4 +1,4 @@
-//! How actions, branches and calls are written: objects in which the fields that are there say which kind it is.
+//! The JSON forms of actions, branches and calls: objects whose kind follows from the fields that are present.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -7,15 +7,15 @@ use hier_core::Durability;
 
 use super::scenario::{Action, Answer, Ask, Branch, Call, Fail, Given, Object, Parent, Send, Target};
 
-/// The recursion limit of a call that names none.
+/// The default recursion limit of a call.
 const RECURSION_LIMIT: usize = 25;
 
-/// A field that is there, null included.
+/// Deserializes a field so that an explicit null differs from a missing field.
 fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(field).map(Some)
 }
 
-/// The one that is there, of fields of which exactly one must be.
+/// Returns the only field that is present. Fails if none or several are.
 fn exactly_one<T>(what: &str, names: &str, fields: impl IntoIterator<Item = Option<T>>) -> Result<T, String> {
     let mut there = fields.into_iter().flatten();
     match (there.next(), there.next()) {
@@ -25,7 +25,7 @@ fn exactly_one<T>(what: &str, names: &str, fields: impl IntoIterator<Item = Opti
     }
 }
 
-/// An action as it is written.
+/// The JSON form of an action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawAction {
@@ -68,7 +68,7 @@ impl TryFrom<RawAction> for Action {
     }
 }
 
-/// A branch as it is written.
+/// The JSON form of a branch.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBranch {
@@ -116,7 +116,7 @@ impl TryFrom<RawBranch> for Branch {
     }
 }
 
-/// A call as it is written.
+/// The JSON form of a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCall {
@@ -137,7 +137,7 @@ pub(crate) struct RawCall {
     durability: Option<String>,
 }
 
-/// What a run goes on with; none if the call says nothing of that.
+/// Takes the input of a resumed run out of a call. Returns `None` if the call has no such field.
 fn given(raw: &mut RawCall) -> Result<Option<Given>, String> {
     let answer = match (raw.resume.take(), raw.answers.take()) {
         (Some(_), Some(_)) => return Err("a call takes `resume` or `answers`: leave one out".to_owned()),

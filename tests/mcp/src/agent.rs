@@ -6,12 +6,12 @@ use hier_agents::prelude::*;
 use hier_mcp::{McpClient, McpClientBuilder};
 use hier_testkit::ScriptedModel;
 
-/// What the agent has.
+/// The run context of the agent.
 #[derive(Clone, Debug)]
 pub struct Desk {
-    /// The model.
+    /// The base context, which holds the model.
     pub base: BaseContext,
-    /// The peer.
+    /// The client of the peer.
     pub peer: McpClient,
 }
 
@@ -26,17 +26,17 @@ graph! {
     pub Helper<BaseState, Desk> = Agent { tools: [|desk| &desk.peer] }
 }
 
-/// The peer as a program, which counts in this file.
+/// Returns a client builder that starts the peer as a program. The peer logs each action to the file `counts`.
 pub fn peer(program: &str, counts: &Path) -> McpClientBuilder {
     McpClient::stdio("peer", program).env("PEER_COUNTS", counts.display().to_string())
 }
 
-/// A desk whose model says this.
+/// Creates a desk whose model gives these answers in order.
 pub fn desk(peer: &McpClient, answers: impl IntoIterator<Item = Message>) -> Desk {
     Desk { base: BaseContext::new(ScriptedModel::new(answers)), peer: peer.clone() }
 }
 
-/// What the tools answered.
+/// Returns the texts of all tool messages.
 pub fn answers(out: &Outcome<BaseState>) -> Vec<String> {
     let said = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     said.map(Message::text).collect()

@@ -1,5 +1,5 @@
-//! A small MCP server, written against the specification and not with the crate that hier-mcp uses: it says what it is asked, counts
-//! it in a file, and can misbehave.
+//! A small MCP server for tests. It is written against the specification, without the crate that hier-mcp uses. It logs its
+//! actions to a file and can misbehave on purpose.
 
 pub mod agent;
 
@@ -10,46 +10,46 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-/// The server.
+/// An MCP server with configurable behavior.
 #[derive(Debug, Default)]
 pub struct Peer {
-    /// Whether it speaks the protocol before 2026-07-28.
+    /// Makes the server speak the protocol version before 2026-07-28.
     pub old: bool,
-    /// The file in which each thing it does is a line.
+    /// The file that gets one line for each action of the server.
     pub counts: Option<PathBuf>,
-    /// How long its list of tools may be kept.
+    /// The time in milliseconds for which a client may cache the list of tools.
     pub ttl: u64,
-    /// Whether its tools are others by now.
+    /// Set once the list of tools has changed: it then also contains `fresh`.
     pub changed: AtomicBool,
-    /// Tools in place of its own; each answers with its arguments.
+    /// Tools that replace the built-in ones. Each answers with its arguments.
     pub tools: Option<Value>,
-    /// Its list has no tools and no end: with a new cursor for each page, or the same.
+    /// Makes the list of tools empty and endless. With `true`, each page has a new cursor; with `false`, all pages have the same one.
     pub endless: Option<bool>,
-    /// The number of pages of that list that were asked for.
+    /// The number of pages that clients requested of an endless list with new cursors.
     pub pages: AtomicUsize,
 }
 
-/// What the server does about a message.
+/// The reaction of the server to a message.
 #[derive(Debug)]
 pub enum Act {
-    /// It answers.
+    /// Sends this answer.
     Answer(Value),
-    /// It answers after these messages.
+    /// Sends these messages, then the answer.
     After(Vec<Value>, Value),
-    /// It asks the client this, and answers with what comes.
+    /// Sends this request to the client and answers with the client's response.
     Ask(Value),
-    /// It says nothing.
+    /// Sends nothing.
     Silent,
-    /// It ends.
+    /// Ends the process.
     Crash,
 }
 
 impl Peer {
-    /// Counts something.
+    /// Appends a line to the file `counts`, if there is one.
     ///
     /// # Panics
     ///
-    /// If the file cannot be written.
+    /// Panics if the file cannot be written.
     pub fn count(&self, what: &str) {
         let Some(path) = &self.counts else { return };
         let file = OpenOptions::new().create(true).append(true).open(path);
@@ -57,7 +57,7 @@ impl Peer {
         writeln!(file, "{what}").expect("the file of the counts can be written");
     }
 
-    /// What is to be done about a message.
+    /// Handles a message and returns the reaction.
     pub fn act(&self, message: &Value) -> Act {
         let (id, params) = (&message["id"], &message["params"]);
         let result = |result: Value| Act::Answer(json!({"jsonrpc": "2.0", "id": id, "result": result}));
@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// A page of the list of tools.
+    /// Returns a page of the list of tools.
     fn page(&self, cursor: Option<&str>) -> Value {
         let mut result = match (&self.tools, self.endless) {
             (Some(tools), _) => json!({"tools": tools}),
@@ -120,7 +120,7 @@ impl Peer {
         result
     }
 
-    /// Its own tools, three a page.
+    /// Returns a page of the built-in tools, three per page.
     fn own_page(&self, cursor: Option<&str>) -> Value {
         let tool = |name: &str| {
             let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
@@ -192,7 +192,7 @@ impl Peer {
         }
     }
 
-    /// Three rounds: where and when, whether really, the booking. All that it knows in between is in the state.
+    /// Handles a booking in three rounds: place and nights, confirmation, booking. `requestState` is the only state between rounds.
     fn book(&self, params: &Value) -> Value {
         let form = |message: &str, field: &str, kind: &str| {
             json!({"method": "elicitation/create", "params": {

@@ -1,5 +1,5 @@
-//! One process of a booking: `booking DATABASE PEER COUNTS [ANSWER]` begins it, or goes on with an answer (JSON), and says what is asked, or
-//! what came of it.
+//! One process of a booking: `booking DATABASE PEER COUNTS [ANSWER]`. Without an answer it starts the booking; with an answer (JSON) it
+//! resumes it. It prints the open question, or the answers of the tools.
 
 use hier_agents::prelude::*;
 use hier_mcp_tests::agent::{Helper, answers, desk, peer};

@@ -1,4 +1,4 @@
-//! The client that the conformance suite of the protocol drives: `conformance_client URL`. It calls what the scenario has, as agents do.
+//! The client under test in the conformance suite of MCP: `conformance_client URL`. An agent calls the tools of the scenario.
 
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
@@ -34,7 +34,7 @@ async fn main() -> std::result::Result<(), Failure> {
         let schema = client.input_schema(&focal.name).await.map_err(|error| error.to_string())?;
         return call(&client, [(&*echo.name, json!({ "schema": schema }))]).await;
     }
-    // All of them, side by side: what belongs to one call must not appear in another.
+    // All tools are called concurrently: data of one call must not appear in another.
     let wanted: Vec<(&str, Value)> = tools.iter().map(|tool| (&*tool.name, example(&tool.parameters))).collect();
     call(&client, wanted).await?;
     if scenario == "http-standard-headers" {
@@ -48,7 +48,7 @@ async fn main() -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Lets an agent make these calls at once.
+/// Runs an agent that makes these calls concurrently.
 async fn call<'a>(
     client: &McpClient,
     calls: impl IntoIterator<Item = (&'a str, Value)>,
@@ -64,7 +64,7 @@ async fn call<'a>(
     Ok(())
 }
 
-/// A value of a schema: defaults where there are some.
+/// Returns a value that matches the schema, with the schema's defaults where it has any.
 fn example(schema: &Value) -> Value {
     if let Some(default) = schema.get("default") {
         return default.clone();

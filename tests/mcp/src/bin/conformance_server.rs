@@ -1,4 +1,4 @@
-//! The server that the conformance suite of the protocol drives: `conformance_server ADDRESS`. Its tools are graphs.
+//! The server under test in the conformance suite of MCP: `conformance_server ADDRESS`. Its tools are graphs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ struct Chat {
 
 /// A picture of one red dot.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
-/// A recording of nothing.
+/// An empty recording.
 const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
 
 fn says(content: impl Into<Content>) -> ChatUpdate {
@@ -99,7 +99,7 @@ fn schema<T: JsonSchema>() -> serde_json::Value {
     hier_agents::schema_of::<T>()
 }
 
-/// A graph of one node.
+/// Declares graphs of one node each.
 macro_rules! graphs {
     ($($graph:ident: $node:ident),* $(,)?) => {
         $(graph! { $graph<Chat> = Graph { nodes: [$node], edges: [START >> $node >> END] } })*

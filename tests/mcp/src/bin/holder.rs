@@ -1,4 +1,4 @@
-//! A program with a client of a server that is a program, until it is killed: `holder PROGRAM ARGUMENTS…`.
+//! Starts a server program, connects a client to it, and waits until it is killed: `holder PROGRAM ARGUMENTS…`.
 
 use std::error::Error;
 

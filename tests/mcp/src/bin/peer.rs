@@ -13,7 +13,7 @@ async fn main() -> std::io::Result<()> {
     let given = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
     let tools = given("--tools").map(|tools| serde_json::from_str(tools)).transpose()?;
     let endless = given("--endless").map(|how| how == "anew");
-    // It writes its log where its answers belong.
+    // A chatty peer writes log lines to standard output, between its answers.
     let is_chatty = args.iter().any(|arg| arg == "--chatty");
     let peer = Peer { old, counts, ttl: ttl.unwrap_or_default(), tools, endless, ..Peer::default() };
     peer.count("start");

@@ -1,4 +1,4 @@
-//! Other people's servers, with an agent as their client: `peers everything NODE SCRIPT`, `peers fastmcp PYTHON SCRIPT`. Run by
+//! Drives third-party servers with an agent as the client: `peers everything NODE SCRIPT`, `peers fastmcp PYTHON SCRIPT`. Run by
 //! `scripts/peers.sh mcp`.
 
 use hier_agents::Toolset;
@@ -26,7 +26,7 @@ async fn call(client: &McpClient, tool: &str, args: Value) -> std::result::Resul
     Ok(answers(&out).remove(0))
 }
 
-/// The reference's own server, of the protocols with `initialize`.
+/// Checks MCP's own example server, `everything`, which speaks the protocol versions with `initialize`.
 async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure> {
     let build = || McpClient::stdio("everything", node).args([script, "stdio"]);
     let client = build().build()?;
@@ -44,7 +44,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
     client.read(&resources[0].uri).await?;
     assert!(!client.prompts().await?.is_empty());
 
-    // It asks in the middle of the call: answered outside a durable run, refused inside.
+    // The server sends a request during the call. The client answers it outside a durable run and refuses it inside one.
     let asking = build().answer(async |question: hier_mcp::McpQuestion| Ok(form(&question.schema))).build()?;
     asking.connect().await?;
     if asking
@@ -66,7 +66,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
     Ok(())
 }
 
-/// A server of another framework, in both protocols as it offers them.
+/// Checks a FastMCP server, in both protocols that it offers.
 async fn fastmcp(python: &str, script: &str) -> std::result::Result<(), Failure> {
     for protocol in [Protocol::Auto, Protocol::Initialize] {
         let client =
@@ -83,7 +83,7 @@ async fn fastmcp(python: &str, script: &str) -> std::result::Result<(), Failure>
     Ok(())
 }
 
-/// What a form can be filled with.
+/// Returns an object that fills the required fields of a form.
 fn form(schema: &Value) -> Value {
     let field = |field: &Value| match field["type"].as_str() {
         _ if field.get("default").is_some() => field["default"].clone(),
