@@ -214,7 +214,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets a function that adds details to errors for clients: [`Failure::details`](crate::Failure).
+    /// Sets a function that adds details to errors for clients: [`RunFailure::details`](crate::RunFailure).
     pub fn describe(mut self, describe: impl Fn(&RunError) -> Value + Send + Sync + 'static) -> Self {
         self.describe = Some(Arc::new(describe));
         self
