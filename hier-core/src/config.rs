@@ -241,7 +241,7 @@ impl Config {
         self
     }
 
-    /// Sets how long the thread is kept after its last run. [`Checkpointer::sweep`](crate::checkpoint::Checkpointer::sweep) deletes it
+    /// Sets how long the thread is kept after its last run. [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes it
     /// later. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {

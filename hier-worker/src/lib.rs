@@ -164,7 +164,7 @@ impl Worker {
     }
 
     /// Calls a function with each run that has ended here, after the end is stored. The next run of the thread may have started by then. The
-    /// function must not block. If the worker dies before the call, the function is not called: [`RunStore::runs`] has the result.
+    /// function must not block. If the worker dies before the call, the function is not called: `runs` of [`RunStore`] has the result.
     pub fn on_end(mut self, on_end: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.on_end = Some(Arc::new(on_end));
         self

@@ -65,7 +65,7 @@ impl dyn RunStore + '_ {
         Ok(self.add("create_run", run, None).await?.run)
     }
 
-    /// Adds a run as [`create_run`](Self::create_run) does, and claims it in the same transaction, as [`claim_run`](Self::claim_run) would.
+    /// Adds a run as `create_run` does, and claims it in the same transaction, as `claim_run` would.
     /// It is claimed only if it is due, the next of its thread and of one of these graphs, and if the thread is free.
     ///
     /// This is for workers with a free place, while no other run could have it. The caller must execute a claimed run. If the future is
@@ -100,7 +100,7 @@ impl dyn RunStore + '_ {
         self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
     }
 
-    /// Cancels runs as [`cancel_runs`](Self::cancel_runs) does, in one transaction with the condition.
+    /// Cancels runs as `cancel_runs` does, in one transaction with the condition.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl dyn RunStore + '_ {
         Ok(self.claim_runs(claim, 1).await?.pop())
     }
 
-    /// Claims up to `most` runs, each as [`claim_run`](Self::claim_run) does: those that have waited longest, each of another thread.
+    /// Claims up to `most` runs, each as `claim_run` does: those that have waited longest, each of another thread.
     /// Returns an empty list only if no run can be claimed. A store may return fewer runs than can be claimed.
     pub async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if most == 0 {

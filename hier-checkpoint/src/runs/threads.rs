@@ -65,7 +65,7 @@ impl dyn RunStore + '_ {
         self.remove_thread_if(id, ThreadIs::default()).await
     }
 
-    /// Deletes a thread as [`remove_thread`](Self::remove_thread) does, in one transaction with the condition. If the thread does not meet
+    /// Deletes a thread as `remove_thread` does, in one transaction with the condition. If the thread does not meet
     /// the condition, this returns false and deletes nothing.
     pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         // Without a condition, a thread may be deleted that was not in the index.

@@ -108,7 +108,7 @@ pub trait DynGraph: Send + Sync + 'static {
         })
     }
 
-    /// Returns true if a thread of the list [`Checkpointer::due`] can be resumed. Otherwise, the thread leaves the list until it is due
+    /// Returns true if a thread of the list [`Inbox::due`](crate::checkpoint::Inbox::due) can be resumed. Otherwise, the thread leaves the list until it is due
     /// again. If the thread can be resumed and `again` is set, it leaves the list until that time.
     async fn is_due(
         &self,
