@@ -72,8 +72,8 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         Self { name, description, node, channels, asks_model, policy: None, args: None, make }
     }
 
-    /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy fills the unset
-    /// options of the first.
+    /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy replaces options of
+    /// the first. Options that it leaves unset keep their values.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),

@@ -1,22 +1,22 @@
 //! The rules of a graph's shape, for the macro and for the builder, in the order in which they are checked:
 //!
-//! 1. [`Rule::ReservedName`]: a name is not reserved for the engine.
-//! 2. [`Rule::DoubledNode`]: two nodes have different names.
-//! 3. [`Rule::DoubledRoute`]: two routes of one source have different names, and so do two arms of one route.
-//! 4. [`Rule::EmptyJoin`]: a join has sources.
-//! 5. [`Rule::DoubledEdge`]: an edge is given once, and a list contains a node once.
-//! 6. [`Rule::NoEntry`]: an edge leaves START.
-//! 7. [`Rule::SameArms`]: the arms of a route differ.
-//! 8. [`Rule::DeadJoin`]: a join can fire: all its sources can run, and no two of them exclude each other.
-//! 9. [`Rule::Unreachable`]: every node can run.
-//! 10. [`Rule::NoEnd`]: END can be reached from every node.
-//! 11. [`Rule::NoRest`]: the routes can end every loop.
-//! 12. [`Rule::TwoWriters`]: nodes that always run together do not write one channel. Only the caller knows whether the
+//! 1. [`ShapeRule::ReservedName`]: a name is not reserved for the engine.
+//! 2. [`ShapeRule::DoubledNode`]: two nodes have different names.
+//! 3. [`ShapeRule::DoubledRoute`]: two routes of one source have different names, and so do two arms of one route.
+//! 4. [`ShapeRule::EmptyJoin`]: a join has sources.
+//! 5. [`ShapeRule::DoubledEdge`]: an edge is given once, and a list contains a node once.
+//! 6. [`ShapeRule::NoEntry`]: an edge leaves START.
+//! 7. [`ShapeRule::SameArms`]: the arms of a route differ.
+//! 8. [`ShapeRule::DeadJoin`]: a join can fire: all its sources can run, and no two of them exclude each other.
+//! 9. [`ShapeRule::Unreachable`]: every node can run.
+//! 10. [`ShapeRule::NoEnd`]: END can be reached from every node.
+//! 11. [`ShapeRule::NoRest`]: the routes can end every loop.
+//! 12. [`ShapeRule::TwoWriters`]: nodes that always run together do not write one channel. Only the caller knows whether the
 //!     channel has a reducer, which allows it.
-//! 13. [`Rule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
+//! 13. [`ShapeRule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
 //!     its calls would share one state.
 //!
-//! A graph that violates an essential rule ([`Rule::is_essential`]) cannot run. A caller may ignore the other rules.
+//! A graph that violates an essential rule ([`ShapeRule::is_essential`]) cannot run. A caller may ignore the other rules.
 
 mod calls;
 mod declared;

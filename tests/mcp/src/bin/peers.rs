@@ -66,7 +66,7 @@ async fn everything(node: &str, script: &str) -> std::result::Result<(), Failure
     Ok(())
 }
 
-/// Checks a FastMCP server, in both protocols that it offers.
+/// Checks a `fastmcp` server, in both protocols that it offers.
 async fn fastmcp(python: &str, script: &str) -> std::result::Result<(), Failure> {
     for protocol in [Protocol::Auto, Protocol::Initialize] {
         let client =
