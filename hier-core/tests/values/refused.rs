@@ -153,7 +153,7 @@ mod commands {
                 json!({ "lo": [] }),
                 "`goto`: `read` is sent a state with `lo`, which is not a channel; did you mean `log`?",
             ),
-            (json!({ "log": 7 }), "`goto`: channel `log` of what `read` is sent"),
+            (json!({ "log": 7 }), "`goto`: channel `log` of the state sent to `read`"),
         ] {
             let error = erased.check(&goto("read", Some(input))).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
