@@ -50,7 +50,7 @@ cargo test --quiet --offline --config ../config.toml
 
 step "the forms of the dependency in which the macros find hier"
 mkdir -p ../hier/src ../form/src ../form/tests
-printf '[package]\nname = "hier"\nversion = "0.2.0"\nedition = "2024"\n' >../hier/Cargo.toml
+printf '[package]\nname = "hier"\nversion = "0.2.0"\nedition = "2024"\n[workspace]\n' >../hier/Cargo.toml
 touch ../hier/src/lib.rs
 ours="version = \"$version\", default-features = false"
 # form NAME FILE LIBRARY DEPENDENCIES: checks the project's graph in FILE of a crate with these dependencies, which call the library LIBRARY.
@@ -58,7 +58,7 @@ form() {
     part "$1"
     rm --force ../form/src/* ../form/tests/*
     touch ../form/src/lib.rs
-    sed "s/^use hier::/use $3::/" src/lib.rs >"../form/$2"
+    sed "s/\bhier::/$3::/g" src/lib.rs >"../form/$2"
     printf '[package]\nname = "form"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[workspace.dependencies]\ngraphs = { package = "hier-graph", %s }\n[dependencies]\nserde = { version = "1", features = ["derive"] }\n%b\n' \
         "$ours" "$4" >../form/Cargo.toml
     cargo check --quiet --offline --tests --manifest-path ../form/Cargo.toml --config ../config.toml
