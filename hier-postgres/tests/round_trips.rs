@@ -171,7 +171,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     let claimed = claimed.expect("it was claimed");
     assert_eq!((claimed.run.id, claimed.run.status, claimed.run.attempts), (added.id, RunStatus::Running, 1));
     assert_eq!(store.driver().runs(RunQuery::thread("t")).await.expect("runs").len(), 2, "it is there once");
-    assert_eq!(store.driver().claim_run(claim()).await.expect("the server"), None, "nobody else has it");
+    assert_eq!(store.driver().claim_run(claim()).await.expect("the server"), None, "no other worker has it");
     let end = RunEnd::new(added.id, RunStatus::Success);
     store.driver().commit_run(&claimed.lease, RunCommit::default().end(end)).await.expect("the lease is good");
     let page = store.driver().events(EventQuery::after("t", 0)).await.expect("events");

@@ -68,7 +68,7 @@ fn conversation(parts: &[NextMessage]) -> Messages {
             }
             NextMessage::Result(_) if open.is_empty() => continue,
             NextMessage::Result(length) => Message::tool(&open.remove(place % open.len()), "r".repeat(length)),
-            NextMessage::Orphan => Message::tool(&call("nobody".to_owned()), "lost"),
+            NextMessage::Orphan => Message::tool(&call("unknown".to_owned()), "lost"),
             NextMessage::Again => {
                 open.push(call("same".to_owned()));
                 Message::calls("", [call("same".to_owned())])

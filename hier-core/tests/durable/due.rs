@@ -294,7 +294,7 @@ async fn who_is_due_no_more_is_not_run() {
     let later = SystemTime::now() + WEEK + SECOND;
     let claim = Claim { when_running: WhenRunning::TakeOver, ..Claim::default() };
     let lease = saver.acquire("t", claim).await.unwrap();
-    assert!(sweeper.drive_due(later).await.unwrap().is_empty(), "it is somebody else's");
+    assert!(sweeper.drive_due(later).await.unwrap().is_empty(), "another holder has the thread");
     saver.release(&lease).await.unwrap();
     graph.update_state(config(), StateUpdate::finish()).await.unwrap();
     assert!(sweeper.drive_due(later).await.unwrap().is_empty());

@@ -330,7 +330,7 @@ async fn a_stale_writer_records_no_step() {
         .config(config())
         .context(saver.clone())
         .await
-        .expect_err("the thread is somebody else's");
+        .expect_err("another holder has the thread");
     assert!(matches!(error, RunError::Saver { error: SaverError::Superseded { .. }, .. }), "{error}");
     let found = saver.get("t", "", None).await.unwrap().unwrap();
     assert!(found.writes.is_empty(), "{:?}", found.writes);

@@ -339,7 +339,7 @@ async fn an_input_that_was_not_stored_is_given_again() {
         !store.driver().run(claimed.run.id).await.expect("the store").expect("the run").entered,
         "it is not stored"
     );
-    store.runs.driver().requeue(&claimed.lease, claimed.run.id).await.expect("it is somebody else's");
+    store.runs.driver().requeue(&claimed.lease, claimed.run.id).await.expect("another holder has the thread");
     store.claims.store(true, Ordering::SeqCst);
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("one", One::compile().erase(|_| Ok(())));

@@ -112,8 +112,8 @@ async fn failure_at_the_exit_leaves_only_the_exit_to_be_done() {
     assert!(matches!(&error, RunError::Node { node, .. } if node == "on_exit"), "{error:?}");
     let stored = desk.state("t").await.expect("a state");
     assert!(stored.next.is_empty() && !stored.is_finished(), "{stored:?}");
-    let mended = Command::update(Case::update().trouble(""));
-    let end = desk.invoke(mended).thread("t").await.expect("a run");
+    let fixed = Command::update(Case::update().trouble(""));
+    let end = desk.invoke(fixed).thread("t").await.expect("a run");
     assert_eq!(end.state().log.last().expect("a log"), "left with 2");
 }
 
@@ -246,10 +246,10 @@ graph! {
 async fn each_hook_has_a_key_of_its_own_which_stays() {
     let saver = MemorySaver::new();
     let (till, market) = (Till::compile().checkpointer(saver.clone()), Market::compile().checkpointer(saver));
-    let (start, mend) = (|| Case::update().trouble("yes"), || Command::update(Case::update().trouble("")));
+    let (start, fix) = (|| Case::update().trouble("yes"), || Command::update(Case::update().trouble("")));
     let (alone, inside) = (Ledger::default(), Ledger::default());
     till.invoke(start()).thread("alone").context(alone.clone()).await.expect_err("it cannot be left");
-    till.invoke(mend()).thread("alone").context(alone.clone()).await.map(drop).expect("a run");
+    till.invoke(fix()).thread("alone").context(alone.clone()).await.map(drop).expect("a run");
     market.invoke(start()).thread("inside").context(inside.clone()).await.expect_err("it cannot be left");
     market.invoke(()).thread("inside").context(inside.clone()).await.expect_err("still");
     for ledger in [alone, inside] {

@@ -98,7 +98,7 @@ async fn thoughts_are_not_sent_to_other_providers() {
     }
 }
 
-/// The same dialect at another host is another maker, which cannot read the thoughts.
+/// A provider with this dialect at another host cannot read the thoughts.
 #[tokio::test]
 async fn thoughts_are_not_sent_to_other_hosts() {
     for provider in all() {

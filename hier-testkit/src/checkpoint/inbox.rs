@@ -327,7 +327,7 @@ async fn a_driven_thread_is_due_until_its_driver_has_ended(saver: Subject) -> Ca
 
 async fn a_postponed_thread_keeps_its_other_data(saver: Subject) -> CaseResult {
     is_due(&saver, "t", DueChange::Driven { until: at(1), graph: "g".into() }).await?;
-    for thread in ["t", "nobody"] {
+    for thread in ["t", "unknown"] {
         is_due(&saver, thread, DueChange::Postponed { until: at(5) }).await?;
     }
     same("before", &driven(&saver, 4).await?, &Vec::new())?;
@@ -346,6 +346,6 @@ async fn a_copy_is_due_when_its_source_is(saver: Subject) -> CaseResult {
     let both = vec![("copy".to_owned(), false), ("t".to_owned(), true)];
     same("then", &driven(&saver, 5).await?, &both)?;
     same("what was sent to it", &saver.inbox()?.messages("copy").await?.len(), &0)?;
-    saver.admin()?.copy_thread("nobody", "copy").await?;
+    saver.admin()?.copy_thread("unknown", "copy").await?;
     same("the copy of nothing", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])
 }

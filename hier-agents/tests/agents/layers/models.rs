@@ -37,7 +37,7 @@ fn retry() -> Retry {
     Retry { attempts: 3, interval: Duration::from_secs(1), jitter: 0.0, ..Retry::default() }
 }
 
-fn nobody() -> Moody {
+fn unreachable_model() -> Moody {
     Moody::new("cheap", [])
 }
 
@@ -46,16 +46,16 @@ async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let began = Instant::now();
-    let out = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap();
+    let out = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap();
     assert_eq!((out.ending(), smart.call_count()), (Some(&AgentEnd::Text), 3));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
 
     let smart = Moody::new("smart", [Try::Refuses]);
-    let error = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap_err();
+    let error = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
 
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
-    let error = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap_err();
+    let error = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
 }
 
@@ -63,12 +63,12 @@ async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
 async fn model_is_not_retried_after_streaming() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec!["Y"])]);
-    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &nobody())).await;
+    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &unreachable_model())).await;
     assert_eq!((&*told.text(), smart.call_count()), ("Y", 2));
     assert!(outcome.unwrap_err().to_string().contains("busy"));
     // Nobody listens: nothing is heard twice.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
-    let _ = support.invoke(Message::user("?")).context(desk(&smart, &nobody())).await.unwrap();
+    let _ = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap();
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn another_model_answers_if_the_first_fails() {
 async fn fallback_after_streaming_needs_an_option() {
     let half = || Moody::new("smart", [Try::Busy(vec!["Mo"])]);
     let support = agent().layer(falling_back()).compile().unwrap();
-    let (smart, cheap) = (half(), nobody());
+    let (smart, cheap) = (half(), unreachable_model());
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
     assert_eq!(told.text(), "Mo");
     assert!(outcome.unwrap_err().to_string().contains("busy"));

@@ -189,7 +189,7 @@ impl<C> Run<C> {
 
     /// Returns the context of the run.
     pub fn context(&self) -> &C {
-        // A context without data distinguishes nobody.
+        // A context without data is the same for all callers.
         if size_of::<C>() > 0 {
             self.note(|taint| &taint.surroundings);
         }

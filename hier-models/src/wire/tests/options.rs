@@ -27,7 +27,7 @@ fn holds(wire: &dyn Dialect, model: &str, options: &ModelOptions, place: OptionP
 /// Refused, because the dialect has no such option.
 const LACKS: &str = "has no option";
 
-/// The same value at these positions.
+/// Expects the value at all of these positions.
 fn each(value: &Value, places: [&'static str; 5]) -> [OptionPlace; 5] {
     places.map(|place| if place == LACKS { Err(LACKS) } else { Ok((place, value.clone())) })
 }
