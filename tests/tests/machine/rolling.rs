@@ -26,6 +26,8 @@ use uuid::Uuid;
 /// Kinds of input that the second node waits for.
 const KINDS: [&str; 4] = ["nothing", "answer", "signal", "step"];
 
+mod stores;
+
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Case {
     what: String,
@@ -383,44 +385,4 @@ impl Rolled {
         }
         Ok(())
     }
-}
-
-fn sequences(unless_told: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let store = runtime.block_on(store());
-    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
-    let input = (durability, proptest::collection::vec(operation(), 1..16));
-    // A sequence takes long: its nodes wait.
-    crate::check((unless_told, 20), &input, |(durability, operations)| {
-        let case = async { Rolled::new(&store, durability).await?.all(&operations).await };
-        runtime.block_on(case)
-    });
-}
-
-#[test]
-fn runs_in_memory() {
-    sequences(60, async || Arc::new(MemoryRuns::new()) as Arc<dyn RunStore>);
-}
-
-#[test]
-fn runs_in_sqlite() {
-    let folder = tempfile::tempdir().expect("a folder");
-    sequences(20, async || {
-        Arc::new(Sqlite::open(folder.path().join("runs.db")).await.expect("a file")) as Arc<dyn RunStore>
-    });
-}
-
-#[test]
-fn runs_in_postgres() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
-    sequences(10, async || {
-        let options = Postgres::options().schema(format!("rolling_{}", std::process::id()));
-        let store = options.connect(&url).await.expect("the server answers");
-        store.migrate().await.expect("the tables are made");
-        Arc::new(store) as Arc<dyn RunStore>
-    });
 }
