@@ -56,6 +56,12 @@ impl RecordRows {
         let Self { bases, checkpoints, pieces, writes } = self;
         RecordLiteral::default().array(bases).array(checkpoints).array(pieces).array(writes).finish()
     }
+
+    /// The fields of `record_rows`, each by itself, which the server reads faster.
+    fn finish_arrays(self) -> [String; 4] {
+        let Self { bases, checkpoints, pieces, writes } = self;
+        [bases, checkpoints, pieces, writes].map(ArrayLiteral::finish)
+    }
 }
 
 /// The check that the values exist that records build on.
@@ -113,9 +119,16 @@ async fn try_store_batch(
         BatchOwner::Held(name, token) => (Some(escape(name)), i64::try_from(*token).unwrap_or(-1)),
         BatchOwner::Unclaimed(key) => (None, *key),
     };
-    let rows = rows.finish();
-    let with: [Parameter<'_>; 4] =
-        [(&name, Type::TEXT), (&token, Type::INT8), (&rows, Type::TEXT), (&bodies.0, Type::BYTEA_ARRAY)];
+    let [bases, checkpoints, pieces, writes] = rows.finish_arrays();
+    let with: [Parameter<'_>; 7] = [
+        (&name, Type::TEXT),
+        (&token, Type::INT8),
+        (&bases, Type::TEXT),
+        (&checkpoints, Type::TEXT),
+        (&pieces, Type::TEXT),
+        (&writes, Type::TEXT),
+        (&bodies.0, Type::BYTEA_ARRAY),
+    ];
     let rows = session.query_often(client, &session.statements.commit, &with).await?;
     let Some(answer) = first::<Option<Vec<Option<String>>>>(&rows)? else { return Ok(Some(BatchOutcome::NotHeld)) };
     Ok(match &answer[..] {

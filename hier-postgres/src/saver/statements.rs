@@ -63,7 +63,8 @@ impl Statements {
     }
 }
 
-const COMMIT: &str = "select {s}.store($1, $2, $3::text::{s}.record_rows, $4) where {own}";
+const COMMIT: &str = "select {s}.store($1, $2, $3::text::{s}.base_row[], $4::text::{s}.checkpoint_row[],
+    $5::text::{s}.piece_row[], $6::text::{s}.write_row[], $7) where {own}";
 
 const CHANGE_THREADS: &str = "select * from {s}.change_threads($1, $2::text::{s}.change_row[], $3::text::{s}.run_row[], $4::text::{s}.event_row[],
     $5::text::{s}.document_row[], $6::text::{s}.record_rows, $7) where {own}";

@@ -4,13 +4,11 @@ pub(super) const COMMITS: &str = "
     -- Stores rows if the thread is held with this token and the values exist that the rows build on. Without a name, `my_token` is the key
     -- of a thread that has never been claimed. Returns null if the thread is not held, an empty list if all is stored, else the channel
     -- and the version of a missing value. A function, because its statements are planned once for a connection.
-    create function {s}.store(my_name text, my_token bigint, records {s}.record_rows, bodies bytea[])
-    returns text[] language plpgsql as $$
+    create function {s}.store(
+        my_name text, my_token bigint, bases {s}.base_row[], checkpoints {s}.checkpoint_row[], pieces {s}.piece_row[],
+        writes {s}.write_row[], bodies bytea[]
+    ) returns text[] language plpgsql as $$
     declare
-        bases {s}.base_row[] := records.bases;
-        checkpoints {s}.checkpoint_row[] := records.checkpoints;
-        pieces {s}.piece_row[] := records.pieces;
-        writes {s}.write_row[] := records.writes;
         my_key bigint := my_token;
         lives bigint;
         missing text[];
