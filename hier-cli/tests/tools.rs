@@ -24,7 +24,7 @@ fn checkout() -> &'static Path {
 }
 
 #[test]
-fn a_new_project_has_what_its_kind_needs() {
+fn new_project_has_what_its_kind_needs() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),
@@ -65,7 +65,7 @@ fn image_of_a_new_server_is_that_of_the_docs() {
 }
 
 #[test]
-fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
+fn new_project_can_depend_on_a_checkout_or_a_repository() {
     let folder = TempDir::new().expect("a folder");
     let path = checkout().to_str().expect("a text");
     let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();

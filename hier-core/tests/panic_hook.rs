@@ -24,7 +24,7 @@ fn boom() {
 }
 
 #[tokio::test]
-async fn a_hook_of_the_program_is_called_before_and_may_be_replaced_after() {
+async fn panic_hook_of_the_program_is_called_and_replaceable() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     panic::set_hook(Box::new(|_| {
         CALLS.fetch_add(1, Ordering::SeqCst);

@@ -92,7 +92,7 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
+async fn commit_with_a_lost_lease_fails_alone() {
     let Some(desk) = Desk::open("together_lost").await else { return };
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
@@ -120,7 +120,7 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
+async fn commit_of_a_locked_thread_delays_no_other() {
     let Some(desk) = Desk::open("together_busy").await else { return };
     let busy = connected(&desk.url).await;
     busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
@@ -141,7 +141,7 @@ async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
 
 /// The connection is closed while the server is at it: nobody is told that something is stored which is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_dies_with_its_connection_is_sent_again() {
+async fn commits_are_sent_again_after_a_lost_connection() {
     let Some(desk) = Desk::open("together_dies").await else { return };
     let recording = desk.all_wait().await;
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -162,7 +162,7 @@ async fn what_dies_with_its_connection_is_sent_again() {
 
 /// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_whose_answer_was_lost_are_stored_once() {
+async fn commits_with_a_lost_answer_are_stored_once() {
     let Some(desk) = Desk::open("together_answers").await else { return };
     for round in 0..ROUNDS {
         let recording = desk.all_wait().await;
@@ -186,7 +186,7 @@ async fn those_whose_answer_was_lost_are_stored_once() {
 /// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
 /// does not say any more that it was stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the_thread_since() {
+async fn lost_answer_is_stored_once_despite_later_changes() {
     let Some(desk) = Desk::open("together_since").await else { return };
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     for number in 0..THREADS {
@@ -205,7 +205,7 @@ async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the
 
 /// Whoever asked for a change has gone: it is stored or not, and what comes after it is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
+async fn dropped_pending_request_blocks_no_other() {
     let Some(desk) = Desk::open("together_dropped").await else { return };
     let mut recording = desk.all_wait().await;
     for dropped in [0, 4] {
@@ -259,7 +259,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
 
 /// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored() {
+async fn commit_on_missing_values_is_refused() {
     let Some(desk) = Desk::open("together_bases").await else { return };
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();

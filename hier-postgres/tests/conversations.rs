@@ -74,14 +74,14 @@ async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
 }
 
 #[tokio::test]
-async fn two_handles_of_a_file() {
+async fn cache_is_correct_for_two_handles_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || async { Arc::new(Sqlite::open(folder.path().join("chat.db")).await.expect("a file")) };
     beside_each_other([open().await, open().await]).await;
 }
 
 #[tokio::test]
-async fn nothing_is_kept_if_it_is_said() {
+async fn zero_limit_disables_the_cache() {
     let saver = Arc::new(Sqlite::options().keep_conversations(0).in_memory().await.expect("a database"));
     for _ in 0..3 {
         say(&saver, "t", "a").await;
@@ -90,7 +90,7 @@ async fn nothing_is_kept_if_it_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_handles_of_a_schema() {
+async fn cache_is_correct_for_two_handles_of_a_schema() {
     let Some(url) = kit::server::server() else { return };
     let connect = || async {
         let saver = hier_postgres::Postgres::options().schema("conversations").connect(&url).await.expect("the server");

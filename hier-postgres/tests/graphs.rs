@@ -163,7 +163,7 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_dropped_while_a_file_is_locked_leaves_a_free_thread() {
+async fn run_dropped_at_a_locked_file_releases_its_thread() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::options().busy_timeout(LONG).open(&path).await.expect("a new file");
@@ -242,7 +242,7 @@ async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_inside_is_changed_through_two_handles_of_a_file() {
+async fn subgraph_is_updated_through_two_handles_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async || Sqlite::options().busy_timeout(LONG).open(&path).await.expect("the file");
@@ -267,14 +267,14 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_run_that_is_dropped_while_a_row_is_locked_leaves_a_free_thread() {
+    async fn run_dropped_at_a_locked_row_releases_its_thread() {
         let Some(url) = server() else { return };
         let saver = saver(&url, "dropped").await;
         dropped_while_locked(saver, Other::of_server(&url, "dropped").await).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_graph_inside_is_changed_through_two_handles_of_a_schema() {
+    async fn subgraph_is_updated_through_two_handles_of_a_schema() {
         let Some(url) = server() else { return };
         let first = saver(&url, "inside").await;
         changed_at_once([first, saver(&url, "inside").await]).await;

@@ -70,7 +70,7 @@ async fn replaces_its_key<S: Checkpointer>(
 }
 
 #[tokio::test]
-async fn a_key_of_a_file_is_replaced() {
+async fn key_of_a_file_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: &Key, read: Option<&Key>| {
@@ -81,7 +81,7 @@ async fn a_key_of_a_file_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_a_server_is_replaced() {
+async fn key_of_a_server_is_replaced() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: &Key, read: Option<&Key>| {
@@ -96,14 +96,14 @@ async fn a_key_of_a_server_is_replaced() {
 
 /// One file with two threads, one of them of another key: what cannot be read stops nothing.
 #[tokio::test]
-async fn what_cannot_be_read_stops_no_maintenance() {
+async fn unreadable_rows_do_not_stop_maintenance() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     goes_on(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_stops_no_maintenance_of_a_server() {
+async fn unreadable_rows_do_not_stop_maintenance_of_a_server() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |number| {
@@ -181,7 +181,7 @@ async fn goes_past_rows<S: RunStore>(
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_does_not_keep_a_key_from_being_replaced() {
+async fn unreadable_row_does_not_block_key_replacement() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: u8, read: Option<u8>| {
@@ -192,7 +192,7 @@ async fn a_row_that_cannot_be_read_does_not_keep_a_key_from_being_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_cannot_be_read_does_not_keep_a_key_of_a_server_from_being_replaced() {
+async fn unreadable_row_does_not_block_key_replacement_on_a_server() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: u8, read: Option<u8>| {
@@ -207,7 +207,7 @@ async fn a_row_that_cannot_be_read_does_not_keep_a_key_of_a_server_from_being_re
 
 /// The same thread, checkpoint and key, in another database.
 #[tokio::test]
-async fn a_row_of_another_database_is_refused() {
+async fn row_of_another_database_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, other) = (folder.path().join("desk.db"), folder.path().join("other.db"));
     let saver = with(1).open(&path).await.expect("a new file");
@@ -252,7 +252,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
 
 /// A program that ends normally leaves a single file.
 #[tokio::test]
-async fn the_last_handle_writes_the_log_back() {
+async fn last_handle_checkpoints_the_wal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = with(1).open(&path).await.expect("a new file");

@@ -162,19 +162,19 @@ async fn killed_while_committing(place: &str, times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_the_one_that_was_overtaken_stores_nothing() {
+async fn sqlite_superseded_process_stores_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     overtaken(&folder.path().join("desk.db").display().to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_the_one_that_died_is_waited_for() {
+async fn sqlite_lease_of_a_dead_process_is_awaited() {
     let folder = tempfile::tempdir().expect("a folder");
     died(&folder.path().join("desk.db").display().to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_what_was_acknowledged_is_there() {
+async fn sqlite_acknowledged_commits_survive() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     killed_while_committing(&path.display().to_string(), 20).await;
@@ -182,7 +182,7 @@ async fn sqlite_what_was_acknowledged_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_all_of_it() {
+async fn postgres_processes_share_threads() {
     let Some(url) = kit::server::server() else { return };
     let saver = open(&url).await;
     saver.delete_thread("t").await.expect("an empty thread");

@@ -74,7 +74,7 @@ async fn seals_all_pages<S: RunStore>(
 }
 
 #[tokio::test]
-async fn every_page_of_a_file_is_sealed_anew() {
+async fn every_page_of_a_file_is_reencrypted() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: u8, read: Option<u8>| {
@@ -85,7 +85,7 @@ async fn every_page_of_a_file_is_sealed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_a_server_is_sealed_anew() {
+async fn every_page_of_a_server_is_reencrypted() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: u8, read: Option<u8>| {
@@ -109,7 +109,7 @@ fn kilobytes(of: &str) -> u64 {
 /// 96 MB of rows are never in memory together. Without a key, which changes nothing but how long it takes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn little_is_in_memory_at_a_time() {
+async fn reencryption_uses_bounded_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(folder.path().join("desk.db")).await.expect("a new file");
     for number in 0..96 {

@@ -68,7 +68,7 @@ const TOLD: usize = 6;
 
 /// A run of three steps, on a new thread each.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_takes_few_round_trips() {
+async fn run_takes_few_round_trips() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
@@ -106,7 +106,7 @@ const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
+async fn run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("worker_trips").connect(&road.url).await.expect("the server");
@@ -142,7 +142,7 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
 
 /// The server has added a run and claimed it, and the answer is lost: whoever asked has the claim all the same, and once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
+async fn claim_with_a_lost_answer_is_recognized() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_claims").connections(1).connect(&road.url).await.expect("the server");
@@ -181,7 +181,7 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
 
 /// What several ask for at once is read once, and nobody is told what was stored before it asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() {
+async fn concurrent_reads_of_a_document_share_one_query() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let open = |url: &str| {
@@ -213,7 +213,7 @@ async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() 
 
 /// What is asked for with the latest checkpoint is what this process has stored last: where somebody else has stored since, that counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_process_has_stored_since_is_what_is_read() {
+async fn reads_see_commits_of_other_processes() {
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("two_latest").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
@@ -239,7 +239,7 @@ async fn what_another_process_has_stored_since_is_what_is_read() {
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
+async fn change_with_a_lost_answer_is_stored_once() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_answers").connect(&road.url).await.expect("the server");
@@ -273,7 +273,7 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
 
 /// None of the changes of a thread gets lost that processes make at once, and its runs are done in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_two_processes_are_all_kept() {
+async fn changes_of_two_processes_are_kept() {
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("two_processes").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
@@ -310,7 +310,7 @@ async fn changes_of_two_processes_are_all_kept() {
 
 /// A read is dropped while the server answers: the next call finds the same connection, once it has said everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_is_dropped_keeps_its_connection() {
+async fn dropped_read_keeps_its_connection() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     // A statement has so much time that the connection has half a minute to be free again, however busy the machine is.
@@ -335,7 +335,7 @@ async fn a_read_that_is_dropped_keeps_its_connection() {
 
 /// Where the answer does not come, the connection is closed: whoever waits for it has another, and does not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
+async fn unanswered_dropped_read_frees_its_connection() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("dropped_for_good").connections(1);
@@ -364,7 +364,7 @@ async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
 
 /// Of the connections of a pool half are waited for at most: the others make room at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_reads_that_are_dropped_half_keep_their_connections() {
+async fn half_of_many_dropped_reads_keep_their_connections() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("many_dropped").connections(2);

@@ -124,7 +124,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_sqlite() {
+async fn unreadable_rows_in_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let store = hier_sqlite::Sqlite::open(&path).await.expect("a new file");
@@ -134,7 +134,7 @@ async fn in_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_postgres() {
+async fn unreadable_rows_in_postgres() {
     let Some(url) = kit::server::server() else { return };
     let store = hier_postgres::Postgres::options().schema("unreadable").connect(&url).await.expect("the server");
     store.migrate().await.expect("tables");

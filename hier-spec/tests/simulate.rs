@@ -196,6 +196,6 @@ impl<'a> Model<'a> {
 }
 
 #[test]
-fn what_the_rules_say_is_so_whatever_is_chosen() {
+fn rules_hold_for_all_choices() {
     hold(20_000, |spec| Model::new(spec).explore());
 }

@@ -35,7 +35,7 @@ async fn claimed(saver: &Sqlite, threads: &[&str]) -> Vec<Lease> {
 
 /// The database refuses some values, as it does those of a billion bytes, at each place in the queue.
 #[tokio::test]
-async fn a_commit_that_is_refused_spares_the_others() {
+async fn refused_commit_does_not_affect_others() {
     let folder = tempfile::tempdir().expect("a folder");
     for bad in 0..4 {
         let path = folder.path().join(format!("{bad}.db"));
@@ -105,7 +105,7 @@ async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
 
 /// The first lets the others queue and writes for all.
 #[tokio::test]
-async fn where_many_write_they_share_transactions() {
+async fn concurrent_writers_share_transactions() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");
@@ -127,7 +127,7 @@ async fn where_many_write_they_share_transactions() {
 
 /// The task of the one that was to write for the others is kept from its turn.
 #[tokio::test]
-async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
+async fn starved_group_writer_does_not_block_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");
@@ -148,7 +148,7 @@ async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
 
 /// The call is dropped while it waits in the queue, and the next one for the thread waits behind it.
 #[tokio::test]
-async fn a_claim_that_is_dropped_holds_nothing() {
+async fn dropped_claim_holds_nothing() {
     let reject = || Claim { when_running: WhenRunning::Reject, ..Claim::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
@@ -166,7 +166,7 @@ async fn a_claim_that_is_dropped_holds_nothing() {
 }
 
 #[tokio::test]
-async fn times_can_be_for_ever() {
+async fn durations_can_be_unbounded() {
     let folder = tempfile::tempdir().expect("a folder");
     let saver = Sqlite::options().busy_timeout(Duration::MAX).open(folder.path().join("desk.db")).await;
     let saver = saver.expect("a new file");
@@ -179,7 +179,7 @@ async fn times_can_be_for_ever() {
 
 /// The clock was set back by an hour after somebody who died had claimed the thread.
 #[tokio::test]
-async fn a_lease_from_the_future_ends_when_it_would_have() {
+async fn lease_from_the_future_expires_normally() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_graph_runs_and_a_tool_has_its_schema() {
+    async fn graph_runs_and_a_tool_has_its_schema() {
         let saver = Sqlite::in_memory().await.unwrap();
         let graph = Desk::compile().checkpointer(saver);
         let question = Question { question: "what?".to_owned() };

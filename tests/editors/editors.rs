@@ -9,7 +9,7 @@ const DESK: &str = include_str!("desk.txt");
 const FUNCTION: &str = "async fn classify(filing: &Filing) -> FilingUpdate {";
 
 #[test]
-fn an_editor_knows_what_stands_in_graph() {
+fn editor_completes_and_hovers_in_graph() {
     let Ok(program) = std::env::var("HIER_TEST_RUST_ANALYZER") else {
         eprintln!("\n*** SKIPPED: no HIER_TEST_RUST_ANALYZER; run `scripts/peers.sh editors` ***\n");
         return;

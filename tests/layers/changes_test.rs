@@ -56,7 +56,7 @@ fn after(name: &str, replaced: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_gone_or_changed_breaks() {
+fn removed_or_changed_items_break() {
     let lines = after(
         "broken",
         &[
@@ -86,7 +86,7 @@ fn what_is_gone_or_changed_breaks() {
 }
 
 #[test]
-fn what_comes_where_there_was_all_breaks() {
+fn additions_to_exhaustive_types_break() {
     let lines = after(
         "completed",
         &[
@@ -100,7 +100,7 @@ fn what_comes_where_there_was_all_breaks() {
 }
 
 #[test]
-fn what_comes_beside_and_what_is_hidden_breaks_nothing() {
+fn additions_and_hidden_items_do_not_break() {
     let lines = after(
         "extended",
         &[

@@ -73,7 +73,7 @@ fn wrong(page: &Path, target: &str) -> Option<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut found = Vec::new();
     for page in pages() {
         for (number, line) in prose(&read(&page)) {
@@ -85,7 +85,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn a_wrong_link_is_found() {
+fn wrong_link_is_found() {
     let page = root().join("docs/SUMMARY.md");
     assert_eq!(wrong(&page, "guide.md"), None);
     assert_eq!(wrong(&page, "https://example.org"), None);
@@ -99,7 +99,7 @@ fn a_wrong_link_is_found() {
 }
 
 #[test]
-fn the_book_has_every_page_once_and_begins_each_with_its_title() {
+fn book_has_every_page_once_and_begins_each_with_its_title() {
     let summary = read(&root().join("docs/SUMMARY.md"));
     let listed: Vec<String> =
         prose(&summary).flat_map(|(_, line)| targets(&line).map(str::to_owned).collect::<Vec<_>>()).collect();
@@ -113,7 +113,7 @@ fn the_book_has_every_page_once_and_begins_each_with_its_title() {
 }
 
 #[test]
-fn the_code_of_the_pages_that_begin_with_a_program_is_tested() {
+fn pages_that_start_with_a_program_are_tested() {
     let facade = read(&root().join("hier/src/lib.rs"));
     for page in ["first-graph", "first-agent", "people", "testing", "deploying", "coming-from-langgraph"] {
         assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is no doctest of `hier`");

@@ -126,7 +126,7 @@ fn licence(words: &mut Words<'_>) -> bool {
 }
 
 #[test]
-fn expressions_of_licences_are_read_as_they_are_meant() {
+fn licence_expressions_are_parsed() {
     for allowed in [
         "MIT",
         "GPL-3.0 OR MIT",
@@ -145,7 +145,7 @@ fn expressions_of_licences_are_read_as_they_are_meant() {
 }
 
 #[test]
-fn every_licence_is_one_that_we_know() {
+fn every_licence_is_known() {
     let packages = packages();
     let refused = packages.iter().filter(|package| !is_allowed(text(package, "license")));
     let refused: Vec<_> = refused
@@ -161,7 +161,7 @@ fn every_licence_is_one_that_we_know() {
 }
 
 #[test]
-fn nothing_that_is_banned_comes_in() {
+fn banned_crates_are_absent() {
     let packages = packages();
     for (name, reason) in BANNED {
         assert!(!packages.iter().any(|package| text(package, "name") == *name), "`{name}` came in: {reason}");
@@ -169,7 +169,7 @@ fn nothing_that_is_banned_comes_in() {
 }
 
 #[test]
-fn nothing_is_compiled_twice_that_need_not_be() {
+fn duplicate_crates_are_listed() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages() {
         versions.entry(text(&package, "name").to_owned()).or_default().insert(text(&package, "version").to_owned());
@@ -186,7 +186,7 @@ fn minor(version: &str) -> (u32, u32) {
 }
 
 #[test]
-fn no_dependency_needs_a_newer_compiler_than_we_say() {
+fn dependencies_support_the_declared_compiler() {
     let packages = packages();
     let ours: BTreeSet<&str> =
         packages.iter().filter(|it| it["source"].is_null()).map(|it| text(it, "rust_version")).collect();
@@ -202,7 +202,7 @@ fn is_of(stated: &str, compiler: &str) -> bool {
 }
 
 #[test]
-fn a_compiler_is_told_by_its_first_two_numbers() {
+fn compiler_is_identified_by_two_numbers() {
     for (stated, compiler, same) in [
         ("1.95", "rustc 1.95.0 (59807616e 2026-04-14)", true),
         ("1.95.1", "rustc 1.95.0 (59807616e 2026-04-14)", true),
@@ -216,7 +216,7 @@ fn a_compiler_is_told_by_its_first_two_numbers() {
 
 /// Nobody needs the oldest compiler to work on hier, but CI has it: what is promised is what is tried.
 #[test]
-fn ci_builds_with_the_oldest_compiler_that_is_promised() {
+fn ci_uses_the_declared_compiler() {
     if std::env::var_os("CI").is_none() {
         return;
     }
@@ -239,7 +239,7 @@ fn least(requirement: &str) -> &str {
 }
 
 #[test]
-fn what_is_required_at_the_least_is_what_is_tested() {
+fn minimum_versions_are_the_tested_ones() {
     let packages = packages();
     let locked: BTreeSet<(&str, &str)> = packages
         .iter()
@@ -276,7 +276,7 @@ fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
 /// A target is compiled a second time for its unit tests, so one that has none says `test = false`; whoever writes the first one there
 /// would not see that it is never run.
 #[test]
-fn what_is_not_compiled_for_tests_has_none() {
+fn crates_without_tests_disable_them() {
     let packages = packages();
     let ours = packages.iter().filter(|it| it["source"].is_null());
     let targets = ours.flat_map(|it| it["targets"].as_array().into_iter().flatten());
@@ -303,7 +303,7 @@ fn what_is_not_compiled_for_tests_has_none() {
 }
 
 #[test]
-fn one_version_for_all_that_is_given_out_and_the_changelog_has_it() {
+fn published_crates_share_the_version_of_the_changelog() {
     let packages = packages();
     let ours = packages.iter().filter(|it| it["source"].is_null());
     let versions: BTreeSet<&str> = ours.map(|it| text(it, "version")).collect();

@@ -56,7 +56,7 @@ static DOCUMENTATION: LazyLock<String> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_place_that_users_see_is_found_and_no_other() {
+fn every_public_use_of_a_foreign_type_is_found() {
     let found = foreign(&DOCUMENTATION).expect("documentation");
     assert_eq!(found.keys().collect::<Vec<_>>(), ["other"], "the standard library is everywhere");
     let other: Vec<&str> = found["other"].keys().map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn every_place_that_users_see_is_found_and_no_other() {
 }
 
 #[test]
-fn what_is_not_allowed_is_told_and_so_is_what_is_allowed_for_nothing() {
+fn unlisted_and_unused_entries_are_reported() {
     let found = foreign(&DOCUMENTATION).expect("documentation");
     assert_eq!(differences("ours", &found, &[("other", "a reason")]), [""; 0]);
     let lines = differences("ours", &found, &[("third", "a reason")]);

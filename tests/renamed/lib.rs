@@ -83,7 +83,7 @@ mod tests {
     use chart::prelude::*;
 
     #[tokio::test]
-    async fn graphs_of_both_run() {
+    async fn graphs_of_both_names_run() {
         let found = super::found::Adds::compile();
         let out = found.invoke(super::found::Sum::update().number(1)).await.unwrap();
         assert_eq!(out.state().number, 3);

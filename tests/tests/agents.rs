@@ -23,7 +23,7 @@ fn example(name: &str, words: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn the_chat_speaks_calls_and_remembers() {
+fn chat_answers_calls_tools_and_remembers() {
     let folder = tempfile::tempdir().expect("a folder");
     let db = format!("sqlite:{}", folder.path().join("chat.db").display());
     let first = example("chat", &["--db", &db], "Hi\nWhat is the weather in Rome?\n");
@@ -32,7 +32,7 @@ fn the_chat_speaks_calls_and_remembers() {
 }
 
 #[test]
-fn a_person_approves_refunds() {
+fn person_approves_refunds() {
     let asked = "support wants refund {\"eur\":30,\"number\":17}: ";
     let sum = |eur: u32| format!("{asked}Order 17: {eur} euros are on their way.\n");
     assert_eq!(example("support", &[], "yes\n"), sum(30));
@@ -43,7 +43,7 @@ fn a_person_approves_refunds() {
 }
 
 #[test]
-fn research_is_planned_done_side_by_side_and_written_up() {
+fn research_is_planned_run_in_parallel_and_written_up() {
     let printed = example("research", &[], "");
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 7, "{printed}");
@@ -54,7 +54,7 @@ fn research_is_planned_done_side_by_side_and_written_up() {
 }
 
 #[test]
-fn answers_come_from_the_page_that_is_nearest() {
+fn answer_comes_from_the_nearest_page() {
     let returned = example("rag", &[], "");
     assert!(returned.starts_with("Whatever you do not like you can return within thirty days; lamps"), "{returned}");
     assert!(returned.ends_with("(from the page `returns`)\n"), "{returned}");

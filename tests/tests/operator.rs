@@ -61,7 +61,7 @@ fn asked(out: &Outcome<Filing>) -> (&[String], &Value) {
 }
 
 #[tokio::test]
-async fn questions_and_approvals_three_levels_down_outlive_the_program() {
+async fn nested_questions_and_approvals_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("office.db");
     let down = [

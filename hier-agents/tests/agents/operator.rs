@@ -49,7 +49,7 @@ async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_is_tried_again_asks_nothing_twice() {
+async fn retried_tool_does_not_repeat_its_question() {
     let model = ScriptedModel::new([call("transfer", json!({})), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
     let (thread, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
@@ -65,7 +65,7 @@ async fn a_tool_that_is_tried_again_asks_nothing_twice() {
 /// Arguments that are no object, such as those of an answer that was cut off, are the model's to mend: nobody is asked to
 /// approve such a call, and it is not made.
 #[tokio::test]
-async fn a_call_without_arguments_that_can_be_read_is_not_put_to_the_operator() {
+async fn call_with_unreadable_arguments_needs_no_approval() {
     let model = ScriptedModel::new([call("transfer", json!("{\"to\": \"the off")), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
     let end = bank.invoke(Filing::update()).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
@@ -138,7 +138,7 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
 }
 
 #[tokio::test]
-async fn an_approved_call_is_made_after_the_run_was_taken_up_again() {
+async fn approved_call_is_made_after_a_resume() {
     let (end, _) = answered(Approval::Approve).await;
     assert_eq!(end.findings, ["paid 10"]);
     assert_eq!(end.base.current_agent_report, "done");
@@ -146,7 +146,7 @@ async fn an_approved_call_is_made_after_the_run_was_taken_up_again() {
 }
 
 #[tokio::test]
-async fn an_edited_call_is_made_as_edited() {
+async fn edited_call_is_made_with_its_edits() {
     let (end, _) = answered(Approval::Edit { args: json!({"amount": 3}) }).await;
     assert_eq!(end.findings, ["paid 3"]);
 }
@@ -195,7 +195,7 @@ async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedMode
 }
 
 #[tokio::test]
-async fn an_agent_three_levels_down_asks_the_operator() {
+async fn nested_agent_asks_the_operator() {
     let (office, model, asked) = ask(call("ask_operator", json!({"question": "Which year?"}))).await;
     let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };
     assert_eq!(question.path, ["front", "back", "tool"]);
@@ -223,7 +223,7 @@ async fn question_without_text_is_an_error_result() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_approval_among_others_asks_once_and_the_others_are_made() {
+async fn one_pending_approval_does_not_block_other_calls() {
     let both = calls([("ask_operator", json!({"question": "Who?"})), ("pay", json!({"amount": 7}))]);
     let (office, model, asked) = ask(both).await;
     assert_eq!(asked.questions.len(), 2);

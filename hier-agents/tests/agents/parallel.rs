@@ -87,7 +87,7 @@ async fn results_of_parallel_subagents_are_merged_by_reducers() {
 }
 
 #[tokio::test]
-async fn arguments_of_a_type_are_checked() {
+async fn typed_arguments_are_checked() {
     let model = ScriptedModel::new([
         calls([("counter", json!({"number": "two"})), ("counter", json!({"number": 7}))]),
         finish("done"),
@@ -102,14 +102,14 @@ async fn arguments_of_a_type_are_checked() {
 }
 
 #[tokio::test]
-async fn failed_tool_is_reported_if_the_agent_allows_it() {
+async fn tool_failure_is_reported_with_tool_errors_tell() {
     let model = ScriptedModel::new([call("fails", json!({})), finish("done")]);
     run(&model).await;
     assert_eq!(prompt(&model, 1)[3], "Error: no paper");
 }
 
 #[tokio::test]
-async fn they_are_refused_unless_the_agent_says_so() {
+async fn parallel_subagents_need_the_option() {
     let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1}))]);
     let model = ScriptedModel::new([both, report("done")]);
     let context = BaseContext::new(model.clone());

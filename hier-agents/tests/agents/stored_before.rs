@@ -79,7 +79,7 @@ fn desk(layers: bool) -> CompiledGraph<BaseState, BaseContext> {
 }
 
 #[tokio::test]
-async fn a_thread_without_the_channel_of_compaction_goes_on_and_is_made_shorter() {
+async fn thread_stored_without_compaction_is_compacted() {
     let before = MemorySaver::new();
     let old = desk(false).checkpointer(before.clone());
     let thread = || Config::new().thread("t");

@@ -59,7 +59,7 @@ fn blamed(error: &RunError) -> (&str, &NodeError) {
 }
 
 #[tokio::test]
-async fn the_error_names_the_tool_and_keeps_what_happened() {
+async fn tool_error_names_the_tool_and_keeps_its_source() {
     let error = run(Raises::compile_as_root(), "refuse").await.1.expect_err("the tool fails");
     assert!(error.to_string().ends_with("failed: tool `refuse`: the printer is out of paper"), "{error}");
     let (tool, inner) = blamed(&error);
@@ -74,7 +74,7 @@ async fn the_error_names_the_tool_and_keeps_what_happened() {
 
 /// A panic is a mistake in the program: no model can mend it.
 #[tokio::test]
-async fn a_panic_names_the_tool_and_fails_the_run_in_any_case() {
+async fn tool_panic_names_the_tool_and_fails_the_run() {
     for graph in [Raises::compile_as_root(), Tells::compile_as_root()] {
         let error = run(graph, "light").await.1.expect_err("the tool panics");
         let (tool, inner) = blamed(&error);

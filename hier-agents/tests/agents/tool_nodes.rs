@@ -134,7 +134,7 @@ fn results(state: &Chat) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_are_made_side_by_side_and_answered_in_order() {
+async fn calls_run_in_parallel_and_results_keep_their_order() {
     let mut desk = desk([
         calls([("lookup", json!({"order": 1})), ("lookup", json!({"order": 2})), ("which", json!({}))]),
         Message::assistant("Both are late."),
@@ -147,7 +147,7 @@ async fn calls_are_made_side_by_side_and_answered_in_order() {
 }
 
 #[tokio::test]
-async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
+async fn approvals_are_requested_together_and_finished_calls_are_kept() {
     let desk = desk([
         calls([
             ("refund", json!({"order": 1})),
@@ -191,7 +191,7 @@ async fn failed_tool_is_named_or_reported() {
 }
 
 #[tokio::test]
-async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
+async fn command_of_a_tool_routes_the_surrounding_graph() {
     let desk = desk([Message::call("hand_over", json!({})), Message::assistant("Somebody will see to it.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Tasks]);
     let mut ran = Vec::new();
@@ -206,7 +206,7 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
 }
 
 #[tokio::test]
-async fn a_message_without_calls_is_an_error() {
+async fn message_without_calls_is_an_error() {
     let error = Careless::compile().invoke(asked()).context(desk([])).await.unwrap_err().to_string();
     assert!(error.contains("the model has no open call in `messages`: route here only if `wants_tools`"), "{error}");
 }
@@ -221,7 +221,7 @@ async fn tools_emit_under_any_context() {
 }
 
 #[tokio::test]
-async fn a_builder_has_the_same_node() {
+async fn builder_has_the_same_node() {
     let act = ToolNode::<Chat, Desk>::new("act")
         .tool(lookup::TOOL)
         .tool(breaks::TOOL)

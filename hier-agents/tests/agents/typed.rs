@@ -66,7 +66,7 @@ async fn run(model: &ScriptedModel) -> Result<Outcome<Claim>, RunError> {
 }
 
 #[tokio::test]
-async fn the_answer_comes_by_a_tool() {
+async fn answer_tool_returns_the_typed_answer() {
     let model = ScriptedModel::new([call("look", json!({})), call("final_answer", fits())]);
     let out = run(&model).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Answer));
@@ -82,7 +82,7 @@ async fn the_answer_comes_by_a_tool() {
 }
 
 #[tokio::test]
-async fn misfits_go_back_with_their_paths_and_then_it_fails() {
+async fn mismatches_are_returned_with_paths_until_the_agent_fails() {
     let model = ScriptedModel::new([
         call("final_answer", json!({"accepted": true, "parts": [{"eur": 1}, {"eur": "two"}]})),
         call("final_answer", json!({"accepted": true, "part": []})),
@@ -123,7 +123,7 @@ async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
+async fn native_output_model_receives_the_schema() {
     let model = ScriptedModel::new([call("look", json!({})), Message::assistant(fits().to_string())]).native_output();
     let out = run(&model).await.unwrap();
     assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 2));
@@ -133,7 +133,7 @@ async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
 }
 
 #[tokio::test]
-async fn several_answers_and_answers_among_calls() {
+async fn several_answers_and_answers_with_other_calls() {
     let other = json!({"accepted": false, "parts": []});
     let model = ScriptedModel::new([
         calls([("final_answer", fits()), ("look", json!({}))]),

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_wake_the_listeners_that_they_concern() {
+    async fn changes_wake_only_their_listeners() {
         let store: std::sync::Arc<dyn RunStore> = std::sync::Arc::new(MemoryRuns::new());
         let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let notifier = store.notifier();

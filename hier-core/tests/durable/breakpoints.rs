@@ -36,7 +36,7 @@ async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_run_stops_before_a_node() {
+async fn run_stops_before_a_node() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -59,7 +59,7 @@ async fn a_run_stops_before_a_node() {
 }
 
 #[tokio::test]
-async fn a_run_stops_after_a_node_and_after_the_last() {
+async fn run_stops_after_a_node_and_after_the_last_node() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_after(["b", "c"]);
     let bench = Bench::new(graph);
@@ -71,7 +71,7 @@ async fn a_run_stops_after_a_node_and_after_the_last() {
 }
 
 #[tokio::test]
-async fn after_one_and_before_the_next_is_one_stop() {
+async fn breakpoints_after_and_before_adjacent_nodes_are_one_stop() {
     let mut graph = row(&["a", "b"]);
     graph = graph.interrupt_after(["a"]).interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -82,7 +82,7 @@ async fn after_one_and_before_the_next_is_one_stop() {
 
 /// Those of a run take the place of those of the graph, also if they are none.
 #[tokio::test]
-async fn breakpoints_of_one_run() {
+async fn breakpoints_of_a_run_apply_to_it_only() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_before(["b"]);
     let mut bench = Bench::new(graph);
@@ -100,7 +100,7 @@ async fn breakpoints_of_one_run() {
 
 /// A step stops as a whole, and a loop stops each time.
 #[tokio::test]
-async fn a_loop_stops_each_time_round() {
+async fn loop_stops_in_each_iteration() {
     let mut graph = marks(&["a", "sibling"]);
     graph = graph.edge(START, "a").edge(START, "sibling");
     graph = graph.route(
@@ -122,7 +122,7 @@ async fn a_loop_stops_each_time_round() {
 }
 
 #[tokio::test]
-async fn sends_stop_too() {
+async fn breakpoint_stops_sends() {
     let mut graph = marks(&["seed", "work"]);
     graph = graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2]).interrupt_before(["work"]);
     let bench = Bench::new(graph);
@@ -132,7 +132,7 @@ async fn sends_stop_too() {
 
 /// A breakpoint, an update from outside, another direction.
 #[tokio::test]
-async fn a_command_at_a_breakpoint() {
+async fn command_at_a_breakpoint_is_applied() {
     let mut graph = row(&["a", "b"]);
     graph = graph.node("other", mark()).interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -143,7 +143,7 @@ async fn a_command_at_a_breakpoint() {
 }
 
 #[tokio::test]
-async fn a_drained_thread_goes_on() {
+async fn drained_thread_continues() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let control = RunControl::new();
         let drains = control.clone();

@@ -126,7 +126,7 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_gone_on_with_is_not_read_again() {
+async fn continued_thread_is_not_read_again() {
     let (saver, heard) = (MemorySaver::new(), Heard::default());
     let graph = v1::Talk::compile().checkpointer(saver.clone());
     let say = |text: &str| {
@@ -147,7 +147,7 @@ async fn a_thread_that_is_gone_on_with_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_here_is_forgotten() {
+async fn deleted_conversations_leave_the_cache() {
     let saver = MemorySaver::new();
     let graph = v1::Talk::compile().checkpointer(saver.clone());
     let all = Prune { strategy: Strategy::Delete, ..Prune::default() };
@@ -175,7 +175,7 @@ async fn what_is_deleted_here_is_forgotten() {
 }
 
 #[tokio::test]
-async fn another_version_of_the_state_reads_everything() {
+async fn another_state_version_reads_everything() {
     let (saver, heard) = (MemorySaver::new(), Heard::default());
     let old = v1::Talk::compile().checkpointer(saver.clone());
     for text in ["one", "two"] {
@@ -285,7 +285,7 @@ async fn done(
 
 /// Sequences of all that can be done to a thread: its runs end with what is stored, and see what a program sees that reads everything.
 #[tokio::test]
-async fn what_is_in_memory_is_what_is_stored() {
+async fn cached_conversation_equals_the_stored_one() {
     let mut recalled = 0;
     for seed in 0..300 {
         let mut dice = fastrand::Rng::with_seed(seed);
@@ -324,7 +324,7 @@ async fn ask(run: &Run) -> Result<()> {
 
 /// The outcome of a run that asks shows the results of the other tasks, which are not part of the stored conversation yet.
 #[tokio::test]
-async fn results_beside_a_question_are_not_kept() {
+async fn results_next_to_a_question_are_not_cached() {
     let saver = MemorySaver::new();
     let graph = Beside::compile().checkpointer(saver.clone());
     let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text))).config(thread());

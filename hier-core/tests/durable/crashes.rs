@@ -116,7 +116,7 @@ async fn dies_twice(durability: Durability, first: usize, second: usize, undistu
 }
 
 #[tokio::test]
-async fn dying_at_any_commit_changes_nothing() {
+async fn crash_at_any_commit_changes_no_result() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (memory, log) = (MemorySaver::new(), Log::default());
         let undisturbed = run(&memory, &log, durability, usize::MAX).await.unwrap();

@@ -42,7 +42,7 @@ fn gated(parallel: bool) -> (Builder, Gate) {
 }
 
 #[tokio::test]
-async fn a_run_that_was_taken_over_changes_nothing() {
+async fn superseded_run_changes_nothing() {
     for (parallel, durability) in [(false, Durability::Sync), (true, Durability::Sync), (false, Durability::Exit)] {
         let (graph, gate) = gated(parallel);
         let saver = MemorySaver::new();
@@ -76,7 +76,7 @@ async fn a_run_that_was_taken_over_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_may_be_refused_while_another_runs() {
+async fn run_can_be_refused_while_another_runs() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
@@ -99,7 +99,7 @@ async fn a_run_may_be_refused_while_another_runs() {
 }
 
 #[tokio::test]
-async fn a_run_may_wait_for_another() {
+async fn run_can_wait_for_another() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
@@ -115,7 +115,7 @@ async fn a_run_may_wait_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_does_not_wait_for_ever() {
+async fn run_waits_for_a_bounded_time() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
@@ -132,7 +132,7 @@ async fn a_run_does_not_wait_for_ever() {
 
 /// A run that is dropped gives its thread free.
 #[tokio::test]
-async fn a_dropped_run_holds_nothing() {
+async fn dropped_run_holds_nothing() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     tokio::select! {
@@ -145,7 +145,7 @@ async fn a_dropped_run_holds_nothing() {
 
 /// An update from outside takes the thread over, too.
 #[tokio::test]
-async fn an_update_from_outside_supersedes_a_run() {
+async fn update_from_outside_supersedes_a_run() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {

@@ -35,7 +35,7 @@ async fn after_a_question_of_the_handler_only_the_handler_runs() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_is_run_again_and_not_its_node() {
+async fn failed_handler_runs_again_without_its_node() {
     let mut graph = builder();
     let boom = does(|_| Err(NodeError::permanent("boom")));
     let handler = |task: NodeTask| async move {
@@ -54,7 +54,7 @@ async fn a_handler_that_fails_is_run_again_and_not_its_node() {
 
 /// What a handler has done is done: its node's edges are not followed when the step is taken up again.
 #[tokio::test]
-async fn a_handler_that_is_done_stays_done() {
+async fn finished_handler_does_not_run_again() {
     let mut graph = marks(&["b", "z"]);
     let boom = does(|_| Err(NodeError::permanent("boom")));
     let handler = |task: NodeTask| async move {

@@ -31,7 +31,7 @@ async fn of_call(bench: &Bench) -> Vec<Config> {
 }
 
 #[tokio::test]
-async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
+async fn run_from_an_open_call_continues_the_thread() {
     let (inner, bench) = bench();
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q?"]);
     let call = of_call(&bench).await;
@@ -47,7 +47,7 @@ async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
 }
 
 #[tokio::test]
-async fn an_update_without_effect_is_refused() {
+async fn update_without_effect_is_refused() {
     let (inner, bench) = bench();
     asked(bench.start(json!({ "x": 1 })).await.unwrap());
     let call = of_call(&bench).await;
@@ -101,7 +101,7 @@ impl SaverLayer for Racing {
 }
 
 #[tokio::test]
-async fn call_that_goes_on_before_the_claim_is_not_answered() {
+async fn call_resumed_before_the_claim_is_not_answered() {
     let mut inner = builder();
     inner = inner.node("one", asks(&["one?"])).node("two", asks(&["two?"])).edge(START, "one").edge("one", "two");
     let mut outer = builder();

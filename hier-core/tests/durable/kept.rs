@@ -50,7 +50,7 @@ async fn input_of(bench: &Bench, run: usize) -> Config {
 }
 
 #[tokio::test]
-async fn a_replay_that_fails_and_goes_on_later() {
+async fn failed_replay_continues_later() {
     for durability in [Durability::Sync, Durability::Async] {
         let first = does(|task| match task.run().context().of("first") {
             4 => Err(NodeError::permanent("boom")),
@@ -65,7 +65,7 @@ async fn a_replay_that_fails_and_goes_on_later() {
 }
 
 #[tokio::test]
-async fn a_fork_by_an_update_of_the_past() {
+async fn update_of_an_older_checkpoint_forks() {
     for durability in [Durability::Sync, Durability::Async] {
         for by_config in [false, true] {
             let bench = counting(does(|_| Ok(json!({}))), durability);
@@ -80,7 +80,7 @@ async fn a_fork_by_an_update_of_the_past() {
 }
 
 #[tokio::test]
-async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
+async fn pruned_thread_keeps_the_state_it_continues_from() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);
     runs(&bench, 6).await;
     // A fork, whose subgraph has newer checkpoints than the other line.
@@ -103,7 +103,7 @@ async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
 
 /// Its call is done, and the step is not: it is part of the step when that ends.
 #[tokio::test]
-async fn a_call_beside_a_question_counts() {
+async fn call_next_to_a_question_counts() {
     for durability in MODES {
         let mut outer = builder();
         outer = outer.node("ask", asks(&["?"])).subgraph("sub", &compile(counter()));
@@ -138,7 +138,7 @@ fn with_asking(checkpoints: Checkpoints) -> (Bench, Compiled) {
 
 /// A call that asks, another line of the history that calls too, and then the answer to the first.
 #[tokio::test]
-async fn an_answer_finds_the_call_that_asked() {
+async fn answer_reaches_the_asking_call() {
     let (bench, _) = with_asking(Checkpoints::PerThread);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("a").await.unwrap()), json!(["a", 1]));
@@ -155,7 +155,7 @@ async fn an_answer_finds_the_call_that_asked() {
 
 /// What a new input drops half-way stays in what the graph keeps, as in the reference.
 #[tokio::test]
-async fn a_new_input_finds_the_call_that_was_dropped() {
+async fn new_input_finds_the_dropped_call() {
     let (bench, _) = with_asking(Checkpoints::PerThread);
     for _ in 0..2 {
         assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["?"]);
@@ -165,7 +165,7 @@ async fn a_new_input_finds_the_call_that_was_dropped() {
 
 /// An update of what a graph keeps reaches its next call, and none of another line.
 #[tokio::test]
-async fn an_update_of_what_is_kept() {
+async fn kept_state_can_be_updated() {
     let inner = compile(counter());
     let mut outer = builder();
     outer =
@@ -189,7 +189,7 @@ async fn an_update_of_what_is_kept() {
 
 /// Two levels, both of which keep their state.
 #[tokio::test]
-async fn what_is_kept_inside_what_is_kept() {
+async fn kept_state_within_kept_state() {
     let leaf = compile(counter());
     let mut middle = builder();
     middle = middle.subgraph("leaf", &leaf).checkpoints("leaf", Checkpoints::PerThread).edge(START, "leaf");
@@ -210,7 +210,7 @@ async fn what_is_kept_inside_what_is_kept() {
 
 /// A thread that a program stored which did not note what is kept.
 #[tokio::test]
-async fn a_thread_that_does_not_say_what_is_kept() {
+async fn thread_without_kept_heads_is_read() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);
     runs(&bench, 2).await;
     let lease = bench.saver.acquire("t", Claim::default()).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_thread_that_does_not_say_what_is_kept() {
 
 /// The graph that asked is changed: an answer that is on its way is refused, and what is still to be asked is asked again.
 #[tokio::test]
-async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
+async fn question_of_an_updated_subgraph_is_withdrawn() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let (bench, inner) = with_asking(checkpoints);
         let shown = questions(bench.start(json!({ "x": 1 })).await.unwrap());
@@ -249,7 +249,7 @@ async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
 
 /// Only what the changed graph asked, or one inside it: the others' questions stay.
 #[tokio::test]
-async fn the_questions_of_others_stay() {
+async fn questions_of_other_subgraphs_stay_open() {
     let leaf = compile(asking());
     let mut middle = builder();
     middle =

@@ -120,7 +120,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
 }
 
 #[tokio::test]
-async fn a_panic_of_the_saver_is_an_error_that_says_so() {
+async fn saver_panic_is_reported_as_an_error() {
     let calls = [
         ("begin", ["acquire", "get", "commit"].as_slice()),
         ("answer", &["acquire", "get", "commit"]),
@@ -143,7 +143,7 @@ async fn a_panic_of_the_saver_is_an_error_that_says_so() {
 
 /// The thread stayed claimed, so that nobody could run it until the lease had run out: in memory never.
 #[tokio::test]
-async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
+async fn thread_is_released_after_a_panic_in_discard() {
     let saver = Layered(Panicking::default());
     let graph = Desk::compile().checkpointer(saver.clone());
     drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));

@@ -126,7 +126,7 @@ fn id(asked: &[hier_core::Question], text: &str) -> String {
 
 /// A task that was done under version 1, one under version 2, and one that is done last: each counts once, in cents.
 #[tokio::test]
-async fn what_tasks_of_an_open_step_have_written() {
+async fn snapshot_shows_pending_writes() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let asked = questions(before.invoke(euros::Case::update()).config(thread()).await.unwrap());
@@ -145,7 +145,7 @@ async fn what_tasks_of_an_open_step_have_written() {
 }
 
 #[tokio::test]
-async fn an_input_that_was_not_applied() {
+async fn snapshot_shows_an_unapplied_input() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let input = StateUpdate::input(euros::Case::update().total(5).notes(["in".to_owned()]));
@@ -159,7 +159,7 @@ async fn an_input_that_was_not_applied() {
 }
 
 #[tokio::test]
-async fn updates_of_commands() {
+async fn snapshot_shows_updates_of_commands() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -174,7 +174,7 @@ async fn updates_of_commands() {
 }
 
 #[tokio::test]
-async fn what_a_subgraph_hands_back() {
+async fn snapshot_shows_the_writes_of_a_subgraph() {
     let saver = MemorySaver::new();
     let before = euros::Nested::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update().total(1)).config(thread()).await.unwrap();
@@ -186,7 +186,7 @@ async fn what_a_subgraph_hands_back() {
 
 /// What expires with a step is gone after it, also if the step was finished by another version.
 #[tokio::test]
-async fn what_expires_with_the_step() {
+async fn snapshot_shows_ephemeral_values() {
     let saver = MemorySaver::new();
     let before = euros::Hinting::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -197,7 +197,7 @@ async fn what_expires_with_the_step() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_brought_up_to_date_is_refused() {
+async fn unmigratable_writes_are_refused() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -222,7 +222,7 @@ async fn what_cannot_be_brought_up_to_date_is_refused() {
 
 /// What stands in a database is input from outside: a slot that no program of hier writes.
 #[tokio::test]
-async fn a_slot_behind_all_others_is_refused() {
+async fn slot_out_of_range_is_refused() {
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Case {
         text: String,

@@ -21,7 +21,7 @@ fn sending(questions: &'static [&'static str]) -> Builder {
 }
 
 #[tokio::test]
-async fn what_a_command_sends_runs_whatever_was_sent_before() {
+async fn sends_of_a_command_run_next_to_earlier_sends() {
     for target in ["notify", "work"] {
         let bench = Bench::new(sending(&["?"]));
         assert_eq!(asked(bench.start(json!({})).await.unwrap()), ["?"]);
@@ -32,7 +32,7 @@ async fn what_a_command_sends_runs_whatever_was_sent_before() {
 }
 
 #[tokio::test]
-async fn what_a_command_sent_is_not_run_again() {
+async fn finished_send_of_a_command_does_not_run_again() {
     let bench = Bench::new(sending(&["?", "really?"]));
     let _ = bench.start(json!({})).await.unwrap();
     let asked_again = bench.command(Command::resume("yes").send("notify", 7_i64)).await.unwrap();
@@ -45,7 +45,7 @@ async fn what_a_command_sent_is_not_run_again() {
 }
 
 #[tokio::test]
-async fn an_update_by_whom_is_not_clear_is_refused() {
+async fn update_with_an_ambiguous_node_is_refused() {
     // c is set off by the edge from a and by the join at once: both have the same version in the reference.
     let mut both = marks(&["a", "b", "c"]);
     both = both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");
@@ -66,7 +66,7 @@ async fn an_update_by_whom_is_not_clear_is_refused() {
 }
 
 #[tokio::test]
-async fn an_update_is_by_whom_the_reference_says() {
+async fn update_is_attributed_as_in_langgraph() {
     // Where only START has run, an update is by START, also if the graph has one node.
     let mut one = marks(&["a"]);
     one = one.edge(START, "a");
@@ -101,7 +101,7 @@ async fn an_update_is_by_whom_the_reference_says() {
 }
 
 #[tokio::test]
-async fn a_command_from_outside_cannot_send_to_the_end() {
+async fn command_from_outside_cannot_send_to_the_end() {
     let bench = Bench::new(sending(&["?"]));
     let _ = bench.start(json!({})).await.unwrap();
     let before = bench.stored().await;
@@ -112,7 +112,7 @@ async fn a_command_from_outside_cannot_send_to_the_end() {
 
 /// The first attempt of `a` writes one channel, the second four: what is read after it is the second's and nothing else.
 #[tokio::test]
-async fn going_on_twice_from_an_update_tears_no_writes() {
+async fn continuing_twice_from_an_update_keeps_writes_whole() {
     let mut builder = over(schema().last("y"));
     builder = builder.node("before", mark());
     let write = |task: &NodeTask| match task.run().context().of("a") {
@@ -147,7 +147,7 @@ async fn going_on_twice_from_an_update_tears_no_writes() {
 }
 
 #[tokio::test]
-async fn a_limit_at_the_end_of_the_integers_is_none() {
+async fn maximal_limit_is_unlimited() {
     let bench = Bench::new(row(&["a", "b"]));
     let config = bench.config.clone().recursion_limit(usize::try_from(i64::MAX).unwrap());
     for _ in 0..2 {
@@ -162,7 +162,7 @@ async fn a_limit_at_the_end_of_the_integers_is_none() {
 }
 
 #[tokio::test]
-async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() {
+async fn maximal_stored_step_is_read_and_ends() {
     for step in [i64::MAX, i64::MAX - 1, i64::MIN] {
         let mut builder = row(&["a", "b", "c"]);
         builder = builder.interrupt_before(["b"]);
@@ -195,7 +195,7 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
 }
 
 #[tokio::test]
-async fn joins_with_equal_names_are_told_apart_by_a_resume() {
+async fn resume_distinguishes_joins_with_equal_names() {
     let mut builder = marks(&["a", "b+c", "a+b", "c", "d"]);
     for node in ["a", "b+c", "a+b", "c"] {
         builder = builder.edge(START, node);

@@ -50,7 +50,7 @@ fn is_busy(error: &RunError) -> bool {
 
 /// Decision 37: unless said otherwise only a new input takes a thread over.
 #[tokio::test]
-async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
+async fn commands_and_updates_do_not_take_over_a_running_thread() {
     let config = || Config::new().thread("t").holder("Ada's run");
     let (bench, ended, error) = beside(config(), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
@@ -89,7 +89,7 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
 
 /// What was said always counts.
 #[tokio::test]
-async fn an_update_takes_a_thread_over_if_told_to() {
+async fn update_takes_a_thread_over_on_request() {
     let (_, ended, updated) = beside(Config::new().thread("t"), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await
@@ -101,7 +101,7 @@ async fn an_update_takes_a_thread_over_if_told_to() {
 
 /// Whoever may take the thread over does not, with something that is refused.
 #[tokio::test]
-async fn what_is_refused_is_refused_before_the_thread_is_taken() {
+async fn invalid_requests_are_refused_before_the_claim() {
     let config = || Config::new().thread("t").when_running(WhenRunning::TakeOver);
     let commands: [Make<(Command<DynState>, Config)>; 5] = [
         |bench| (Command::resume("yes").goto("typo"), bench.config.clone()),
@@ -153,7 +153,7 @@ const END_NODE: &str = "__end__";
 
 /// Nothing is stored of the first superstep if the second names a node that is not there.
 #[tokio::test]
-async fn several_updates_are_made_together_or_not_at_all() {
+async fn several_updates_are_atomic() {
     let bench = Bench::new(row(&["a", "b"]));
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let before = bench.tree().await;
@@ -165,7 +165,7 @@ async fn several_updates_are_made_together_or_not_at_all() {
 
 /// `()` on a thread of which nothing is stored yet, because its first run is only just beginning.
 #[tokio::test]
-async fn going_on_with_nothing_does_not_end_the_run_that_begins_the_thread() {
+async fn continuing_does_not_end_the_first_run_of_a_thread() {
     let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (reached.clone(), go.clone());
     let mut graph = builder();

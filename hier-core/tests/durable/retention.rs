@@ -27,7 +27,7 @@ fn asks_and_prunes(saver: &Arc<MemorySaver>) -> Node {
 /// The answer to a question of the past goes on from a checkpoint that is not the latest. If that one goes meanwhile, the
 /// run is refused, and the thread stays readable.
 #[tokio::test]
-async fn a_run_whose_past_is_pruned_is_refused() {
+async fn run_from_a_pruned_checkpoint_is_refused() {
     let saver = Arc::new(MemorySaver::new());
     let mut graph = marks(&["z"]);
     graph = graph.node("ask", asks_and_prunes(&saver)).edge(START, "ask").edge("ask", "z");
@@ -50,7 +50,7 @@ fn long() -> Value {
 
 /// The input is stored once, with the step after it. A copy of its checkpoint has it for itself.
 #[tokio::test]
-async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
+async fn copied_input_outlives_its_original() {
     let bench = Bench::new(row(&["a", "b"]));
     let end = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
     bench.graph.update_state(bench.at(0).await, StateUpdate::copy()).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
 
 /// A copy of a checkpoint has what callers' commands gave there, and its input outlives what follows the original.
 #[tokio::test]
-async fn a_branch_has_what_waited_where_it_branches_off() {
+async fn branch_has_the_pending_input_of_its_checkpoint() {
     let mut graph = row(&["a"]);
     graph = graph.node("b", fails(1)).node("other", mark()).edge("a", "b");
     let bench = Bench::new(graph);

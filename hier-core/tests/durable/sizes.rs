@@ -63,7 +63,7 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
 /// What a subgraph keeps of what it will hand back is what can reach the outer graph, also where it is stored: of a plain channel
 /// one value, however often it was written.
 #[tokio::test]
-async fn what_a_subgraph_hands_back_is_no_longer_than_what_counts() {
+async fn returned_writes_of_a_subgraph_are_compact() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = builder();
         inner = inner.node(

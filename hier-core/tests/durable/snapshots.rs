@@ -10,7 +10,7 @@ use super::faulty::Faulty;
 use super::kit::*;
 
 #[tokio::test]
-async fn an_unknown_thread_is_empty() {
+async fn unknown_thread_is_empty() {
     let bench = Bench::new(row(&["a"]));
     let state = bench.state().await;
     assert_eq!((state.values.to_value(), state.next.len(), state.checkpoint), (json!({ "log": [] }), 0, None));
@@ -18,7 +18,7 @@ async fn an_unknown_thread_is_empty() {
 }
 
 #[tokio::test]
-async fn a_history_is_filtered() {
+async fn history_is_filtered() {
     let bench = Bench::new(row(&["a", "b"]));
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     let second = bench.config.clone().metadata("customer", "Ada").metadata("nested", json!({ "a": [1] }));
@@ -50,7 +50,7 @@ async fn a_history_is_filtered() {
 }
 
 #[tokio::test]
-async fn a_snapshot_says_all_of_its_checkpoint() {
+async fn snapshot_has_everything_of_its_checkpoint() {
     let bench = Bench::new(row(&["a", "b"]));
     let before = std::time::SystemTime::now();
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
@@ -68,7 +68,7 @@ async fn a_snapshot_says_all_of_its_checkpoint() {
 
 /// After a kill all tasks of a step may be done that only have to be applied: nothing is to run, and it is no end.
 #[tokio::test]
-async fn a_step_that_is_done_and_not_applied_is_no_end() {
+async fn unapplied_step_is_not_an_end() {
     let pair = || {
         let mut graph = marks(&["a", "b"]);
         graph = graph.edge(START, "a").edge(START, "b");
@@ -98,7 +98,7 @@ async fn a_step_that_is_done_and_not_applied_is_no_end() {
 
 /// The live view of Sends: those that are left.
 #[tokio::test]
-async fn sends_of_an_open_step() {
+async fn snapshot_shows_sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);
     graph = graph.node(
         "work",
@@ -122,7 +122,7 @@ async fn sends_of_an_open_step() {
 
 /// What a run leaves when its consumer goes away can be gone on with.
 #[tokio::test]
-async fn a_stream_that_is_dropped_leaves_a_thread_to_go_on_with() {
+async fn dropped_stream_leaves_a_continuable_thread() {
     let reached = std::sync::Arc::new(tokio::sync::Notify::new());
     let tell = reached.clone();
     let slow = NodeDef::task(move |task: NodeTask| {

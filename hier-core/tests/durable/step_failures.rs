@@ -38,7 +38,7 @@ fn bench(refuses: &Arc<AtomicBool>, durability: Durability, bad: Node) -> Bench 
 }
 
 #[tokio::test]
-async fn a_step_that_cannot_be_applied_is_run_again() {
+async fn failed_step_runs_again() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let bench = bench(&refuses, durability, mark());
@@ -61,7 +61,7 @@ async fn a_step_that_cannot_be_applied_is_run_again() {
 
 /// What was void stays void when the node fails, or asks, before it is done again.
 #[tokio::test]
-async fn what_could_not_be_applied_never_comes_back() {
+async fn unapplied_writes_never_return() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let bad = NodeDef::task(|task: NodeTask| async move {
@@ -86,7 +86,7 @@ async fn what_could_not_be_applied_never_comes_back() {
 }
 
 #[tokio::test]
-async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
+async fn failed_step_of_one_task_runs_again() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let mut graph = over(refusing(&refuses));
@@ -106,7 +106,7 @@ async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
 
 /// Decision 7: what a node wrote and where it leads are one thing.
 #[tokio::test]
-async fn a_route_that_panics_leaves_its_node_undone() {
+async fn panicking_route_leaves_its_node_unfinished() {
     for durability in MODES {
         let panics = Arc::new(AtomicBool::new(true));
         let mut graph = marks(&["a", "b", "sibling"]);
@@ -136,7 +136,7 @@ fn good_and_bad(durability: Durability) -> Bench {
 }
 
 #[tokio::test]
-async fn what_is_done_is_not_done_again() {
+async fn finished_tasks_do_not_run_again() {
     for durability in MODES {
         let bench = good_and_bad(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -153,7 +153,7 @@ async fn what_is_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_new_input_starts_over() {
+async fn new_input_starts_at_the_entry() {
     let bench = good_and_bad(Durability::Sync);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let end = bench.start(json!({ "x": 2 })).await.unwrap();

@@ -106,7 +106,7 @@ async fn all_modes_have_one_order() {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
+async fn continued_run_reports_its_checkpoint() {
     let bench = then_b(fails(1));
     let expected = json!([
         ["checkpoints", "input", -1, ["__start__"], { "log": [] }],
@@ -131,7 +131,7 @@ async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
 }
 
 #[tokio::test]
-async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
+async fn replay_and_update_report_their_fork() {
     let mut bench = Bench::new(row(&["a", "b"]));
     assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
     bench.config = bench.at(2).await;
@@ -154,7 +154,7 @@ async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn a_replay_of_the_input_begins_at_the_start() {
+async fn replay_of_the_input_begins_at_the_start() {
     let mut bench = Bench::new(row(&["a"]));
     assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
     bench.config = bench.at(0).await;
@@ -165,7 +165,7 @@ async fn a_replay_of_the_input_begins_at_the_start() {
 
 /// What was asked is an event of its own here, and not told once more among the values.
 #[tokio::test]
-async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told_as_such() {
+async fn question_precedes_the_end_of_its_task_in_the_stream() {
     let mut graph = marks(&["p"]);
     graph = graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
     let bench = Bench::new(graph);
@@ -193,7 +193,7 @@ async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
 /// update is what it wrote, write by write.
 #[tokio::test]
-async fn a_question_inside_is_told_once_a_level() {
+async fn inner_question_is_reported_once_per_level() {
     let mut inner = marks(&["s1"]);
     inner = inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
     let mut graph = builder();

@@ -32,7 +32,7 @@ async fn finished() -> Bench {
 }
 
 #[tokio::test]
-async fn the_history_of_two_runs() {
+async fn history_lists_two_runs() {
     let bench = finished().await;
     assert!(bench.start(json!({ "x": 2 })).await.unwrap().is_finished());
     let steps: Vec<Value> = bench.tree().await.iter().map(|row| json!([row[1], row[2]])).collect();
@@ -54,7 +54,7 @@ async fn the_history_of_two_runs() {
 }
 
 #[tokio::test]
-async fn a_replay_is_another_branch() {
+async fn replay_is_a_new_branch() {
     let bench = finished().await;
     let at_b = bench.at(2).await;
     assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
@@ -69,7 +69,7 @@ async fn a_replay_is_another_branch() {
 }
 
 #[tokio::test]
-async fn a_replay_of_the_end_runs_nothing() {
+async fn replay_of_the_end_runs_nothing() {
     let bench = finished().await;
     let end = bench.at(4).await;
     assert_eq!(log(bench.go_on_with(end).await.unwrap()), json!(["a", "b", "c"]));
@@ -78,7 +78,7 @@ async fn a_replay_of_the_end_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_replay_of_the_input_applies_it_again() {
+async fn replay_of_the_input_applies_it_again() {
     let bench = finished().await;
     let input = bench.at(0).await;
     let end = bench.go_on_with(input).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_replay_of_the_input_applies_it_again() {
 }
 
 #[tokio::test]
-async fn an_update_of_the_past_is_a_fork_to_run_from() {
+async fn update_of_an_older_checkpoint_is_a_fork() {
     let bench = finished().await;
     let update = StateUpdate::update(bench.update(json!({ "x": 50 })));
     let fork = bench.graph.update_state(bench.at(2).await, update).await.unwrap();
@@ -104,7 +104,7 @@ async fn an_update_of_the_past_is_a_fork_to_run_from() {
 }
 
 #[tokio::test]
-async fn a_new_input_in_the_past_follows_what_is_addressed() {
+async fn new_input_continues_from_the_addressed_checkpoint() {
     let bench = finished().await;
     let config = bench.at(2).await;
     let input = bench.update(json!({ "x": 7 }));
@@ -118,7 +118,7 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
 
 /// Answered once, asked again by a replay; and an answer given to the old checkpoint finds the one that is there.
 #[tokio::test]
-async fn a_replay_asks_again() {
+async fn replay_asks_again() {
     let mut graph = marks(&["a", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "ask").edge("ask", "z");
     let bench = Bench::new(graph);
@@ -138,7 +138,7 @@ async fn a_replay_asks_again() {
 
 /// At the newest checkpoint an answer with its id is the same as one without.
 #[tokio::test]
-async fn an_answer_addressed_to_the_newest_checkpoint() {
+async fn answer_to_the_newest_checkpoint_is_accepted() {
     let mut graph = marks(&["done", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "done").edge(START, "ask").join(["done", "ask"], "z");
     let bench = Bench::new(graph);
@@ -152,7 +152,7 @@ async fn an_answer_addressed_to_the_newest_checkpoint() {
 
 /// What tasks of the open step have done is not taken over into a replay.
 #[tokio::test]
-async fn a_replay_of_a_failed_step_runs_all_of_it() {
+async fn replay_of_a_failed_step_runs_all_of_it() {
     let mut graph = marks(&["good"]);
     graph = graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad");
     let bench = Bench::new(graph);
@@ -164,7 +164,7 @@ async fn a_replay_of_a_failed_step_runs_all_of_it() {
 
 /// Joins and deferred nodes are part of what is stored at each place.
 #[tokio::test]
-async fn replays_of_joins_deferred_nodes_and_sends() {
+async fn replay_of_joins_deferred_nodes_and_sends() {
     let mut graph = marks(&["a", "b", "c", "late", "seed", "work"]);
     graph = graph.edge(START, "a").edge(START, "b").edge("b", "c").join(["a", "c"], "seed");
     graph = graph.each("seed", "items", "work", |_| [1, 2]).edge("work", "late").edge("a", "late").defer("late");
@@ -182,7 +182,7 @@ async fn replays_of_joins_deferred_nodes_and_sends() {
 
 /// What a step left for the next one is gone after that one, in a copy too.
 #[tokio::test]
-async fn what_expires_with_a_step_expires_in_a_fork_too() {
+async fn ephemeral_values_expire_in_a_fork() {
     let sees = || does(|task| Ok(json!({ "log": [task.state().get("hint")] })));
     let mut graph = over(schema().ephemeral("hint"));
     graph = graph.node("a", does(|_| Ok(json!({ "hint": "look" })))).node("b", sees()).node("c", sees());
@@ -202,7 +202,7 @@ async fn what_expires_with_a_step_expires_in_a_fork_too() {
 
 /// A graph that keeps its state goes back with the thread.
 #[tokio::test]
-async fn what_a_subgraph_keeps_goes_back_in_time_too() {
+async fn kept_state_of_a_subgraph_follows_time_travel() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
     inner = inner.node(
         "count",
@@ -227,7 +227,7 @@ async fn what_a_subgraph_keeps_goes_back_in_time_too() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_is_not_there() {
+async fn missing_checkpoint_is_an_error() {
     let bench = finished().await;
     let nowhere = bench.config.clone().checkpoint(uuid::Uuid::nil());
     let error = bench.go_on_with(nowhere.clone()).await.unwrap_err();

@@ -60,7 +60,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Runs without an end that never wait are cancelled, hand back their place, and do not keep another thread's run from its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
+async fn busy_runs_are_stopped_and_delay_no_others() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).concurrency(11).poll_interval(Duration::from_millis(100));
@@ -93,7 +93,7 @@ async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
 }
 
 #[tokio::test]
-async fn worker_bounds_what_a_run_may_take() {
+async fn worker_limits_steps_and_time_of_a_run() {
     type Bounded = (fn(Worker) -> Worker, RunStatus);
     let bounded: [Bounded; 2] = [
         (|worker| worker.max_steps(100), RunStatus::Error),

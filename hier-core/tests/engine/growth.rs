@@ -137,7 +137,7 @@ proptest! {
 
     /// What was added is stored as the write of its task, as what was added, and as part of a whole now and then.
     #[test]
-    fn what_is_stored_grows_with_what_changed(changes in changes()) {
+    fn stored_size_is_proportional_to_the_change(changes in changes()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let changed: usize = changes.iter().map(|(_, size)| size).sum();
         for durability in [Durability::Sync, Durability::Async, Durability::Exit] {

@@ -25,7 +25,7 @@ fn runs() -> Vec<String> {
 }
 
 #[test]
-fn runs_at_the_same_moment_have_keys_of_their_own() {
+fn simultaneous_runs_have_distinct_keys() {
     let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(runs)).collect();
     let keys: Vec<String> = threads.into_iter().flat_map(|thread| thread.join().expect("no run panics")).collect();
     let different: HashSet<&String> = keys.iter().collect();

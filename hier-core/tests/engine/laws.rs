@@ -47,7 +47,7 @@ mod reducers {
 
     proptest! {
         #[test]
-        fn append_and_extend_do_not_care_for_batching(batches in vec(vec(any::<u8>(), 0..5), 0..6)) {
+        fn append_and_extend_are_independent_of_batching(batches in vec(vec(any::<u8>(), 0..5), 0..6)) {
             let whole = batches.concat();
             prop_assert_eq!(fold(vec![9], batches.clone(), builtin::append), [&[9], &whole[..]].concat());
             let sets = batches.iter().map(|batch| set(batch));
@@ -69,7 +69,7 @@ mod reducers {
         }
 
         #[test]
-        fn the_order_of_numbers_and_truths_does_not_matter(
+        fn numeric_and_boolean_reducers_are_commutative(
             (numbers, shuffled) in vec(-1000_i64..1000, 0..9).prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
             truths in vec(any::<bool>(), 0..9),
         ) {
@@ -91,7 +91,7 @@ mod reducers {
         }
 
         #[test]
-        fn a_sum_is_right_or_an_error(a in any::<i8>(), b in any::<i8>()) {
+        fn sum_is_exact_or_an_error(a in any::<i8>(), b in any::<i8>()) {
             let mut sum = a;
             match builtin::sum(&mut sum, b) {
                 Ok(()) => prop_assert_eq!(i16::from(sum), i16::from(a) + i16::from(b)),
@@ -286,7 +286,7 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 #[test]
-fn neither_timing_nor_declaration_nor_listeners_change_the_result() {
+fn result_is_independent_of_timing_order_and_listeners() {
     let runtimes = runtimes();
     let cases = shapes().prop_flat_map(|shape| {
         let nodes = shape.nodes;
@@ -305,7 +305,7 @@ fn neither_timing_nor_declaration_nor_listeners_change_the_result() {
 type Step = BTreeMap<(bool, String, usize), Writes<Board>>;
 
 #[test]
-fn the_updates_of_a_stream_lead_to_its_values() {
+fn updates_of_a_stream_lead_to_its_values() {
     let [_, runtime] = runtimes();
     let cases = shapes().prop_flat_map(|shape| {
         let nodes = shape.nodes;

@@ -58,7 +58,7 @@ graph! {
 graph! { Outer<Case> = Graph { nodes: [Asks], edges: [START >> Asks >> END] } }
 
 #[tokio::test]
-async fn a_graph_takes_and_returns_its_views() {
+async fn graph_takes_and_returns_its_views() {
     let question = Question { question: "why".to_owned(), notes: vec!["so".to_owned()] };
     let config = Config::new().recursion_limit(9);
     let out = Asks::compile().invoke(question.clone()).config(config.clone()).await.unwrap();

@@ -165,7 +165,7 @@ async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> Run
 
 /// A panic in whatever a worker calls ended what it does for ever: claiming, or the waking of threads.
 #[tokio::test]
-async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
+async fn worker_survives_a_panicking_store() {
     for method in ["claim_run", "due", "thread", "runs", "create_run", "record"] {
         let (told, _guard) = Told::here();
         let store = Arc::new(Layered(Panicking::default()));
@@ -214,7 +214,7 @@ graph! { Long<Count, Renewals> = Graph { nodes: [until_renewed], edges: [START >
 /// A panic in a heartbeat ended it, so that the run lost its lease and was claimed a second time; one in what looks whether a run
 /// was cancelled ended the run.
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_after_a_panic_beside_it() {
+async fn run_continues_after_a_panic_of_another() {
     for method in ["renew", "run"] {
         let store = Arc::new(Layered(Panicking::default()));
         store.arm(method, 1);

@@ -40,7 +40,7 @@ graph! { Busy<Count> = Graph {
 /// Such a run never waits for anything, so that what is polled beside it does not get its turn: its lease ran out, it was begun again
 /// and again, and failed with `AttemptsExceeded`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_run_that_never_waits_keeps_its_lease() {
+async fn run_that_never_waits_keeps_its_lease() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let mut working = Vec::new();
@@ -77,7 +77,7 @@ graph! { pub(crate) Listening<Count> = Graph { nodes: [listen], edges: [START >>
 /// Threads that are due and have no row, as those that a program runs by itself: more than are looked at in one go. They stay in the list,
 /// and kept the one that can go on from being looked at.
 #[tokio::test]
-async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
+async fn unrunnable_threads_do_not_delay_others() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
@@ -146,7 +146,7 @@ graph! { Both<Pair> = Graph { nodes: [left, right], edges: [START >> left >> END
 /// A worker dies when all tasks of a step are done and none is applied, so that nothing is to run next; then the run is cancelled. The
 /// thread was told to be idle, though it has not come to its end.
 #[tokio::test]
-async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
+async fn thread_with_unapplied_tasks_is_not_idle() {
     let store = Arc::new(MemoryRuns::new());
     let both = Both::compile().erase(|_| Ok(()));
     let run = store
@@ -259,13 +259,13 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
 
 /// What was on its way to the store when a run was cancelled was lost with the call that was dropped.
 #[tokio::test(start_paused = true)]
-async fn events_that_are_being_stored_when_the_run_is_cancelled_are_stored() {
+async fn events_in_flight_at_a_cancellation_are_stored() {
     let told = told_of(Arc::default()).await;
     assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_could_not_be_stored_are_told_to_be_missing() {
+async fn unstored_events_are_reported_as_missing() {
     let told = told_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
     assert!(told.iter().any(|mode| mode == "lagged"), "{told:?}");
 }

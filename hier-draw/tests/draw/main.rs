@@ -52,7 +52,7 @@ fn draws(graph: &CompiledGraph<DynState>, lines: &str) {
 }
 
 #[test]
-fn a_route_has_its_arms_labels() {
+fn route_has_its_arms_labels() {
     let mut graph = graph(&["a", "b"]);
     graph = graph.edge(START, "a").edge("b", END);
     graph = graph.route("a", "choose", [("go", vec![EdgeEnd::from("b")]), ("end", vec![END.into()])], |_| "go");
@@ -70,7 +70,7 @@ fn a_route_has_its_arms_labels() {
 }
 
 #[test]
-fn a_join_is_an_edge_from_each_source() {
+fn join_is_an_edge_from_each_source() {
     let mut graph = graph(&["split", "left", "right", "done"]);
     graph = graph.edge(START, "split").edge("split", "left").edge("split", "right").join(["left", "right"], "done");
     graph = graph.edge("done", END);
@@ -92,7 +92,7 @@ fn a_join_is_an_edge_from_each_source() {
 }
 
 #[test]
-fn a_label_that_is_the_targets_name_is_left_out() {
+fn label_equal_to_the_target_is_omitted() {
     let mut graph = graph(&["work", "check"]);
     graph = graph.route(START, "begin", [("work", vec!["work"]), ("skip", vec!["check"])], |_| "work");
     graph = graph.edge("work", "check");
@@ -113,7 +113,7 @@ fn a_label_that_is_the_targets_name_is_left_out() {
 }
 
 #[test]
-fn options_stand_under_the_name() {
+fn options_are_drawn_below_the_name() {
     let mut graph = chain(&["a", "b", "c"]);
     graph = graph.defer("b").interrupt_before(["a", "b"]).interrupt_after(["b", "c"]);
     draws(

@@ -62,7 +62,7 @@ async fn run(graph: &RemoteGraph, goal: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_without_history_takes_some_times_its_state() {
+async fn thread_without_history_has_bounded_size() {
     let (all, latest) = (format!("all-{}", Uuid::new_v4().simple()), format!("latest-{}", Uuid::new_v4().simple()));
     let serve_latest = || serve_as(&latest, |endpoint| endpoint.graph(&latest, Writes::compile(), ()).latest_only());
     let Some(graph) = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await else { return };
@@ -94,7 +94,7 @@ async fn a_thread_without_history_takes_some_times_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_whose_time_has_passed_is_gone() {
+async fn expired_thread_is_deleted() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Writes::compile(), ())).await else { return };
     once(&graph, Config::new().thread("long")).await;
     let config = || Config::new().thread("short").time_to_live(Duration::from_secs(1));
@@ -128,7 +128,7 @@ async fn threads_are_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ends_of_runs_are_kept_as_long_as_was_said() {
+async fn ends_of_runs_are_kept_for_their_retention() {
     let name = format!("ends-{}", Uuid::new_v4().simple());
     let hour = Duration::from_hours(1);
     let serve = || serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ()).ends_kept(hour));

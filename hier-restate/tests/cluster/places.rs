@@ -55,7 +55,7 @@ async fn work(Sent(_item): Sent<u64>, run: &Run<Arc<Room>>) -> DeskUpdate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_does_no_more_at_once_than_it_was_told() {
+async fn worker_keeps_its_concurrency_limit() {
     let room = Arc::new(Room { inside: 0.into(), most: 0.into(), pair: Barrier::new(AT_ONCE) });
     let context = room.clone();
     let graph = serve(|endpoint, name| endpoint.graph(name, Rush::compile(), context).at_once(AT_ONCE)).await;
@@ -77,7 +77,7 @@ async fn once() -> DeskUpdate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_goes_on_at_another_node() {
+async fn client_continues_at_another_node() {
     let Some((ingress, _)) = server() else { return };
     let name = format!("plain-{}", Uuid::new_v4().simple());
     serve_as(&name, |endpoint| endpoint.graph(&name, Plain::compile(), ())).await;
@@ -111,7 +111,7 @@ async fn node(statuses: &'static [u16]) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_node_that_was_started_again_may_not_know_of_the_workers_at_once() {
+async fn restarted_node_learns_its_workers_later() {
     let (address, asked) = node(&[503, 404, 200, 404, 200]).await;
     let graph = Client::new(address).graph("desk");
     // It could not be reached, and then knows of nothing.

@@ -186,7 +186,7 @@ fn nodes(stream: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_hands_its_runs_to_the_cluster() {
+async fn server_passes_its_runs_to_the_cluster() {
     let Some(desk) = Desk::open(Review::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;
@@ -224,7 +224,7 @@ async fn a_server_hands_its_runs_to_the_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_of_the_cluster_can_be_cancelled() {
+async fn cluster_run_can_be_cancelled() {
     let Some(desk) = Desk::open(Long::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;
@@ -239,7 +239,7 @@ async fn a_run_of_the_cluster_can_be_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_goes_on_while_servers_come_and_go() {
+async fn run_continues_across_server_restarts() {
     let Some(desk) = Desk::open(Slow::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;

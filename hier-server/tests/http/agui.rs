@@ -107,7 +107,7 @@ async fn conversation_is_streamed_message_by_message() {
 }
 
 #[tokio::test]
-async fn a_question_is_an_interrupt_and_its_answer_a_resume() {
+async fn question_is_an_interrupt_and_its_answer_a_resume() {
     let desk = desk().await;
     let asked = told(&desk, "hitl", input("t", "r1", json!({ "state": { "n": 1.0 } }))).await;
     let outcome = &asked.last().expect("an end")["outcome"];
@@ -129,7 +129,7 @@ async fn a_question_is_an_interrupt_and_its_answer_a_resume() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_the_run_with_an_error() {
+async fn failure_ends_the_run_with_an_error() {
     let desk = desk().await;
     let failed = told(&desk, "boom", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     let end = failed.last().expect("an end");

@@ -143,7 +143,7 @@ async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
 }
 
 #[tokio::test]
-async fn a_cron_is_fired_once_by_several_servers() {
+async fn cron_is_fired_once_by_several_servers() {
     let store = MemoryRuns::new();
     let memory = std::sync::Arc::new(MemoryStore::default());
     let start = async || open(server().storage(std::sync::Arc::new(store.clone()), memory.clone())).await;

@@ -85,7 +85,7 @@ async fn endless_runs_on_sqlite_are_cancelled_and_delay_neither_other_runs_nor_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_and_worker_bound_what_a_run_may_take() {
+async fn server_and_worker_limit_steps_and_time_of_a_run() {
     type Bound = fn(Server) -> Server;
     let bounds: [(Bound, &str, &str); 2] = [
         (|server| server.max_steps(100), "error", "GraphRecursionError"),

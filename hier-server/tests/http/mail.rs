@@ -201,7 +201,7 @@ fn injected(input: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_reaches_a_run_that_is_running() {
+async fn message_reaches_a_run_that_is_running() {
     let desk = shop().await;
     let thread = desk.thread().await;
     let run = begun(&desk, &thread, 0.6).await;

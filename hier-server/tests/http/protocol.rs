@@ -81,7 +81,7 @@ async fn stream_starts_before_its_thread_and_spans_its_runs() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_on_the_same_stream() {
+async fn question_is_answered_on_the_same_stream() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": all() }), "interrupted", 1).await;
@@ -288,7 +288,7 @@ async fn stream_waits_for_its_thread_to_be_created() {
 }
 
 #[tokio::test]
-async fn a_second_run_waits_for_the_first_or_is_refused() {
+async fn second_run_waits_for_the_first_or_is_refused() {
     let desk = desk().await;
     let slow = |n: f64, more: Value| {
         let mut params = json!({ "assistant_id": "slow", "input": { "n": n } });

@@ -68,7 +68,7 @@ async fn failed_run_responds_with_status_200() {
 }
 
 #[tokio::test]
-async fn a_run_in_the_background_can_be_joined_again_and_again() {
+async fn run_in_the_background_can_be_joined_again_and_again() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let response = desk
@@ -94,7 +94,7 @@ async fn a_run_in_the_background_can_be_joined_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled() {
+async fn run_is_cancelled() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (_, run) =
@@ -117,7 +117,7 @@ async fn a_run_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_run_is_rolled_back() {
+async fn run_is_rolled_back() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (_, run) =
@@ -136,7 +136,7 @@ async fn a_run_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn a_second_run_is_refused_or_waits() {
+async fn second_run_is_refused_or_waits() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}/runs");
@@ -171,7 +171,7 @@ async fn runs_without_a_thread() {
 
 /// What is wrong with one run of a batch adds none of them, wherever it stands.
 #[tokio::test]
-async fn a_batch_is_added_whole_or_not_at_all() {
+async fn batch_is_added_whole_or_not_at_all() {
     let store = Arc::new(MemoryRuns::new());
     let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default())).without_worker()).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
@@ -202,7 +202,7 @@ async fn a_batch_is_added_whole_or_not_at_all() {
 
 /// Whoever looks for threads that wait for an answer finds one whose last answer was wrong.
 #[tokio::test]
-async fn a_question_whose_answer_was_wrong_is_still_asked() {
+async fn question_stays_open_after_a_mistyped_answer() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -345,7 +345,7 @@ async fn waiting_response_sends_heartbeats() {
 
 /// `RemoteGraph` as a node of a Python graph sends the input of its node again when that graph is resumed.
 #[tokio::test]
-async fn a_node_that_is_resumed_elsewhere_continues_its_thread() {
+async fn node_that_is_resumed_elsewhere_continues_its_thread() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (path, runs) = (format!("/threads/{thread}"), format!("/threads/{thread}/runs/wait"));

@@ -68,7 +68,7 @@ async fn checkpoints_are_those_of_the_history() {
 }
 
 #[tokio::test]
-async fn a_question_ends_the_stream_with_the_state() {
+async fn question_ends_the_stream_with_the_state() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let told = desk.stream(&thread, input("hitl", &json!(["values", "updates"]))).await;
@@ -96,7 +96,7 @@ async fn breakpoint_has_no_question() {
 }
 
 #[tokio::test]
-async fn a_failure_is_the_last_event() {
+async fn failure_is_the_last_event() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let told = desk.stream(&thread, input("boom", &json!(["values"]))).await;
@@ -175,7 +175,7 @@ async fn events_of_a_piece_come_before_its_message() {
 }
 
 #[tokio::test]
-async fn a_resumable_stream_is_joined_from_any_event_on() {
+async fn resumable_stream_is_joined_from_any_event_on() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("two", &json!(["values", "updates"]));

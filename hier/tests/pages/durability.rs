@@ -178,7 +178,7 @@ impl MySaver {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn saver_keeps_the_contract() {
     let report = hier::testing::checkpoint::run_suite(async || MySaver::open(":new:").await).await; // a new, empty one for each case
     assert!(report.passed(), "{report}");
 }

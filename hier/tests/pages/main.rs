@@ -69,7 +69,7 @@ fn uncommented(line: &str) -> &str {
 }
 
 #[test]
-fn each_piece_of_a_page_is_compiled() {
+fn every_block_of_a_page_is_compiled() {
     let mut missing = Vec::new();
     for (page, source) in PAGES {
         let source = bare(source);
@@ -83,7 +83,7 @@ fn each_piece_of_a_page_is_compiled() {
 }
 
 #[test]
-fn no_page_has_code_that_nobody_compiles() {
+fn every_page_with_code_is_tested() {
     let doctests = read("hier/src/lib.rs");
     for entry in root().join("docs").read_dir().expect("the pages") {
         let name = entry.expect("a page").file_name().to_string_lossy().into_owned();

@@ -78,7 +78,7 @@ fn postgres_survives_a_crash_under_a_running_process() {
 
 /// The process that was overtaken is told so, and what it did later is not stored.
 #[test]
-fn a_process_that_was_overtaken_stores_nothing() {
+fn superseded_process_stores_nothing() {
     let places = [Some(Place::sqlite()), Place::postgres()];
     for place in places.into_iter().flatten() {
         let mut thread = Thread::new(&place, "two", Durability::Sync);
@@ -96,12 +96,12 @@ fn a_process_that_was_overtaken_stores_nothing() {
 }
 
 #[test]
-fn the_public_target_survives_kills_on_sqlite() {
+fn public_target_survives_kills_on_sqlite() {
     target::survives(&Place::sqlite(), 40);
 }
 
 #[test]
-fn the_public_target_survives_kills_on_postgres() {
+fn public_target_survives_kills_on_postgres() {
     if let Some(place) = Place::postgres() {
         target::survives(&place, 20);
     }

@@ -396,7 +396,7 @@ fn found(kind: Kind, plan: Vec<Say>) -> String {
 }
 
 #[test]
-fn an_agent_without_layers_is_found_out() {
+fn machine_detects_an_agent_without_layers() {
     let broken = found(Kind::Unredacted, vec![Say::Text]);
     assert!(broken.contains("a model is sent"), "{broken}");
     let looks = || (0..8).map(|_| Say::Calls(vec![Tool::Look])).collect();

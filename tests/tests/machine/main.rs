@@ -162,14 +162,14 @@ fn found(fault: Fault, operations: &[Operation]) -> String {
 }
 
 #[test]
-fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
+fn machine_detects_a_saver_that_loses_writes() {
     let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
     let broken = found(Fault::Forgets, &operations);
     assert!(broken.contains("ran again"), "{broken}");
 }
 
 #[test]
-fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
+fn machine_detects_a_saver_without_fencing() {
     let stalls = |polls| Some(Death { polls, stalls: true });
     let broken = (0..30).filter_map(|polls| {
         let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], stalls(polls)), Operation::Wake];
@@ -180,14 +180,14 @@ fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
 }
 
 #[test]
-fn a_saver_that_stores_what_is_sent_as_json_is_found_out() {
+fn machine_detects_a_saver_that_stores_sends_as_json() {
     // Not every zoo has what JSON cannot hold.
     let broken = found(Fault::SendsJson, &[Operation::Run(vec![Kind::Asks; 8], None), Operation::Answer(0, None)]);
     assert!(broken.contains("a Send has changed a value"), "{broken}");
 }
 
 #[test]
-fn a_saver_that_loses_messages_is_found_out() {
+fn machine_detects_a_saver_that_loses_messages() {
     let operations = [Operation::Run(vec![Kind::Says(Talk::Clears), Kind::Asks], None), Operation::Answer(0, None)];
     let broken = found(Fault::LosesTalk, &operations);
     assert!(broken.contains("the conversation: "), "{broken}");

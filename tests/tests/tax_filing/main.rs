@@ -48,7 +48,7 @@ fn whole() -> &'static Value {
 }
 
 #[test]
-fn the_numbers_are_right_and_say_where_they_come_from() {
+fn numbers_are_right_and_name_their_sources() {
     let filing = whole();
     let lines: Vec<(u64, &str, &str)> = filing["lines"].as_array().expect("lines").iter().map(number).collect();
     // Computed by hand from the papers.
@@ -117,7 +117,7 @@ fn every_position_is_accounted_for() {
 }
 
 #[test]
-fn the_json_has_these_fields() {
+fn json_has_its_documented_fields() {
     let keys = |value: &Value| {
         let keys: BTreeSet<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
         keys.into_iter().collect::<Vec<_>>().join(" ")
@@ -130,7 +130,7 @@ fn the_json_has_these_fields() {
 }
 
 #[test]
-fn it_shows_the_agents_at_work_and_the_return() {
+fn output_shows_agents_and_the_return() {
     let output = run(&[]);
     let (shown, text) = (said(&output), String::from_utf8_lossy(&output.stdout).into_owned());
     for line in ["  matching is at work", "    position_matcher 150 of 200", "  reporting is done"] {
@@ -199,7 +199,7 @@ impl Case {
 }
 
 #[test]
-fn killed_it_goes_on_and_asks_nothing_again() {
+fn killed_filing_continues_without_repeating_requests() {
     let case = Case::new();
     for calls in [3, 60, 250, 615] {
         let mut process = case.start("2");
@@ -212,7 +212,7 @@ fn killed_it_goes_on_and_asks_nothing_again() {
 
 #[cfg(unix)]
 #[test]
-fn interrupted_it_says_how_to_go_on() {
+fn interrupted_filing_prints_how_to_continue() {
     let case = Case::new();
     let mut process = case.start("2");
     case.until(&mut process, 100);
@@ -226,7 +226,7 @@ fn interrupted_it_says_how_to_go_on() {
 
 /// A real model is asked over HTTP. This one says what the scripted one said, so the return is the same.
 #[test]
-fn a_model_behind_http_files_the_same_return() {
+fn model_behind_http_files_the_same_return() {
     let scripted = Case::new();
     filed(&scripted.start("0").wait_with_output().expect("the example ends"));
     let asked = scripted.asked();
@@ -258,7 +258,7 @@ fn change(folder: &Path, file: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_and_once_mended_the_case_goes_on() {
+fn all_mistakes_are_reported_at_once_and_the_fixed_case_continues() {
     let papers = tempfile::tempdir().expect("a folder");
     let folder = papers.path();
     copy(folder);
@@ -304,7 +304,7 @@ fn all_mistakes_are_told_at_once_and_once_mended_the_case_goes_on() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_and_a_model_that_is_none_are_told() {
+fn missing_folder_and_unknown_model_are_reported() {
     let mut command = Command::new(example());
     let output = command.args(["--quiet", "--input", "/no/such/folder"]).output().expect("the example ends");
     assert_eq!(output.status.code(), Some(1));

@@ -42,7 +42,7 @@ fn unreachable_model() -> Moody {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
+async fn busy_model_is_retried_and_refusal_is_not() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let began = Instant::now();
@@ -72,7 +72,7 @@ async fn model_is_not_retried_after_streaming() {
 }
 
 #[tokio::test]
-async fn another_model_answers_if_the_first_fails() {
+async fn fallback_model_answers_if_the_first_fails() {
     let support = agent().layer(falling_back()).compile().unwrap();
     for first in [Try::Busy(vec![]), Try::Refuses] {
         for listening in [false, true] {
@@ -122,7 +122,7 @@ async fn fallback_after_streaming_needs_an_option() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_model_is_asked_again_inside_of_a_fallback() {
+async fn inner_retry_applies_to_each_fallback_model() {
     let support = agent().layer(falling_back()).layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
     let cheap = Moody::new("cheap", [Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
@@ -131,7 +131,7 @@ async fn each_model_is_asked_again_inside_of_a_fallback() {
 }
 
 #[tokio::test]
-async fn the_error_is_that_of_the_last_model() {
+async fn fallback_returns_the_error_of_the_last_model() {
     let support = agent().layer(falling_back().or(|desk: &Desk| &desk.cheap)).compile().unwrap();
     let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
     let error = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap_err();

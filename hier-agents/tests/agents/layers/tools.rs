@@ -55,7 +55,7 @@ async fn denied_call_is_not_sent_for_approval() {
 }
 
 #[tokio::test]
-async fn a_person_approves_the_revised_call() {
+async fn operator_approves_the_revised_call() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(bounded)).compile().unwrap();
     let desk = desk.checkpointer(MemorySaver::new());
     for (thread, answer, paid) in [
@@ -78,7 +78,7 @@ async fn a_person_approves_the_revised_call() {
 }
 
 #[tokio::test]
-async fn arguments_of_the_operator_may_be_denied() {
+async fn edited_arguments_can_be_denied() {
     let even = |call: &ToolCall, _: &Filing| match call.args["amount"].as_u64() {
         Some(amount) if amount % 2 == 0 => Verdict::Allow,
         _ => Verdict::Deny("only even amounts".to_owned()),
@@ -97,7 +97,7 @@ async fn arguments_of_the_operator_may_be_denied() {
 }
 
 #[tokio::test]
-async fn arguments_are_revised_to_an_object() {
+async fn revised_arguments_are_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(revise)).compile().unwrap();
     let error = desk.invoke(asked("d")).context(BaseContext::new(model(1))).await.unwrap_err();
@@ -118,7 +118,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Signed {
 
 /// What a tool does beside what it says is left as it is.
 #[tokio::test]
-async fn results_are_changed_also_those_of_commands() {
+async fn layer_changes_results_including_those_of_commands() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Signed).layer(Guard::new(bounded));
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
     let _ = desk.invoke(asked("d")).thread("t").context(BaseContext::new(model(1))).await.unwrap();
@@ -185,7 +185,7 @@ async fn transfer(run: &Run<Bank>) -> String {
 /// The process dies between the approval and the end of the call: the call is made again, nobody is asked again, and what was
 /// committed is asked of no layer again.
 #[tokio::test]
-async fn a_call_that_was_cut_off_goes_through_its_layers_again() {
+async fn interrupted_call_passes_its_layers_again() {
     let (log, saver, begun) = (Log::default(), MemorySaver::new(), Arc::new(Notify::new()));
     let desk = || {
         let desk = AgentBuilder::<BaseState, Bank>::new("desk").tool(transfer::TOOL).layer(Watched(log.clone()));

@@ -108,7 +108,7 @@ async fn say(chat: &CompiledGraph<BaseState, BaseContext>, model: &ScriptedModel
 }
 
 #[tokio::test]
-async fn ten_thousand_messages_stay_below_the_limit() {
+async fn requests_stay_within_the_limit_for_ten_thousand_messages() {
     let limit = 4_000;
     let model = provider(limit, summing_up).without_requests();
     let long = (0..5_000).flat_map(|turn| {
@@ -130,7 +130,7 @@ async fn ten_thousand_messages_stay_below_the_limit() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_for_ever_and_the_state_keeps_all_of_it() {
+async fn long_conversation_continues_and_the_state_keeps_it_whole() {
     let limit = 3_000;
     let (model, saver) = (provider(limit, summing_up), MemorySaver::new());
     for turn in 0..120 {
@@ -150,7 +150,7 @@ async fn a_conversation_goes_on_for_ever_and_the_state_keeps_all_of_it() {
 }
 
 #[tokio::test]
-async fn clearing_old_results_comes_before_a_summary() {
+async fn old_results_are_cleared_before_summarizing() {
     let limit = 3_000;
     let model = provider(limit, |request| {
         if request.messages.last().is_some_and(|last| last.text() == "read") {
@@ -177,7 +177,7 @@ async fn clearing_old_results_comes_before_a_summary() {
 }
 
 #[tokio::test]
-async fn omitted_text_can_be_read() {
+async fn read_earlier_returns_omitted_text() {
     let id = "8c0e";
     let reading = json!({"id": id});
     let model = ScriptedModel::new([
@@ -208,7 +208,7 @@ async fn omitted_text_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_is_asked_once_more() {
+async fn refused_request_is_compacted_and_sent_again() {
     // Nobody knows how much it can read.
     let limit = 1_500;
     let model = provider(limit, summing_up);
@@ -237,7 +237,7 @@ async fn a_provider_that_refuses_is_asked_once_more() {
 }
 
 #[tokio::test]
-async fn a_huge_result_is_clipped_and_kept_whole_in_the_state() {
+async fn huge_result_is_clipped_in_requests_only() {
     let limit = 2_000;
     let model = provider(limit, |request| {
         if request.messages.iter().any(|message| message.tool_call_id().is_some()) {

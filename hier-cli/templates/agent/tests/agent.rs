@@ -4,7 +4,7 @@ use hier::testing::{ScriptedModel, Session};
 use serde_json::json;
 
 #[tokio::test]
-async fn it_looks_up_the_weather() {
+async fn agent_looks_up_the_weather() {
     let model = ScriptedModel::new([
         Message::call("weather", json!({ "city": "Rome" })),
         Message::assistant("It is sunny."),

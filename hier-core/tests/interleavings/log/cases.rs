@@ -173,19 +173,19 @@ fn explore(durability: Durability, fails: bool, spawned: bool) {
 }
 
 #[test]
-fn what_was_promised_is_stored_in_order_before_the_lease_is_released() {
+fn acknowledged_commits_precede_the_release() {
     explore(Durability::Async, false, false);
     explore(Durability::Async, false, true);
 }
 
 #[test]
-fn nothing_is_stored_after_what_could_not_be() {
+fn nothing_is_stored_after_a_failed_commit() {
     explore(Durability::Async, true, false);
     explore(Durability::Async, true, true);
 }
 
 #[test]
-fn a_run_that_waits_for_its_commits_keeps_the_same_laws() {
+fn sync_commits_keep_the_same_invariants() {
     explore(Durability::Sync, false, false);
     explore(Durability::Sync, true, true);
 }

@@ -233,13 +233,13 @@ fn callers() {
 }
 
 #[test]
-fn every_job_is_done_once_in_order_and_answered() {
+fn every_job_is_executed_once_in_order() {
     explore(callers);
 }
 
 /// What is queued while somebody reads with the connection is done, though nothing comes after it.
 #[test]
-fn who_reads_keeps_nobody_waiting() {
+fn readers_do_not_block_writers() {
     explore(|| {
         let writer = Arc::new(block_on(start(false)));
         let book = Arc::<Book>::default();
@@ -258,7 +258,7 @@ fn who_reads_keeps_nobody_waiting() {
 
 /// Nobody waits for the jobs and nothing comes after them: they are done nevertheless.
 #[test]
-fn jobs_of_callers_that_give_up_are_done() {
+fn jobs_of_dropped_callers_are_executed() {
     explore(|| {
         let writer = block_on(start(thread_rng().gen_ratio(1, 4)));
         let book = Arc::<Book>::default();
@@ -280,7 +280,7 @@ fn jobs_of_callers_that_give_up_are_done() {
 
 /// The writer is closed, or dropped, while callers wait or give up.
 #[test]
-fn what_was_queued_is_done_when_the_writer_is_closed() {
+fn queued_jobs_are_executed_before_the_writer_closes() {
     const JOBS: u32 = 5;
     explore(|| {
         let writer = block_on(start(thread_rng().gen_ratio(1, 4)));
@@ -314,7 +314,7 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
 
 /// Whoever has the connection has taken one job at most.
 #[test]
-fn at_most_one_job_that_waited_is_done_before_the_head() {
+fn at_most_one_waiting_job_precedes_the_front() {
     const JOBS: u32 = 6;
     const HEAD: u32 = 100;
     explore(|| {
@@ -341,7 +341,7 @@ fn at_most_one_job_that_waited_is_done_before_the_head() {
 
 /// A thread that is never woken again would be a deadlock.
 #[test]
-fn the_thread_ends_if_opening_fails_or_is_given_up() {
+fn writer_thread_ends_if_opening_fails_or_is_dropped() {
     explore_at_random(|| {
         let fails = thread_rng().gen_ratio(1, 2);
         let opened = move || {
@@ -360,7 +360,7 @@ fn the_thread_ends_if_opening_fails_or_is_given_up() {
 
 /// Another process writes, and ends before the thread gives up, or after it.
 #[test]
-fn nobody_waits_for_ever_for_another_process() {
+fn wait_for_another_process_is_bounded() {
     explore(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
