@@ -133,7 +133,7 @@ fn json_has_its_documented_fields() {
 fn output_shows_agents_and_the_return() {
     let output = run(&[]);
     let (shown, text) = (said(&output), String::from_utf8_lossy(&output.stdout).into_owned());
-    for line in ["  matching is at work", "    position_matcher 150 of 200", "  reporting is done"] {
+    for line in ["  matching is running", "    position_matcher 150 of 200", "  reporting is done"] {
         assert_eq!(shown.lines().filter(|shown| *shown == line).count(), 1, "{line} in {shown}");
     }
     assert!(text.contains("16  Amount owed                         1,448.67   line 14, line 15, line 13"), "{text}");
@@ -193,7 +193,7 @@ impl Case {
         assert_eq!(different.len(), CALLS, "each question was asked");
         assert!(asked.len() <= CALLS + disturbed, "{} questions were asked again", asked.len() - CALLS);
         let again = self.start("0").wait_with_output().expect("the example ends");
-        assert_eq!(&filed(&again), whole(), "what is finished is shown again");
+        assert_eq!(&filed(&again), whole(), "the finished case is shown again");
         assert_eq!(self.asked().len(), asked.len(), "and the model is not asked any more");
     }
 }
@@ -285,22 +285,22 @@ fn all_mistakes_are_reported_at_once_and_the_fixed_case_continues() {
     let said = said(&output);
     for mistake in [
         "receipt-broken.txt: cannot be read",
-        "1099-div-aster.txt:1: `FORM 1099-XYZ` is no known paper",
+        "1099-div-aster.txt:1: `FORM 1099-XYZ` is not a known paper",
         "1099-int-fern.txt:5: `Box 1` is `about ",
         "bank.csv:3: `2025-01-03;PAYROLL` does not have the three fields",
-        "bank.csv:6: `2025-02-30` is no date",
-        "bank.csv:6: `99x` is no amount",
+        "bank.csv:6: `2025-02-30` is not a date",
+        "bank.csv:6: `99x` is not an amount",
         "receipt-cab.txt:6: the total is 81.50, and the items make 18.50",
         "taxpayer.txt: there is no line `Tax year: …`",
         "there is no W-2",
     ] {
         assert!(said.contains(mistake), "{mistake} in:\n{said}");
     }
-    assert!(said.contains("9 to mend") && !said.contains("panicked"), "{said}");
+    assert!(said.contains("9 mistakes") && !said.contains("panicked"), "{said}");
     std::fs::remove_file(folder.join("receipt-broken.txt")).expect("it is gone");
     copy(folder);
     assert_eq!(&filed(&again()), whole());
-    assert_eq!(case.asked().len(), CALLS, "what was asked before the mistakes were found was not asked again");
+    assert_eq!(case.asked().len(), CALLS, "requests before the mistakes are not repeated");
 }
 
 #[test]
