@@ -162,7 +162,7 @@ mod by_token {
         let _guest = Guest::new(run.context());
         let deadline = std::time::Instant::now() + Duration::from_mins(1);
         while !run.is_cancelled() {
-            assert!(std::time::Instant::now() < deadline, "was never told of the cancellation");
+            assert!(std::time::Instant::now() < deadline, "never saw the cancellation");
             std::thread::yield_now();
         }
         says("noticed")

@@ -39,5 +39,5 @@ async fn panic_hook_of_the_program_is_called_and_replaceable() {
     assert!(panic::catch_unwind(boom).is_err());
     panic::set_hook(Box::new(|_| {}));
     let told = told().await;
-    assert!(told.ends_with("panicked: boom"), "the place of another panic: {told}");
+    assert!(told.ends_with("panicked: boom"), "the location of another panic: {told}");
 }

@@ -134,7 +134,7 @@ async fn commit_of_a_locked_thread_delays_no_other() {
     for recording in recording {
         assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
     }
-    assert!(!waits.is_finished(), "its thread is held by somebody else");
+    assert!(!waits.is_finished(), "its thread is held by another process");
     busy.batch_execute("commit").await.expect("the server");
     assert_eq!(waits.await.expect("it ends").expect("stored"), 2);
 }
@@ -150,7 +150,7 @@ async fn commits_are_sent_again_after_a_lost_connection() {
         desk.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(recording.iter().all(|recording| !recording.is_finished()), "none is told anything");
+    assert!(recording.iter().all(|recording| !recording.is_finished()), "no request gets an answer");
     desk.run("commit").await;
     for recording in recording {
         assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
@@ -248,7 +248,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
             });
         }
     }
-    let added = tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("nobody waits for ever");
+    let added = tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("no request waits for ever");
     assert_eq!(added.iter().filter(|claimed| **claimed).count(), 16, "the first of each thread is claimed");
     for thread in 0..16 {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));

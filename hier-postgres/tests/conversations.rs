@@ -32,7 +32,7 @@ async fn say(saver: &Arc<impl Checkpointer>, thread: &str, text: &str) -> Vec<St
     let said = Chat::update().messages(Messages::from(text));
     let out = graph.invoke(said).thread(thread).await.expect("a run");
     let stored = graph.state(thread).await.expect("the thread");
-    assert_eq!(out.state().messages, stored.values.messages, "what is in memory is what is stored");
+    assert_eq!(out.state().messages, stored.values.messages, "the cache equals the stored conversation");
     out.state().messages.iter().map(Message::text).collect()
 }
 

@@ -144,7 +144,7 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
         let stored = timeout(LONG, free.state(config())).await.expect("reads do not wait").expect("the thread");
         assert_eq!(stored.checkpoint, None, "its commits wait");
         locking.other.lock().await.unlock().await;
-        timeout(LONG, locking.released.notified()).await.expect("what is dropped frees its thread");
+        timeout(LONG, locking.released.notified()).await.expect("a dropped run releases its thread");
         let reject = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
         let lease = saver.acquire(&thread, reject).await.expect("a free thread");
         saver.release(&lease).await.expect("the thread");

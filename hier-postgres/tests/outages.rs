@@ -116,7 +116,7 @@ async fn dropped_claim_holds_nothing() {
             Ok(claimed) => claimed,
             Err(_) => saver.acquire("t", reject()).await,
         };
-        let lease = claimed.expect("the thread, which nobody holds");
+        let lease = claimed.expect("the free thread");
         saver.release(&lease).await.expect("a release");
     }
 }

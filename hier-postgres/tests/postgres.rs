@@ -193,7 +193,7 @@ async fn other_processes_are_notified() {
             return;
         }
     }
-    panic!("it was never told");
+    panic!("it was never notified");
 }
 
 /// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must

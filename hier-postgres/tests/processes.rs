@@ -30,7 +30,7 @@ async fn open(place: &str) -> Arc<dyn Checkpointer> {
 /// The other process. It claims the thread and then, for each line that it is sent, commits a checkpoint and says what came
 /// of it.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn other_process() {
     let place = std::env::var(PLACE).expect("the place");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -156,7 +156,7 @@ async fn reads_are_repeated_after_a_lost_connection() {
         shelf.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(!first.is_finished() && reads.iter().all(|read| !read.is_finished()), "none is told anything");
+    assert!(!first.is_finished() && reads.iter().all(|read| !read.is_finished()), "no read gets an answer");
     shelf.run("commit").await;
     shelf.is_last(0, &first.await.expect("it ends").expect("read").expect("there"));
     for (number, read) in (1..THREADS).zip(reads) {
@@ -240,7 +240,7 @@ async fn waiting_runs_are_claimed_together_except_held_ones() {
     shelf.road.round_trips();
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.driver().claim_runs(claim(), 6)).await;
-    let claimed = claimed.expect("it waits for nobody").expect("the server");
+    let claimed = claimed.expect("it waits for no other read").expect("the server");
     let trips = shelf.road.round_trips();
     let threads: Vec<_> = claimed.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r0", "r1", "r2", "r4", "r5"]);

@@ -38,7 +38,7 @@ async fn fill<S: RunStore>(old: &S, foreign: &S) {
     }
     old.driver().create_run(run_of("busy".to_owned(), "input".to_owned())).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = old.driver().claim_run(claim).await.expect("what can be read").expect("the run");
+    let claimed = old.driver().claim_run(claim).await.expect("a readable row").expect("the run");
     let events = (0..MANY)
         .map(|number| {
             NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: json!(number) })
@@ -55,22 +55,22 @@ async fn seals_all_pages<S: RunStore>(
 ) {
     let (foreign, old) = (open(1, None).await, open(2, None).await);
     fill(&old, &foreign).await;
-    let error = reencrypt(&open(3, Some(2)).await).await.expect_err("what could not be read").to_string();
+    let error = reencrypt(&open(3, Some(2)).await).await.expect_err("an unreadable row is an error").to_string();
     assert!(error.contains(&format!("{} more rows cannot be read", MANY - 1)), "{error}");
     assert!(error.contains("theirs-00000") && error.contains("theirs-00010"), "{error}");
 
     let new = open(3, None).await;
-    assert_eq!(new.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(new.driver().documents("note").await.expect("a readable row").len() as u64, MANY);
     let mut query = EventQuery::after("busy", 0);
     query.limit = usize::MAX;
-    let page = new.driver().events(query).await.expect("what can be read");
+    let page = new.driver().events(query).await.expect("a readable row");
     let told = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
     assert_eq!(told, MANY);
     for number in [0, MANY / 2, MANY - 1] {
-        assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("what can be read").is_some());
+        assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("a readable row").is_some());
     }
     assert_eq!(new.driver().thread("busy").await.expect("it").expect("the thread").values, Some(json!({ "n": 1 })));
-    assert_eq!(foreign.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(foreign.driver().documents("note").await.expect("a readable row").len() as u64, MANY);
 }
 
 #[tokio::test]

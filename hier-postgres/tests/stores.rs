@@ -217,7 +217,7 @@ mod postgres {
                 for round in 0..40 {
                     let (key, space) = (format!("{writer}"), format!("{}", round % 2));
                     store.put([&space], &key, &json!({ "round": round })).await?;
-                    assert!(store.get([&space], &key).await?.is_some(), "what was put is there");
+                    assert!(store.get([&space], &key).await?.is_some(), "the stored item exists");
                     store.delete([&space], &key).await?;
                 }
                 Ok::<_, StoreError>(())

@@ -70,7 +70,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     damage(&format!("update runs set body = {{b}} where thread like '{name}-bad-%' and thread >= '{name}-bad-05'"))
         .await;
 
-    let claimed = store.claim_run(claim()).await.expect("what can be read").expect("the run that is whole");
+    let claimed = store.claim_run(claim()).await.expect("a readable row").expect("the run that is whole");
     assert_eq!(claimed.run.id, good);
     for thread in ["bad-000", "bad-050", "bad-102"].map(|thread| format!("{name}-{thread}")) {
         let lines = told.lines(&format!("`{thread}`"));
@@ -82,7 +82,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     let event = NewEvent::new(Some(good), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
     let settlement = RunCommit::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
     store.commit_run(&claimed.lease, settlement).await.expect("its end");
-    assert!(store.claim_run(claim()).await.expect("what can be read").is_none());
+    assert!(store.claim_run(claim()).await.expect("a readable row").is_none());
     assert_eq!(told.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
 
     // What is addressed says what is wrong; what was removed does not.

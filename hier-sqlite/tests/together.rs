@@ -143,7 +143,7 @@ async fn starved_group_writer_does_not_block_others() {
             return;
         }
     }
-    panic!("nobody let others go first, twenty times");
+    panic!("no writer gave way in twenty attempts");
 }
 
 /// The call is dropped while it waits in the queue, and the next one for the thread waits behind it.
@@ -155,12 +155,12 @@ async fn dropped_claim_holds_nothing() {
     let saver = Sqlite::open(&path).await.expect("a new file");
     let other = hold(&path);
     let first = timeout(Duration::from_millis(20), saver.acquire("t", reject())).await;
-    assert!(first.is_err(), "somebody else writes");
+    assert!(first.is_err(), "another writer is active");
     let own = saver.clone();
     let second = tokio::spawn(async move { own.acquire("t", reject()).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.execute_batch("commit").expect("an end");
-    second.await.expect("no panic").expect("the thread, which nobody holds");
+    second.await.expect("no panic").expect("the free thread");
     let busy = saver.acquire("t", reject()).await.expect_err("it is held");
     assert!(matches!(busy, SaverError::Busy { .. }), "{busy:?}");
 }

@@ -99,7 +99,7 @@ async fn recording_can_be_completed() {
     let model = script(&[Message::assistant("2")]);
     let second = RecordedModel::complete(model.clone(), &tape.0).unwrap();
     assert_eq!(second.chat(ask(&["a"])).await.unwrap().text(), "1");
-    assert_eq!(model.call_count(), 0, "what is recorded is not asked again");
+    assert_eq!(model.call_count(), 0, "recorded requests are not sent again");
     assert_eq!(second.chat(ask(&["b"])).await.unwrap().text(), "2");
     assert_eq!(RecordedModel::replay(&tape.0).unwrap().len(), 2);
 }

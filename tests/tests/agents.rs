@@ -94,7 +94,7 @@ async fn live(
     let model = ScriptedModel::new(said.to_vec());
     let judge = Judge::compile().checkpointer(saver.clone());
     let out = judge.invoke(input).thread("claim").context(BaseContext::new(model.clone())).await.expect("a run");
-    assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
+    assert_eq!(model.remaining(), Some(0), "every request is made once");
     drop(judge);
     saver.close().await.expect("it closes");
     (out, model)
@@ -110,7 +110,7 @@ async fn each_turn_is_another_process() {
     );
     let (out, _) = live(&file, Message::user("Claim 17"), &[both]).await;
     assert_eq!(out.ending(), None);
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = out else { panic!("there is no question: {out:?}") };
     assert_eq!(asked.questions.len(), 2);
 
     let first = [(asked.questions[0].id.clone(), Approval::Approve)];

@@ -47,7 +47,7 @@ async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Me
     let model = ScriptedModel::new(said.to_vec());
     let office = Office::compile_as_root().checkpointer(saver.clone());
     let out = office.invoke(input).thread("case").context(BaseContext::new(model.clone())).await.expect("a run");
-    assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
+    assert_eq!(model.remaining(), Some(0), "every request is made once");
     drop(office);
     saver.close().await.expect("it closes");
     out
@@ -55,7 +55,7 @@ async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Me
 
 /// What is asked, and by whom.
 fn asked(out: &Outcome<Filing>) -> (&[String], &Value) {
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = out else { panic!("there is no question: {out:?}") };
     let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };
     (&question.path, &question.value)
 }

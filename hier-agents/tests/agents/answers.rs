@@ -83,7 +83,7 @@ async fn too_deeply_nested_arguments_are_refused() {
     let model = ScriptedModel::new([call("file", json!({ "form": nested(99) })), finish("done")]);
     let end = Archive::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model)).await.unwrap();
     let filed = |message: &Message| message.content().is_some_and(|content| content.text().starts_with("filed [["));
-    assert!(end.state().base.messages.iter().any(filed), "what is just deep enough is filed");
+    assert!(end.state().base.messages.iter().any(filed), "arguments at the depth limit are accepted");
 }
 
 graph! {

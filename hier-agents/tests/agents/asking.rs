@@ -197,5 +197,5 @@ async fn recorded_answer_is_not_requested_again() {
     let said: Vec<_> = end.state().messages.iter().map(Message::text).collect();
     assert_eq!(said, ["a draft", "another draft"], "another question under the name of the step is asked");
     assert_eq!(end.state().steps, ["pack"]);
-    assert_eq!(model.requests().len(), 4, "what was answered is not asked again");
+    assert_eq!(model.requests().len(), 4, "the answered request is not repeated");
 }

@@ -182,7 +182,7 @@ async fn cancellation_stops_the_whole_hierarchy() {
     for way in ["stop", "stopper"] {
         let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call(way, json!({})), finish("never")]);
         let end = run(BaseContext::new(model.clone())).await.unwrap();
-        assert_eq!(model.remaining(), Some(1), "nobody is asked after {way}");
+        assert_eq!(model.remaining(), Some(1), "no request follows {way}");
         assert!(end.base.is_cancelled);
         let report = &end.base.current_agent_report;
         assert!(report.starts_with("[FORCED EXIT] Agent was ended: the run was cancelled."), "{report}");

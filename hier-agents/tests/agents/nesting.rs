@@ -81,5 +81,5 @@ async fn each_call_gets_a_frame_with_its_callers_state() {
         told,
         "bottom called from `of the middle` with 4 messages, middle called from `of the top` with 3 messages"
     );
-    assert_eq!(out.state().draft, "of the top", "what a subagent changes is its own");
+    assert_eq!(out.state().draft, "of the top", "a subagent's changes stay its own");
 }

@@ -79,7 +79,7 @@ async fn results_of_parallel_subagents_are_merged_by_reducers() {
     assert_eq!(end.findings, ["page 2", "page 1", "other saw entered with 0"]);
     assert_eq!(end.risk, 2);
     assert_eq!(end.artifact, None, "not in the policy");
-    assert_eq!(end.draft, "left with 1", "what `on_exit` writes reaches the supervisor");
+    assert_eq!(end.draft, "left with 1", "writes of `on_exit` reach the supervisor");
     assert_eq!(prompt(&model, 1)[3..6], ["counted 2", "counted 1", "other"]);
     let calls = end.base.progress.get("counter");
     assert_eq!((calls.scheduled, calls.finished), (2, 2));

@@ -166,7 +166,7 @@ async fn approvals_are_requested_together_and_finished_calls_are_kept() {
         requests.iter().map(|request| (request.agent.as_str(), request.call.args["order"].as_u64())).collect();
     assert_eq!(orders, [("support", Some(1)), ("support", Some(3))]);
     assert_eq!(open.questions[0].path, ["act", "refund"]);
-    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "what needs no approval is done");
+    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "the call without approval is made");
     let reject = Approval::Reject { reason: "no".to_owned() };
     let answers = [(&open.questions[0].id, json!(Approval::Approve)), (&open.questions[1].id, json!(reject))];
     let out = graph.invoke(Command::answers(answers)).config(config).context(desk.clone()).await.unwrap();
@@ -192,7 +192,7 @@ async fn failed_tool_is_named_or_reported() {
 
 #[tokio::test]
 async fn command_of_a_tool_routes_the_surrounding_graph() {
-    let desk = desk([Message::call("hand_over", json!({})), Message::assistant("Somebody will see to it.")]);
+    let desk = desk([Message::call("hand_over", json!({})), Message::assistant("We will look into it.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Tasks]);
     let mut ran = Vec::new();
     while let Some(event) = events.next().await {
@@ -215,7 +215,7 @@ async fn message_without_calls_is_an_error() {
 async fn tools_emit_under_any_context() {
     let desk = desk([Message::call("tell", json!({"text": "half-way"})), Message::assistant("Done.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Custom]);
-    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("it is told") };
+    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("the model receives it") };
     assert_eq!(told, json!("half-way"));
     assert!(events.outcome().await.unwrap().is_finished());
 }

@@ -214,7 +214,7 @@ async fn rejected_answers_are_shown_at_their_positions() {
         "{second:?}"
     );
     let last = prompt(&model, 4);
-    assert_eq!(last[..5], second[..5], "what was said before stays where it was");
+    assert_eq!(last[..5], second[..5], "earlier messages keep their position");
     assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
     assert!(last[8].starts_with("the answer is not valid JSON"), "{last:?}");
     // What was of no use as a text is not part of the conversation.

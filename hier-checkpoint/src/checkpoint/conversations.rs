@@ -193,7 +193,7 @@ mod tests {
         let has = |thread: &str| all.kept().threads.contains_key(thread);
         assert_eq!(["a", "b", "c", "d"].map(has), [true, false, true, true]);
         keep(&all, "e", 9_500);
-        assert_eq!(all.len(), 3, "what is larger than all is not kept, and nothing goes for it");
+        assert_eq!(all.len(), 3, "a conversation above the limit is not cached and evicts nothing");
         keep(&all, "e", 8_000);
         assert_eq!(["a", "c", "d", "e"].map(has), [false, false, false, true]);
         all.take("e");

@@ -324,7 +324,7 @@ mod people {
         }
         RUNS.set(0);
         assert_eq!(told::<Public>(&public, "ann").await, "run1");
-        assert_eq!(told::<Public>(&public, "bob").await, "run1", "what used no context is for everybody");
+        assert_eq!(told::<Public>(&public, "bob").await, "run1", "a result without context is shared");
     }
 
     async fn ask(run: &Run) -> Result<TraceUpdate> {

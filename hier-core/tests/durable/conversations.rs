@@ -51,7 +51,7 @@ macro_rules! chat {
             async fn answer(state: &Chat, run: &Run<Heard>) -> Result<ChatUpdate> {
                 let said = state.messages.last().map(Message::text).unwrap_or_default();
                 match &*said {
-                    "fail" => return Err("it was told to".into()),
+                    "fail" => return Err("it was requested".into()),
                     "ask" => {
                         let answer: String = run.interrupt(&"what?").await?;
                         return Ok(Chat::update().messages(Message::assistant(format!("you said {answer}"))));
@@ -116,7 +116,7 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
     let found = saver.get(thread, "", None).await.unwrap().expect("a checkpoint");
     let channel = found.checkpoint.channels.iter().position(|name| &**name == "messages").expect("the channel");
     let version = found.checkpoint.versions[channel];
-    let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("what stored it").checkpoint;
+    let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("the storing program").checkpoint;
     spoilt.id = version;
     let lease = saver.acquire(thread, Claim::default()).await.unwrap();
     let piece = hier_core::checkpoint::ChannelBlob { channel, base: None, bytes: b"nothing of ours".to_vec() };
@@ -278,7 +278,7 @@ async fn done(
         }
     };
     if !heard.0.lock().unwrap().is_empty() {
-        assert_eq!(heard.last().1, 0, "what is not stored is not there either");
+        assert_eq!(heard.last().1, 0, "unstored messages are not cached");
     }
     outcome.ok().map(Outcome::into_state)
 }

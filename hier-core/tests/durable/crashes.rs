@@ -121,7 +121,7 @@ async fn crash_at_any_commit_changes_no_result() {
         let (memory, log) = (MemorySaver::new(), Log::default());
         let undisturbed = run(&memory, &log, durability, usize::MAX).await.unwrap();
         let ran = log.lock().unwrap().clone();
-        assert_eq!(ran.iter().collect::<BTreeSet<_>>().len(), ran.len(), "each task has an id of its own");
+        assert_eq!(ran.iter().collect::<BTreeSet<_>>().len(), ran.len(), "each task has its own id");
         let mut deaths = 0;
         for first in 0.. {
             let mut died = false;

@@ -185,7 +185,7 @@ async fn signal_is_consumed_once_before_or_after_the_wait() {
                     .config(config.clone())
                     .context(tally.clone())
                     .await;
-                assert!(wrong.is_err(), "nobody answers for a signal");
+                assert!(wrong.is_err(), "a signal takes no answer");
                 let wrong = graph
                     .invoke(Command::resume("r-2"))
                     .config(config.clone())
@@ -365,6 +365,6 @@ async fn saver_without_timers_refuses_sleeps() {
         graph.invoke(Case::update()).config(config()).context(tally.clone()).await.expect_err("it cannot be woken");
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
-    let error = graph.send("t", Signal::new("go", &1)).await.expect_err("nobody keeps it");
+    let error = graph.send("t", Signal::new("go", &1)).await.expect_err("it is not held");
     assert!(error.to_string().contains("this checkpointer has no timers and inboxes"), "{error}");
 }

@@ -132,7 +132,7 @@ async fn updated_call_withdraws_its_question_and_asks_again() {
     let root = desk.state("t").await;
     assert!(
         root.questions.is_empty() && !root.is_finished(),
-        "what was asked of the letter is asked no more: {root:?}"
+        "the question about the letter is withdrawn: {root:?}"
     );
     let past = desk.graph.history(desk.saver.clone(), place, ListQuery::default()).await.unwrap();
     assert_eq!(past.iter().map(|at| at.step).collect::<Vec<_>>(), [2, 1, 0, -1]);
@@ -322,7 +322,7 @@ async fn update_between_calls_is_stored_with_the_index() {
     assert!(meanwhile.is_finished());
     let listed = log.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
     let stored = desk.saver.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
-    assert_eq!(listed.len(), stored.len(), "what is changed is there once");
+    assert_eq!(listed.len(), stored.len(), "the change is applied once");
     assert_ne!(listed[0].checkpoint.agenda.kept, stored[0].checkpoint.agenda.kept);
     assert_eq!(desk.state(place).await.values["text"], "a letter");
     log.finish(None, None).await.unwrap();

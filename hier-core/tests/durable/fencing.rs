@@ -89,7 +89,7 @@ async fn run_can_be_refused_while_another_runs() {
     let first = bench.config.clone().holder("the first");
     let first = bench.graph.invoke(bench.update(json!({ "x": 1 }))).config(first).context(bench.tally.clone());
     let (end, error) = tokio::join!(first, second);
-    assert_eq!(log(end.unwrap()), json!(["a", "slow 1", "z"]), "nobody disturbed it");
+    assert_eq!(log(end.unwrap()), json!(["a", "slow 1", "z"]), "it ran undisturbed");
     let busy = matches!(&error, RunError::Saver { error: SaverError::Busy { thread, holder }, .. }
         if thread == "t" && holder == "the first");
     assert!(busy, "{error}");

@@ -94,7 +94,7 @@ async fn message_is_applied_once_over_failures_and_new_runs() {
     graph.invoke(()).config(config.clone()).context(tries.clone()).await.expect_err("the second try");
     let end = graph.invoke(()).config(config.clone()).context(tries).await.unwrap();
     let log = end.state().get("log").unwrap().clone();
-    assert_eq!(log, json!(["hello", "a", "b"]), "what came meanwhile waits: the step that was open was the last");
+    assert_eq!(log, json!(["hello", "a", "b"]), "the message waits, because the open step was the last");
     assert_eq!(saver.messages("t").await.unwrap().len(), 1);
 }
 
@@ -111,7 +111,7 @@ async fn fork_and_a_copy_do_not_apply_a_message_again() {
     graph.send("t", "waits").await.unwrap();
     saver.copy_thread("t", "copy").await.unwrap();
     let end = graph.invoke(Desk::update()).thread("copy").context(outside.clone()).await.unwrap();
-    assert_eq!(end.state().notes, ["once"], "what waits is the thread's that it was sent to");
+    assert_eq!(end.state().notes, ["once"], "the message belongs to the thread it was sent to");
     let end = graph.invoke(Desk::update()).thread("t").context(outside).await.unwrap();
     assert_eq!(end.state().notes, ["once", "waits"]);
 }

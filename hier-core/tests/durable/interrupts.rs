@@ -65,7 +65,7 @@ async fn parallel_questions_are_answered_by_id() {
     let still = questions(bench.command(Command::answers([(&*open[1].id, "2!")])).await.unwrap());
     assert_eq!(still, [open[0].clone()]);
     let live = bench.state().await;
-    assert_eq!(log_of(&live), json!(["done", "2!"]), "what is done shows");
+    assert_eq!(log_of(&live), json!(["done", "2!"]), "finished tasks are shown");
     assert_eq!((live.next, live.questions), (vec!["p1".to_owned()], vec![open[0].clone()]));
     assert_eq!(log(bench.answer("1!").await.unwrap()), json!(["done", "1!", "2!", "j"]));
     assert_eq!(bench.tally.all(), json!({ "done": 1, "p1": 2, "p2": 2, "j": 1 }));
@@ -124,7 +124,7 @@ async fn answer_can_carry_an_update_and_a_target() {
     let end = bench.command(Command::resume("R").with_update(update).goto("beside")).await.unwrap();
     assert_eq!(log(end), json!(["u", ["R", 42], "beside", "z"]));
     let steps: Vec<i64> = bench.history().await.iter().map(|at| at.step).collect();
-    assert_eq!(steps, [-1, 0, 1, 2], "the command has no step of its own");
+    assert_eq!(steps, [-1, 0, 1, 2], "the command is not a separate step");
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn new_input_replaces_the_question() {
     let bench = three();
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let again = questions(bench.start(json!({ "x": 2 })).await.unwrap());
-    assert_eq!(bench.tally.of("done"), 2, "what was done counts no more");
+    assert_eq!(bench.tally.of("done"), 2, "the earlier results are dropped");
     assert!(again.iter().all(|question| !open.contains(question)), "they are new questions");
     let answers = again.iter().map(|question| (question.id.clone(), 0));
     let end = bench.command(Command::answers(answers)).await.unwrap();

@@ -39,7 +39,7 @@ struct Panicking {
 
 impl Panicking {
     fn in_method(&self, method: &str) {
-        let is_armed = *self.method.lock().expect("nobody panics here") == Some(method);
+        let is_armed = *self.method.lock().expect("this saver does not panic") == Some(method);
         assert!(!is_armed, "boom in {method}");
     }
 }
@@ -101,7 +101,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
     }
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
-    *saver.method.lock().expect("nobody panics here") = Some(method);
+    *saver.method.lock().expect("this saver does not panic") = Some(method);
     match what {
         "begin" => graph.invoke(Case::update()).thread("new").await.map(|_| ()),
         "answer" => graph.invoke(Command::resume("yes")).config(config()).await.map(|_| ()),
@@ -149,9 +149,9 @@ async fn thread_is_released_after_a_panic_in_discard() {
     drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
-    *saver.method.lock().expect("nobody panics here") = Some("commit_also");
+    *saver.method.lock().expect("this saver does not panic") = Some("commit_also");
     let error = graph.discard("t", letter).await.expect_err("the saver panics");
     assert!(error.to_string().contains("boom in commit_also"), "{error}");
-    *saver.method.lock().expect("nobody panics here") = None;
+    *saver.method.lock().expect("this saver does not panic") = None;
     assert!(graph.discard("t", letter).await.expect("the thread is free"));
 }

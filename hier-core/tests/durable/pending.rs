@@ -136,7 +136,7 @@ async fn snapshot_shows_pending_writes() {
     let answer = Command::answers([(id(&asked, "second?"), 1)]);
     let asked = questions(after.invoke(answer).config(thread()).await.unwrap());
     let open = after.state(thread()).await.unwrap().values;
-    assert_eq!((open.amount, open.total), (1200, 1201), "what version 2 has written is in cents already");
+    assert_eq!((open.amount, open.total), (1200, 1201), "writes of version 2 are in cents");
     let answer = Command::answers([(id(&asked, "first?"), "yes")]);
     let end = after.invoke(answer).config(thread()).await.unwrap().into_state();
     assert_eq!((end.amount, end.total, &*end.currency), (1200, 1201, "EUR"));
@@ -154,7 +154,7 @@ async fn snapshot_shows_an_unapplied_input() {
     let asked = questions(after.invoke(()).config(thread()).await.unwrap());
     assert_eq!(asked.len(), 2);
     let open = after.state(thread()).await.unwrap().values;
-    assert_eq!((open.amount, open.total), (12, 512), "what ran since counts in cents");
+    assert_eq!((open.amount, open.total), (12, 512), "later tasks write cents");
     assert_eq!(open.log, ["in", "paid 12"]);
 }
 

@@ -66,7 +66,7 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
     let commands: [fn(&Bench) -> Command<DynState>; 3] = [
         |_| Command::new().goto("z"),
         |bench| Command::update(bench.update(json!({ "x": 2 }))),
-        |_| Command::resume("whoever asks first"),
+        |_| Command::resume("for the first question"),
     ];
     for command in commands {
         let (bench, ended, error) =

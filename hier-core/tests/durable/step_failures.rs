@@ -192,7 +192,7 @@ async fn idempotency_keys_are_those_of_tasks() {
     assert_eq!(of("boom").len(), 4);
     assert!(of("boom").iter().all(|key| *key == of("boom")[0]), "{keys:?}");
     let mut all: Vec<String> = [of("seed"), of("sent"), of("boom")[..1].to_vec()].concat();
-    assert_eq!(all.len(), 5, "what is done ran once");
+    assert_eq!(all.len(), 5, "finished tasks ran once");
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 5, "{keys:?}");

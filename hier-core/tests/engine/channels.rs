@@ -56,7 +56,7 @@ mod conflicts {
         let RunError::Conflict { graph, channel, nodes, .. } = &error else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), channel.as_str()), ("two_writers", "plain"));
         assert_eq!(nodes, &["a", "b"]);
-        assert!(error.to_string().contains("reducer"), "the message says the mend: {error}");
+        assert!(error.to_string().contains("reducer"), "the message has the fix: {error}");
         assert_eq!(run::<OneWriter>().await.unwrap().plain, Some(1));
         assert_eq!(run::<OneAfterTheOther>().await.unwrap().plain, Some(1));
     }
@@ -276,7 +276,7 @@ async fn conflict_leaves_nothing_and_the_graph_can_run_again() {
     }
     let given = Desk { plain: Some(3), ..Desk::default() };
     let mut events = compiled.stream(given.clone()).modes([StreamMode::Values]);
-    let Some(Ok(Event::Values(state))) = events.next().await else { panic!("the input is a step of its own") };
+    let Some(Ok(Event::Values(state))) = events.next().await else { panic!("the input is a separate step") };
     assert_eq!(*state, given);
     assert!(matches!(events.next().await, Some(Err(RunError::Conflict { .. }))), "no values of the step that failed");
     assert!(events.next().await.is_none());

@@ -88,7 +88,7 @@ async fn busy_runs_are_stopped_and_delay_no_others() {
     stop.cancel();
     tokio::time::timeout(SOON, working).await.expect("the worker stops").expect("without a panic");
     for run in &runs[5..] {
-        assert_eq!(row(&store, *run).await.status, RunStatus::Pending, "it is handed back");
+        assert_eq!(row(&store, *run).await.status, RunStatus::Pending, "it is requeued");
     }
 }
 

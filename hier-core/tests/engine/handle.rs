@@ -258,7 +258,7 @@ async fn slot_is_free_when_the_end_is_reported() {
     desk.store.holds_answers.store(true, Ordering::SeqCst);
     for thread in ["t", "u", "v"] {
         let run = desk.add(new(thread, "one")).await.id;
-        assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "nobody claims what waits");
+        assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "waiting runs are not claimed");
     }
     desk.store.goes_on.notify_waiters();
     desk.stop.cancel();
@@ -378,7 +378,7 @@ async fn input_of_a_run_is_stored_soon_and_once() {
             () = log.events_arrived() => {}
         }
         let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
-        assert_eq!(held.len(), 2, "who reads through the log sees it");
+        assert_eq!(held.len(), 2, "reads through the log see it");
         assert_eq!(store.get(&thread, "", None).await.expect("the store"), None, "it is not stored yet");
         log.push(NewEvent::new(claimed.run.id, LogEvent::Values(json!({ "n": 1 }))));
         store.fails.store(fails, Ordering::SeqCst);

@@ -74,12 +74,12 @@ async fn hooks_of_a_root_run_with_its_input_and_end() {
     );
     assert_eq!(end.state().title, "left");
     let stored = desk.state("t").await.expect("a state");
-    assert_eq!(stored.values.log, end.state().log, "what leaving it wrote is stored with the last step");
+    assert_eq!(stored.values.log, end.state().log, "the writes of the exit hook are stored with the last step");
     let history = desk.history("t", ListQuery::default()).await.expect("a history");
     assert_eq!(history.len(), 4, "the input and three steps");
 
     let again = desk.invoke(()).thread("t").await.expect("a run");
-    assert_eq!(again.state().log.len(), 4, "what is finished is not left again");
+    assert_eq!(again.state().log.len(), 4, "the exit hook of a finished thread does not run again");
     let next = desk.invoke(Case::update().title("two")).thread("t").await.expect("a run");
     assert_eq!(next.state().log[4..], ["entered two"], "each input enters it");
 }

@@ -95,7 +95,7 @@ mod reducers {
             let mut sum = a;
             match builtin::sum(&mut sum, b) {
                 Ok(()) => prop_assert_eq!(i16::from(sum), i16::from(a) + i16::from(b)),
-                Err(_) => prop_assert!(a.checked_add(b).is_none() && sum == a, "what is refused changes nothing"),
+                Err(_) => prop_assert!(a.checked_add(b).is_none() && sum == a, "a refused merge changes nothing"),
             }
         }
 
@@ -335,7 +335,7 @@ async fn replay(shape: &Shape, manner: &Manner) -> Result<(), String> {
                     state.reduce(write).map_err(|error| error.to_string())?;
                 }
                 if state != *values {
-                    return Err(format!("replayed {state:?}, told {values:?}"));
+                    return Err(format!("replayed {state:?}, streamed {values:?}"));
                 }
             }
             other => return Err(format!("{other:?}")),

@@ -303,7 +303,7 @@ mod consumers {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(missed + told.len(), 102, "every event was told or counted");
+        assert_eq!(missed + told.len(), 102, "every event was delivered or counted");
         assert!(missed >= 90 - 2 && told.len() <= 12, "{missed} missed, {told:?}");
         assert_eq!(told[told.len() - 2..], [json!("talks"), json!("last")], "the newest are kept");
         assert!(events.outcome().await.unwrap().is_finished());
@@ -351,7 +351,7 @@ mod consumers {
         // 50 states of 0.1 MB to 5 MB, 127 MB in all; and 50 texts of 2 MB.
         for (mode, events) in [(StreamMode::Values, 51), (StreamMode::Custom, 50)] {
             let (missed, count, bytes) = left(mode).await;
-            assert_eq!(missed + count, events, "{mode:?}: every event was told or counted");
+            assert_eq!(missed + count, events, "{mode:?}: every event was delivered or counted");
             assert!((BOUND / 2..BOUND).contains(&bytes), "{mode:?}: {bytes} bytes in {count} events");
         }
         // 50 updates of 0.1 MB are not too much.

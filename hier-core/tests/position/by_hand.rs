@@ -170,8 +170,8 @@ fn position_drives_a_whole_run() {
     }
     assert_eq!(steps, [vec!["a", "b"], vec!["c"], vec!["w", "w", "d"]]);
     assert_eq!(hand.state.get("log"), Some(&json!(["in", "a", "b", "c", "d", "w:0", "w:1"])));
-    assert_eq!(hand.state.get("hint"), None, "what expires is gone after a step");
-    assert_eq!(hand.position.last(), Last::Node(3), "what was sent is not who ran last");
+    assert_eq!(hand.state.get("hint"), None, "ephemeral values are cleared after a step");
+    assert_eq!(hand.position.last(), Last::Node(3), "the sent task is not the last node");
 }
 
 fn sent(node: usize, payload: &SendArg) -> Sends {
@@ -193,13 +193,13 @@ fn command_send_has_its_own_task_name() {
     hand.position.follow(&graph.plan, destinations());
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
-    assert!(!before.contains(&after[0]), "{after:?} is none of {before:?}");
+    assert!(!before.contains(&after[0]), "{after:?} is not in {before:?}");
     let task = |hand: &Hand<'_>| hand.position.tasks(1).next().unwrap();
     let first = task(&hand);
     hand.position.follow(&graph.plan, destinations());
     let second = task(&hand);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
-    assert_ne!(id(first), id(second), "each command sends tasks of its own");
+    assert_ne!(id(first), id(second), "each command sends separate tasks");
     // Once it is stored, a reader numbers its Sends from zero.
     let moved = hand.moved();
     hand.position.renumber_sends();

@@ -71,7 +71,7 @@ async fn many_texts_are_sent_in_parts() {
     assert_eq!(vectors, expected);
     assert_eq!(server.asked().len(), 3, "only the part that failed is sent again");
     assert!(Embeddings::at(&server.url, "m").embed(Vec::new()).await.unwrap().is_empty());
-    assert_eq!(server.asked().len(), 3, "nothing is asked for nothing");
+    assert_eq!(server.asked().len(), 3, "no text, no request");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl Elsewhere for Cluster {
         while let Some(told) = stream.next().await {
             match told {
                 StreamItem::Event(event) => events.push(event),
-                told => panic!("nothing dies here, and yet: {told:?}"),
+                told => panic!("no process died here, and yet: {told:?}"),
             }
         }
         (events, stream.outcome().await.map_err(error))

@@ -288,7 +288,7 @@ async fn survive(nodes: usize, what: &[&str]) {
     keys.sort();
     keys.dedup();
     let wanted = usize::try_from(ROUNDS * TASKS).unwrap() * ended;
-    assert_eq!(keys.len(), wanted, "each task has a key of its own, and ran");
+    assert_eq!(keys.len(), wanted, "each task has its own key and ran");
     println!("{killed} kills, {ended} threads, {} of {wanted} tasks cut off and done again", log.len() - wanted);
 }
 

@@ -98,7 +98,7 @@ async fn schemas_come_from_the_types_of_the_channels() {
         let messages = &schemas[name]["properties"]["messages"];
         assert_eq!(messages, &json!({ "type": "array", "items": { "$ref": "#/$defs/Message" } }), "{name}");
         let message = &schemas[name]["$defs"]["Message"]["properties"];
-        assert_eq!(message["type"], json!({ "enum": ["system", "human", "ai", "tool", "remove"] }), "as they are told");
+        assert_eq!(message["type"], json!({ "enum": ["system", "human", "ai", "tool", "remove"] }), "as they are sent");
         assert!(message["tool_calls"].is_object() && message.get("role").is_none(), "{message}");
     }
     desk.stop().await;

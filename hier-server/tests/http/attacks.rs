@@ -290,7 +290,7 @@ async fn second_runs_and_deletions_leave_nothing_stuck() {
     let (join, path) = (format!("{runs}/{gone}/join"), format!("/threads/{thread}"));
     let both = async { tokio::join!(desk.get(&join), desk.ask(Method::DELETE, &path, Value::Null)) };
     let both = tokio::time::timeout(std::time::Duration::from_secs(30), both).await;
-    let (joined, deleted) = both.expect("nobody waits for a thread that is gone");
+    let (joined, deleted) = both.expect("no request waits for a deleted thread");
     assert!(matches!(joined.0, 200 | 404) && deleted.0 == 204, "{joined:?} {deleted:?}");
     for path in [
         format!("{runs}/{gone}/join"),

@@ -290,6 +290,6 @@ async fn user_at_a_guessers_address_is_not_locked_out() {
     let ((read, most), ()) = tokio::join!(guess(), work());
     assert!(read <= most, "{read} tokens were looked at, and not {most}");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(count("unknown").await, 200, "a new user comes in once nobody guesses");
+    assert_eq!(count("unknown").await, 200, "a new user is admitted once the guessing stops");
     desk.stop().await;
 }

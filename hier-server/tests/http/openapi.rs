@@ -168,7 +168,7 @@ impl Description {
 /// Why a value is none of those that a schema names, or of a type that it does not name.
 fn wrong(schema: &Value, value: &Value) -> Option<String> {
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
-        return Some(format!("{value} is none of {words:?}"));
+        return Some(format!("{value} is not one of {words:?}"));
     }
     if let Some(only) = schema.get("const").filter(|only| *only != value) {
         return Some(format!("{value} is not {only}"));

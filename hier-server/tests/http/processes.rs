@@ -95,7 +95,7 @@ async fn signalled_server_returns_its_runs_to_the_queue() {
     let desk = open(server().database(&database)).await;
     // At once, and not when a lease of thirty seconds has run out.
     let end = ended(&desk, &thread, &run, Duration::from_secs(25)).await;
-    assert_eq!(end["log"], json!(["pre", "slept"]), "what was done before is not done again");
+    assert_eq!(end["log"], json!(["pre", "slept"]), "stored work is not repeated");
     let (_, row) = desk.get(&format!("/threads/{thread}/runs/{run}")).await;
     assert_eq!(row["status"], "success");
     desk.stop().await;
@@ -186,7 +186,7 @@ async fn webhook_is_sent_again_with_its_id_after_a_kill() {
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": hook });
     let run = send(&base, "/runs", body).await["run_id"].as_str().expect("an id").to_owned();
     let (socket, id, first) = called(&listener).await;
-    assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "told after the end");
+    assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "sent after the end");
     // It dies while the receiver thinks: nobody knows whether the receiver has done what it was told to do.
     process.0.kill().expect("it is killed");
     process.0.wait().expect("it is gone");
@@ -194,12 +194,12 @@ async fn webhook_is_sent_again_with_its_id_after_a_kill() {
     let store = Sqlite::open(&file).await.expect("the database");
     let webhooks = hier_core::runs::Webhooks::of(&store);
     let kept = webhooks.all().await.expect("webhooks");
-    assert_eq!(kept.len(), 1, "it is still to be told: {kept:?}");
+    assert_eq!(kept.len(), 1, "it is still pending: {kept:?}");
     // The dead server's claim of it ends.
     webhooks.again(&kept[0], SystemTime::now()).await.expect("a change");
     let (_process, _) = start(&database);
     let (mut socket, again, second) = called(&listener).await;
-    assert_eq!(again, id, "a receiver can tell that it was told before");
+    assert_eq!(again, id, "a receiver can recognize the repetition");
     assert_eq!((&second["run_id"], &second["values"]), (&first["run_id"], &first["values"]));
     socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
     until("the end of the webhook", async || webhooks.all().await.expect("webhooks").is_empty().then_some(())).await;

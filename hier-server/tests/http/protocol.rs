@@ -88,7 +88,7 @@ async fn question_is_answered_on_the_same_stream() {
     let asked = &data(&told, "input.requested")[0];
     assert_eq!(asked["payload"], json!({ "question": "ok?", "n": 2.0 }));
     let places = |method: &str| told.iter().rposition(|told| told.event == method).unwrap();
-    assert!(places("values") < places("input.requested"), "what was told before it comes before it");
+    assert!(places("values") < places("input.requested"), "earlier events come before it");
     let id = asked["interrupt_id"].as_str().unwrap();
     let wrong =
         command(&desk, "input.respond", json!({ "interrupt_id": "nope", "namespace": [], "response": "x" })).await;
@@ -133,7 +133,7 @@ async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
     let desk = open(crate::graphs::server().graph("nested", Nested::compile(), ())).await;
     command(&desk, "run.start", json!({ "assistant_id": "nested", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
-    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is told");
+    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is sent");
     let ends = |node: &str| {
         place(&|told| {
             let params = &told["params"];
@@ -150,7 +150,7 @@ async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
         })
     };
     assert!(stored(1) < ends("first") && ends("first") < stored(2), "with the step around it, not with the next");
-    assert!(ends("child") < ends("second"), "what is inside ends first");
+    assert!(ends("child") < ends("second"), "inner graphs end first");
     assert!(stored(2) < ends("second"), "the last with the run");
     desk.stop().await;
 }

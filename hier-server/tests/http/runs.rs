@@ -105,7 +105,7 @@ async fn run_is_cancelled() {
     assert_eq!(desk.post(&format!("{path}/cancel?wait=1"), Value::Null).await.0, 200);
     assert_eq!(status_of(&desk, &thread, &run).await, "interrupted");
     let (_, row) = desk.get(&format!("/threads/{thread}")).await;
-    assert_eq!(row["status"], "interrupted", "what it stored stays, and waits");
+    assert_eq!(row["status"], "interrupted", "its stored work stays and waits");
     assert_eq!(row["error"]["error"], "UserInterrupt", "{row}");
     let (_, end) = desk
         .post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "slow", "input": { "n": 0.01 } }))
@@ -165,7 +165,7 @@ async fn runs_without_a_thread() {
     assert_eq!(batch.as_array().map(Vec::len), Some(2));
     let (status, error) = desk.post("/runs/batch", json!([body, { "assistant_id": "nope" }])).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("run 1 of the batch: "), "{error}");
-    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are nobody's");
+    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are free");
     desk.stop().await;
 }
 
@@ -339,7 +339,7 @@ async fn waiting_response_sends_heartbeats() {
     assert!(stream.contains("\n\n: heartbeat\n\n"), "{stream}");
     assert!(wait.starts_with('\n'), "{wait:?}");
     let end = json!({ "n": 11.0, "log": ["pre", "slept"] });
-    assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "what is sent meanwhile is no part of the answer");
+    assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "heartbeats are not part of the answer");
     desk.stop().await;
 }
 

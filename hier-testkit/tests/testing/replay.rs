@@ -248,7 +248,7 @@ async fn conversation_is_replayed_with_its_recorded_answers() {
         Message::assistant("It is broken."),
     ]);
     let desk = Desk::compile().checkpointer(saver.clone());
-    for text in ["Hello?", "What is with order 3?"] {
+    for text in ["Hello?", "What about order 3?"] {
         let context = BaseContext::new(model.clone());
         assert!(desk.invoke(Message::user(text)).thread("1").context(context).await.unwrap().is_finished());
     }

@@ -160,7 +160,7 @@ async fn trace_includes_subagents() {
         Message::assistant("Sorry for that.").with_usage(Usage::new(40, 4)),
     ];
     let mut session = desk(replies.clone());
-    let run = session.say("What is with order 3?").await;
+    let run = session.say("What about order 3?").await;
     run.assert_finished();
     run.assert_called("look", &json!({ "order": 3 })).assert_not_called("refund").assert_tokens(110..=110);
     assert_eq!(run.answers.iter().map(|answer| &*answer.agent).collect::<Vec<_>>(), ["desk", "clerk", "clerk", "desk"]);

@@ -165,7 +165,7 @@ fn growth(rows: &[Row]) {
         let time = milliseconds(large.best) / milliseconds(small.best);
         let bytes = small.bytes.zip(large.bytes).map(|(small, large)| megabytes(large) / megabytes(small));
         let bytes = bytes.map_or(String::new(), |ratio| format!(", {ratio:.1} times the bytes"));
-        println!("{LARGE} positions beside {SMALL}, {}: {time:.1} times the time{bytes}", name(small.saver));
+        println!("{LARGE} positions and {SMALL}, {}: {time:.1} times the time{bytes}", name(small.saver));
     }
 }
 

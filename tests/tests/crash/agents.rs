@@ -107,7 +107,7 @@ impl Thread<'_> {
             let config = || Config::new().thread(&*thread).when_running(WhenRunning::TakeOver);
             let end: Desk = graph.state(config()).await.expect("the thread can be read").values;
             assert_eq!(end.base.messages.iter().map(Message::text).collect::<Vec<_>>(), expected());
-            assert_eq!(end.answers, 2 * TURNS as u64, "what a layer writes is stored with the answer");
+            assert_eq!(end.answers, 2 * TURNS as u64, "writes of a layer are stored with the answer");
             let record = end.base.compaction.as_deref().expect("the conversation is longer than the context");
             assert!(record.fits(&end.base.messages) && ran.contains(&record.summary), "{record:?}");
 

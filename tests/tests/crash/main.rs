@@ -41,7 +41,7 @@ fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
         thread.check_end();
     }
     println!("{killed} kills, {at_work} of them of a process that was running its thread, {threads} threads");
-    assert!(at_work * 2 >= killed, "only {at_work} of {killed} kills hit a process at work: change the times");
+    assert!(at_work * 2 >= killed, "only {at_work} of {killed} kills hit a running process: change the times");
     place.check();
 }
 

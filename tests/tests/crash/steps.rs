@@ -80,7 +80,7 @@ async fn put_down(log: Option<&Path>, name: String) -> Result<String> {
 
 /// Runs the thread to its end.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn run() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -278,7 +278,7 @@ impl Machine {
             let (program, at) = self.at(version);
             match program.read(at).await {
                 Ok(seen) => check(seen == expected, || format!("{version:?} reads {seen:?} instead of {expected:?}"))?,
-                Err(error) if version == self.home => return Err(format!("what it has stored is refused: {error}")),
+                Err(error) if version == self.home => return Err(format!("its stored data is refused: {error}")),
                 Err(error) => self.is_named(&error)?,
             }
         }

@@ -185,7 +185,7 @@ impl Machine {
             Operation::Visit if self.line.finished && self.line.turn.is_some() => {
                 self.line.visits += 10;
                 let visited = self.program.visit(self.config(), 10).await;
-                visited.map_err(|error| format!("what a subgraph keeps cannot be updated: {error}"))
+                visited.map_err(|error| format!("the kept state of a subgraph cannot be updated: {error}"))
             }
             Operation::Sweep(lives) => self.sweep(&view, *lives).await,
             Operation::Signal => self.signal().await,
@@ -343,7 +343,7 @@ impl Machine {
         }
         self.is_as_expected(&view)?;
         let visits = self.program.visits(self.config()).await;
-        let visits = visits.map_err(|error| format!("what a subgraph keeps cannot be read: {error}"))?;
+        let visits = visits.map_err(|error| format!("the kept state of a subgraph cannot be read: {error}"))?;
         let wanted = self.line.visits();
         check(visits == wanted, || format!("a subgraph keeps {visits} visits instead of {wanted}"))
     }
@@ -363,7 +363,7 @@ impl Machine {
         let zoo = Zoo::new(turn.number.into()).text_after_json();
         check(view.zoo == zoo, || differs("the zoo", &view.zoo, &zoo))?;
         let said = turn.said();
-        check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
+        check(view.said == said, || differs("the events of the subgraph", &view.said, &said))?;
         let calls = turn.visits();
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }

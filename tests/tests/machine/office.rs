@@ -306,7 +306,7 @@ impl ChatModel for Loose {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         if let Some(law) = invalid(&request.messages) {
-            self.world.breaks(format!("what is sent is not a conversation: {law}"));
+            self.world.breaks(format!("the request is not a valid conversation: {law}"));
         }
         let sent = serde_json::to_string(&request.messages).unwrap_or_default();
         if let Some(leak) = leaks(&sent, &[SECRET, USERS]) {
@@ -381,7 +381,7 @@ async fn look(what: String, why: String) -> Command<Filing> {
 async fn pay(what: String, why: String, run: &Run<Office>) -> Command<Filing> {
     let _ = why;
     if !run.context().world.approved().contains(&what) {
-        run.context().world.breaks(format!("`{what}` is paid, and nobody has approved it"));
+        run.context().world.breaks(format!("`{what}` is paid without approval"));
     }
     pauses().await;
     Command::update(Filing::update().done([format!("paid {what}")]))

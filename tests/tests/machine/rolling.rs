@@ -231,7 +231,7 @@ impl Rolled {
             (Operation::SendAgain, _) => {
                 let Some((id, signal, text)) = self.sent.last().cloned() else { return Ok(()) };
                 let new = self.deliver(id, signal, &text).await?;
-                if new { Err("what was sent before is new".to_owned()) } else { Ok(()) }
+                if new { Err("earlier messages are new".to_owned()) } else { Ok(()) }
             }
             (Operation::HandBack, true) => {
                 let node = self.hangs.as_ref().map_or(0, |(_, node, _)| *node);
@@ -286,7 +286,7 @@ impl Rolled {
             }
             sleep(Duration::from_millis(2)).await;
         }
-        Err(format!("a run that was handed back is not gone on with: {:?}", self.live().await?))
+        Err(format!("a requeued run does not continue: {:?}", self.live().await?))
     }
 
     async fn ends(&self, run: Uuid) -> Law {

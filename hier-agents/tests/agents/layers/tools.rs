@@ -90,7 +90,7 @@ async fn edited_arguments_can_be_denied() {
     let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
     let edit = Command::resume(Approval::Edit { args: json!({"amount": 7}) });
     let out = desk.invoke(edit).thread("t").context(rest).await.unwrap();
-    assert!(out.is_finished(), "nobody is asked again");
+    assert!(out.is_finished(), "no approval is requested again");
     let told = out.state().base.messages.get(2).unwrap().text();
     assert_eq!(told, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
     assert!(out.state().findings.is_empty());

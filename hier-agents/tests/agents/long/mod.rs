@@ -170,7 +170,7 @@ async fn old_results_are_cleared_before_summarizing() {
     let sent = model.requests().last().unwrap().clone();
     let cleared = sent.messages.iter().find(|message| message.text().contains("was cleared to save space")).unwrap();
     let kept = sent.messages.iter().filter(|message| message.text().starts_with("page 1")).count();
-    assert!(kept >= 1, "what is new is whole");
+    assert!(kept >= 1, "new messages are complete");
     // It can be read again: the tool is offered from now on, and reads the state.
     assert!(sent.tools.iter().any(|tool| tool.name == "read_earlier"));
     assert!(cleared.text().contains(cleared.id.as_deref().unwrap()));

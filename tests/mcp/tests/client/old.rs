@@ -17,7 +17,7 @@ async fn old_servers_list_their_tools_again_on_notification() -> hier_core::Resu
     assert!(!has_fresh().await?);
     let listed = counts.all().len();
     assert!(!has_fresh().await?);
-    assert_eq!(counts.all().len(), listed, "what a server that tells of changes has said is kept");
+    assert_eq!(counts.all().len(), listed, "the list of a notifying server is cached");
     assert_eq!(called(&client, "change", json!({})).await.unwrap(), "changed");
     assert!(has_fresh().await?);
     assert_eq!(called(&client, "fresh", json!({"text": "new"})).await.unwrap(), "new");
