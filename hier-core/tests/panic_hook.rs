@@ -12,7 +12,7 @@ struct Trace {
     done: bool,
 }
 
-async fn told() -> String {
+async fn panic_report() -> String {
     let mut graph = GraphBuilder::<Trace>::new("graph");
     graph = graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
     let graph = graph.compile().expect("the graph is right");
@@ -30,7 +30,7 @@ async fn panic_hook_of_the_program_is_called_and_replaceable() {
         CALLS.fetch_add(1, Ordering::SeqCst);
     }));
     for calls in 1..3 {
-        let told = told().await;
+        let told = panic_report().await;
         assert!(told.contains(&format!("panicked: boom (at {}:", file!())), "{told}");
         assert_eq!(CALLS.load(Ordering::SeqCst), calls);
     }
@@ -38,6 +38,6 @@ async fn panic_hook_of_the_program_is_called_and_replaceable() {
     // A panic that nobody of the engine catches is noted, and then the hook is gone.
     assert!(panic::catch_unwind(boom).is_err());
     panic::set_hook(Box::new(|_| {}));
-    let told = told().await;
+    let told = panic_report().await;
     assert!(told.ends_with("panicked: boom"), "the location of another panic: {told}");
 }

@@ -248,7 +248,8 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
             });
         }
     }
-    let added = tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("no request waits for ever");
+    let added =
+        tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("no request waits for ever");
     assert_eq!(added.iter().filter(|claimed| **claimed).count(), 16, "the first of each thread is claimed");
     for thread in 0..16 {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));

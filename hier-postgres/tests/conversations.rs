@@ -41,7 +41,7 @@ fn kept(saver: &Arc<impl Checkpointer>) -> usize {
 }
 
 /// Two handles, as of two processes.
-async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
+async fn interleaved<S: RunStore>([one, other]: [Arc<S>; 2]) {
     let thread = &*uuid::Uuid::new_v4().to_string();
     say(&one, thread, "a").await;
     say(&one, thread, "b").await;
@@ -77,7 +77,7 @@ async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
 async fn cache_is_correct_for_two_handles_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || async { Arc::new(Sqlite::open(folder.path().join("chat.db")).await.expect("a file")) };
-    beside_each_other([open().await, open().await]).await;
+    interleaved([open().await, open().await]).await;
 }
 
 #[tokio::test]
@@ -97,5 +97,5 @@ async fn cache_is_correct_for_two_handles_of_a_schema() {
         saver.migrate().await.expect("the tables");
         Arc::new(saver)
     };
-    beside_each_other([connect().await, connect().await]).await;
+    interleaved([connect().await, connect().await]).await;
 }

@@ -99,7 +99,7 @@ async fn key_of_a_server_is_replaced() {
 async fn unreadable_rows_do_not_stop_maintenance() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
-    goes_on(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
+    continues(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,10 +112,13 @@ async fn unreadable_rows_do_not_stop_maintenance_of_a_server() {
         saver.migrate().await.expect("tables");
         saver
     };
-    goes_on(open, Postgres::reencrypt).await;
+    continues(open, Postgres::reencrypt).await;
 }
 
-async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>) {
+async fn continues<S: Checkpointer>(
+    open: impl AsyncFn(u8) -> S,
+    reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>,
+) {
     let (foreign, own) = (open(1).await, open(2).await);
     for thread in ["a", "c"] {
         store(&foreign, thread).await;

@@ -49,7 +49,7 @@ enum Way {
 }
 
 /// A conversation with an open approval goes on with another message.
-async fn goes_on(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
+async fn continues(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
     let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new(script));
     let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
     let message = |text| Filing::update().messages(Message::user(text));
@@ -87,7 +87,7 @@ async fn later_requests_report_calls_that_were_not_made() {
     ];
     for (kind, graph, script) in kinds {
         for way in [Way::Input, Way::UpdateOfNode] {
-            let (sent, stored) = goes_on(graph.clone(), script.clone(), way).await;
+            let (sent, stored) = continues(graph.clone(), script.clone(), way).await;
             let told = result(&sent).unwrap_or_default();
             match way {
                 Way::Input => {

@@ -116,7 +116,8 @@ impl dyn RunStore + '_ {
         Ok(self.apply("cancel_runs", ThreadChange::new(thread, action)).await?.runs)
     }
 
-    /// Claims the run that has waited longest, and counts an attempt. It is due or has lost its worker, and its thread is free.
+    /// Claims the run that has waited longest, among those whose thread is free and that are due or have lost their worker. Counts an
+    /// attempt.
     /// Returns `None` if no run can be claimed.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())

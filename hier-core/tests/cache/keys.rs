@@ -140,7 +140,7 @@ graph! { Anybodys<Trace, String> = Graph {
 } }
 graph! { AroundWhose<Trace, String> = Graph { nodes: [Whose { cache: 60s }], edges: [START >> Whose >> END] } }
 
-async fn told<G>(graph: &Compiled<G>, person: &str) -> String
+async fn answer_for<G>(graph: &Compiled<G>, person: &str) -> String
 where
     G: Graph<State = Trace, Context = String, Input = hier_core::graph::FullState, Output = Trace>,
 {
@@ -153,11 +153,11 @@ async fn key_with_the_user_caches_per_user() {
     RUNS.set(0);
     let (whose, around) = (Whose::compile(), AroundWhose::compile());
     for (person, expected) in [("ann", "1 of ann run1"), ("bob", "1 of bob run2"), ("ann", "1 of ann run1")] {
-        assert_eq!(told::<Whose>(&whose, person).await, expected);
+        assert_eq!(answer_for::<Whose>(&whose, person).await, expected);
     }
     // Of a graph around it nobody has said so: also where the inner result was there already.
     for (person, expected) in [("ann", "1 of ann run3"), ("ann", "1 of ann run3"), ("bob", "1 of bob run4")] {
-        assert_eq!(told::<AroundWhose>(&around, person).await, expected);
+        assert_eq!(answer_for::<AroundWhose>(&around, person).await, expected);
     }
 }
 
@@ -166,7 +166,7 @@ async fn key_without_the_user_caches_nothing_personal() {
     RUNS.set(0);
     let graph = Anybodys::compile();
     for (person, expected) in [("ann", "1 of ann run1"), ("bob", "1 of bob run2"), ("ann", "1 of ann run3")] {
-        assert_eq!(told::<Anybodys>(&graph, person).await, expected);
+        assert_eq!(answer_for::<Anybodys>(&graph, person).await, expected);
     }
 }
 

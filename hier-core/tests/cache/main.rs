@@ -307,7 +307,7 @@ mod people {
     graph! { Around<Trace, String> = Graph { nodes: [Within { cache: 60s }], edges: [START >> Within >> END] } }
     graph! { Public<Trace, String> = Graph { nodes: [public { cache: 60s }], edges: [START >> public >> END] } }
 
-    async fn told<G>(graph: &Compiled<G>, person: &str) -> String
+    async fn answer_for<G>(graph: &Compiled<G>, person: &str) -> String
     where
         G: Graph<State = Trace, Context = String, Input = FullState, Output = Trace>,
     {
@@ -319,12 +319,16 @@ mod people {
     async fn result_that_used_the_context_is_not_cached() {
         let (alone, around, public) = (Secrets::compile(), Around::compile(), Public::compile());
         for person in ["ann", "bob", "ann"] {
-            assert_eq!(told::<Secrets>(&alone, person).await, format!("secrets of {person}"));
-            assert_eq!(told::<Around>(&around, person).await, format!("secrets of {person}"), "in a graph inside");
+            assert_eq!(answer_for::<Secrets>(&alone, person).await, format!("secrets of {person}"));
+            assert_eq!(
+                answer_for::<Around>(&around, person).await,
+                format!("secrets of {person}"),
+                "in a graph inside"
+            );
         }
         RUNS.set(0);
-        assert_eq!(told::<Public>(&public, "ann").await, "run1");
-        assert_eq!(told::<Public>(&public, "bob").await, "run1", "a result without context is shared");
+        assert_eq!(answer_for::<Public>(&public, "ann").await, "run1");
+        assert_eq!(answer_for::<Public>(&public, "bob").await, "run1", "a result without context is shared");
     }
 
     async fn ask(run: &Run) -> Result<TraceUpdate> {

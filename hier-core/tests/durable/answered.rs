@@ -83,7 +83,7 @@ async fn answer_repeated_after_a_failure_does_not_answer_the_next_question() {
     let text = reason(&bench.answer("yes").await.unwrap_err());
     assert!(text.contains("thread `t`") && text.contains("have been answered"), "{text}");
     assert_eq!(bench.stored().await, before);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["two"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["two"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["yes", "no"]));
 }
 
@@ -142,7 +142,7 @@ async fn waiting_answer_is_consumed_once() {
     assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
     bench.answer("first").await.unwrap_err();
     reason(&bench.answer("again").await.unwrap_err());
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["late?"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["late?"]);
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
@@ -164,7 +164,7 @@ async fn node_with_an_open_question_waits_for_its_answer() {
         bench.config = bench.config.durability(durability);
         let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
         bench.command(Command::answers([(&*open[0].id, "1!")])).await.unwrap_err();
-        let left = questions(bench.go_on().await.unwrap());
+        let left = questions(bench.continue_run().await.unwrap());
         assert_eq!(left, [open[1].clone()], "it stays as it was shown");
         assert_eq!(bench.tally.of("two"), 1, "{durability:?}: it has not run again");
         assert_eq!(bench.state().await.questions, left);
@@ -242,7 +242,7 @@ async fn question_of_the_past_is_answered_once() {
     let again: Command<DynState> = Command::resume("no");
     let error = bench.graph.invoke(again).config(open.clone()).context(bench.tally.clone()).await.unwrap_err();
     assert!(reason(&error).contains("has continued from this checkpoint"), "{error}");
-    assert_eq!(asked(bench.go_on_with(open).await.unwrap()), ["q"]);
+    assert_eq!(asked(bench.continue_from(open).await.unwrap()), ["q"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["no"]));
 }
 
@@ -277,7 +277,7 @@ async fn handler_does_not_receive_answers_of_its_node() {
         let runs = bench.tally.of("node");
         let error = bench.answer("no").await.unwrap_err();
         assert!(error.to_string().contains("the handler too"), "{error}");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["no, never", "no"]));
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["no, never", "no"]));
         assert_eq!(bench.tally.of("node"), runs, "only the handler ran again");
     }
 }

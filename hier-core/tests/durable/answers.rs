@@ -65,7 +65,7 @@ async fn mistyped_second_answer_keeps_the_first() {
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(asked(bench.answer("Ada").await.unwrap()), ["age"]);
     bench.answer("old").await.unwrap_err();
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["age"], "a wrong answer is not kept");
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["age"], "a wrong answer is not kept");
     assert_eq!(log(bench.answer(36).await.unwrap()), json!(["Ada", 36]));
 }
 
@@ -130,7 +130,7 @@ async fn answer_survives_the_run_that_consumed_it() {
             () = reached.notified() => {}
         }
         assert_eq!(bench.state().await.questions, [], "{durability:?}: it is answered");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["A"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["A"]), "{durability:?}");
     }
 }
 
@@ -163,8 +163,8 @@ async fn unaddressed_answer_is_consumed_once() {
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("first").await.unwrap_err();
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"], "it does not answer the second question too");
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["b2"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["b2"], "it does not answer the second question too");
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
@@ -176,7 +176,7 @@ async fn mistyped_unaddressed_answer_is_dropped() {
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("perhaps").await.unwrap_err();
-    assert_eq!(questions(bench.go_on().await.unwrap()).len(), 1);
+    assert_eq!(questions(bench.continue_run().await.unwrap()).len(), 1);
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["a", "Reject"]));
 }
 
@@ -207,10 +207,10 @@ async fn unaddressed_answer_reaches_subgraphs() {
                 if outside && inside {
                     // It waits at the next stop, too.
                     assert!(matches!(end, Outcome::Stopped(_)), "{end:?}");
-                    end = bench.go_on().await.unwrap();
+                    end = bench.continue_run().await.unwrap();
                 }
                 assert_eq!(asked(end), ["2"], "{durability:?} {checkpoints:?} {outside} {inside}");
-                assert_eq!(asked(bench.go_on().await.unwrap()), ["2"]);
+                assert_eq!(asked(bench.continue_run().await.unwrap()), ["2"]);
                 assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "i", "j", "first", "second"]));
             }
         }
@@ -236,7 +236,7 @@ async fn unaddressed_answer_is_consumed_once_across_crashes() {
         dying.config = dying.config.durability(Durability::Sync);
         let died = dying.answer("first").await;
         deaths += usize::from(died.is_err());
-        assert_eq!(asked(bench.go_on().await.unwrap()), ["2"], "it died after {commits} commits");
+        assert_eq!(asked(bench.continue_run().await.unwrap()), ["2"], "it died after {commits} commits");
         assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "first", "second"]));
         if died.is_ok() {
             break;

@@ -86,7 +86,7 @@ async fn run(memory: &MemorySaver, log: &Log, durability: Durability, commits: u
     let mut bench = Bench::on(tree(log), Faulty::new(memory, commits));
     bench.config = bench.config.durability(durability);
     let begun = bench.state().await.checkpoint.is_some();
-    let end = if begun { bench.go_on().await? } else { bench.start(json!({ "x": 1, "all": ["in"] })).await? };
+    let end = if begun { bench.continue_run().await? } else { bench.start(json!({ "x": 1, "all": ["in"] })).await? };
     assert!(end.is_finished());
     Ok(end.state().to_value())
 }

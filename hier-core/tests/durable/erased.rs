@@ -130,10 +130,7 @@ async fn updated_call_withdraws_its_question_and_asks_again() {
     assert_eq!((changed.checkpoint, changed.source), (made.checkpoint_id(), Some(Source::Update)));
     assert_eq!((&changed.values["text"], &*changed.next), (&json!("a card"), &["review".to_owned()][..]));
     let root = desk.state("t").await;
-    assert!(
-        root.questions.is_empty() && !root.is_finished(),
-        "the question about the letter is withdrawn: {root:?}"
-    );
+    assert!(root.questions.is_empty() && !root.is_finished(), "the question about the letter is withdrawn: {root:?}");
     let past = desk.graph.history(desk.saver.clone(), place, ListQuery::default()).await.unwrap();
     assert_eq!(past.iter().map(|at| at.step).collect::<Vec<_>>(), [2, 1, 0, -1]);
 

@@ -54,8 +54,11 @@ async fn superseded_run_changes_nothing() {
         };
         let second = async {
             gate.reached.notified().await;
-            let end =
-                if durability == Durability::Exit { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await };
+            let end = if durability == Durability::Exit {
+                bench.start(json!({ "x": 1 })).await
+            } else {
+                bench.continue_run().await
+            };
             let log = log(end.unwrap());
             let stored = bench.stored().await;
             gate.open.notify_one();
@@ -82,7 +85,7 @@ async fn run_can_be_refused_while_another_runs() {
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Reject);
-        let error = bench.go_on_with(config).await.unwrap_err();
+        let error = bench.continue_from(config).await.unwrap_err();
         gate.open.notify_one();
         error
     };
@@ -95,7 +98,7 @@ async fn run_can_be_refused_while_another_runs() {
     assert!(busy, "{error}");
     // It has given the thread free.
     let config = bench.config.clone().when_running(WhenRunning::Reject);
-    assert!(bench.go_on_with(config).await.unwrap().is_finished());
+    assert!(bench.continue_from(config).await.unwrap().is_finished());
 }
 
 #[tokio::test]
@@ -105,7 +108,7 @@ async fn run_can_wait_for_another() {
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_mins(1)));
-        let (end, ()) = tokio::join!(bench.go_on_with(config), async { gate.open.notify_one() });
+        let (end, ()) = tokio::join!(bench.continue_from(config), async { gate.open.notify_one() });
         end
     };
     let (first, second) = tokio::join!(bench.start(json!({ "x": 1 })), second);
@@ -121,7 +124,7 @@ async fn run_waits_for_a_bounded_time() {
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_secs(5)));
-        let error = bench.go_on_with(config).await.unwrap_err();
+        let error = bench.continue_from(config).await.unwrap_err();
         gate.open.notify_one();
         error
     };
@@ -140,7 +143,7 @@ async fn dropped_run_holds_nothing() {
         () = gate.reached.notified() => {}
     }
     let config = bench.config.clone().when_running(WhenRunning::Reject);
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!(["a", "slow 2", "z"]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!(["a", "slow 2", "z"]));
 }
 
 /// An update from outside takes the thread over, too.

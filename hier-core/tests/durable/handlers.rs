@@ -48,7 +48,7 @@ async fn failed_handler_runs_again_without_its_node() {
     let bench = Bench::new(graph);
     let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert!(error.to_string().contains("the handler too"), "{error}");
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["handled"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["handled"]));
     assert_eq!(bench.tally.of("handler"), 2);
 }
 
@@ -66,6 +66,6 @@ async fn finished_handler_does_not_run_again() {
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(bench.state().await.next, ["late"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["handled", "late", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["handled", "late", "z"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "handler": 1, "late": 2, "z": 1 }));
 }

@@ -34,9 +34,9 @@ async fn nth_interrupt_gets_the_nth_answer() {
 async fn continuing_without_an_answer_asks_again() {
     let bench = one(&["q1", "q2"]);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q1"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["q1"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["q1"]);
     assert_eq!(asked(bench.answer("A1").await.unwrap()), ["q2"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["q2"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["q2"]);
     assert_eq!(log(bench.answer("A2").await.unwrap()), json!(["A1", "A2", "z"]));
 }
 
@@ -144,7 +144,7 @@ async fn answer_is_kept_when_the_node_fails_after_it() {
     assert!(matches!(&error, RunError::Node { node, .. } if node == "ask"), "{error}");
     let open = bench.state().await;
     assert_eq!((open.tasks[0].error.as_deref(), open.questions.len()), (Some("after"), 0));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["ANS"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["ANS"]));
 }
 
 /// Each attempt asks from the beginning and is given the same answers.

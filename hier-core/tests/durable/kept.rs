@@ -58,8 +58,8 @@ async fn failed_replay_continues_later() {
         });
         let bench = counting(first, durability);
         runs(&bench, 3).await;
-        bench.go_on_with(input_of(&bench, 1).await).await.unwrap_err();
-        assert_eq!(log(bench.go_on().await.unwrap()), json!([1, 2]), "{durability:?}");
+        bench.continue_from(input_of(&bench, 1).await).await.unwrap_err();
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!([1, 2]), "{durability:?}");
         assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]), "{durability:?}");
     }
 }
@@ -72,7 +72,7 @@ async fn update_of_an_older_checkpoint_forks() {
             runs(&bench, 3).await;
             let past = input_of(&bench, 1).await;
             let copy = bench.graph.update_state(past, StateUpdate::copy()).await.unwrap();
-            let end = if by_config { bench.go_on_with(copy).await } else { bench.go_on().await };
+            let end = if by_config { bench.continue_from(copy).await } else { bench.continue_run().await };
             assert_eq!(log(end.unwrap()), json!([1, 2]), "{durability:?}");
             assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]), "{durability:?}");
         }
@@ -85,7 +85,7 @@ async fn pruned_thread_keeps_the_state_it_continues_from() {
     runs(&bench, 6).await;
     // A fork, whose subgraph has newer checkpoints than the other line.
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), json!([1, 2]));
     runs(&bench, 2).await;
     for strategy in [Strategy::Keep(6), Strategy::Keep(3)] {
         bench.saver.prune(Prune { strategy, ..Prune::default() }).await.unwrap();
@@ -95,7 +95,7 @@ async fn pruned_thread_keeps_the_state_it_continues_from() {
         let place = history.iter().position(|at| at.next == ["first"] || at.next == ["sub"]).unwrap();
         let config = Config::new().thread("copy").checkpoint(history[place].checkpoint.unwrap());
         let before = log_of(&history[place]).as_array().unwrap().len();
-        let ended = log(bench.go_on_with(config).await.unwrap());
+        let ended = log(bench.continue_from(config).await.unwrap());
         let counted: Vec<Value> = (1..=before + 1).map(Value::from).collect();
         assert_eq!(ended, json!(counted), "{strategy:?}");
     }
@@ -145,7 +145,7 @@ async fn answer_reaches_the_asking_call() {
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let at = bench.state().await.config;
     let fork = bench.graph.update_state(bench.at(1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(asked(bench.go_on_with(fork).await.unwrap()), ["?"]);
+    assert_eq!(asked(bench.continue_from(fork).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("b").await.unwrap()), json!(["b", 1]));
     // As the thread was when it asked; its own line is what the answer goes on with.
     let answer = Command::answers([(open[0].id.clone(), "c")]);
@@ -181,7 +181,7 @@ async fn kept_state_can_be_updated() {
     // In the line that forks off before the update it is not to be seen, also not by who reads.
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
     assert_eq!(inner.state(place.clone()).await.unwrap().values.get("own"), Some(&json!(1)));
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), json!([1, 2]));
     let hundred = inner.update(json!({ "own": 100 })).unwrap();
     inner.update_state(place, StateUpdate::update(hundred)).await.unwrap();
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 103]));
@@ -200,7 +200,7 @@ async fn kept_state_within_kept_state() {
     runs(&bench, 3).await;
     let count = |log: Value| log.as_array().unwrap().last().cloned();
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(count(log(bench.go_on_with(copy).await.unwrap())), Some(json!(2)));
+    assert_eq!(count(log(bench.continue_from(copy).await.unwrap())), Some(json!(2)));
     let leaf = leaf.checkpointer(bench.saver.clone());
     let ten = leaf.update(json!({ "own": 10 })).unwrap();
     leaf.update_state(bench.config.clone().namespace("sub|leaf"), StateUpdate::update(ten)).await.unwrap();
@@ -240,7 +240,7 @@ async fn question_of_an_updated_subgraph_is_withdrawn() {
             assert!(error.contains("thread `t`") && error.contains("`update_state`"), "{error}");
             assert!(error.contains("run the thread with `()`"), "{error}");
         }
-        let again = questions(bench.go_on().await.unwrap());
+        let again = questions(bench.continue_run().await.unwrap());
         assert_eq!((again.len(), again[0].id == shown[0].id), (1, false), "{checkpoints:?}");
         assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["yes", 11]), "{checkpoints:?}");
         assert_eq!(bench.tally.of("tell"), 1);
@@ -273,7 +273,7 @@ async fn questions_of_other_subgraphs_stay_open() {
     let texts = left(bench.state().await.questions);
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(!texts.contains(&json!("?")));
-    let mut open = asked(bench.go_on().await.unwrap());
+    let mut open = asked(bench.continue_run().await.unwrap());
     open.sort();
     assert_eq!(open, ["?", "middle?", "root?"]);
     assert_eq!([bench.tally.of("asks too"), bench.tally.of("root asks"), bench.tally.of("ask")], [1, 1, 2]);

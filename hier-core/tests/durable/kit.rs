@@ -167,11 +167,11 @@ impl<K: Checkpointer> Bench<K> {
     }
 
     /// Goes on.
-    pub(crate) async fn go_on(&self) -> Result<Outcome<DynState>, RunError> {
-        self.go_on_with(self.config.clone()).await
+    pub(crate) async fn continue_run(&self) -> Result<Outcome<DynState>, RunError> {
+        self.continue_from(self.config.clone()).await
     }
 
-    pub(crate) async fn go_on_with(&self, config: Config) -> Result<Outcome<DynState>, RunError> {
+    pub(crate) async fn continue_from(&self, config: Config) -> Result<Outcome<DynState>, RunError> {
         self.graph.invoke(()).config(config).context(self.tally.clone()).await
     }
 

@@ -86,7 +86,7 @@ async fn error_of_an_inner_node_is_reported() {
         bench.config = bench.config.durability(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
         assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "fails"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b", "fails"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "fails": 2 }), "{durability:?}");
     }
 }

@@ -106,7 +106,7 @@ async fn state_inside_is_read_with_the_namespace_of_the_task() {
     // What is changed inside counts when the root goes on.
     let update = inner.update(json!({ "log": ["changed"] })).unwrap();
     inner.update_state(place, StateUpdate::update(update).as_node("ask")).await.unwrap();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["in", "o1", "i1", "changed", "i2"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["in", "o1", "i1", "changed", "i2"]));
     assert_eq!(bench.tally.all(), json!({ "o1": 1, "i1": 1, "ask": 1, "i2": 1 }));
 }
 
@@ -121,6 +121,6 @@ async fn breakpoint_inside_stops_the_root() {
     let stopped = bench.start(json!({ "x": 1 })).await.unwrap();
     assert!(matches!(&stopped, Outcome::Stopped(_)), "{stopped:?}");
     assert_eq!(bench.state().await.next, ["sub"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "i1", "i2", "o2"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "i1", "i2", "o2"]));
     assert_eq!(bench.tally.all(), json!({ "i1": 1, "i2": 1, "sibling": 1, "o2": 1 }));
 }

@@ -128,11 +128,11 @@ async fn continuing_twice_from_an_update_keeps_writes_whole() {
     let _ = bench.graph.invoke(input).config(config).context(bench.tally.clone()).await.unwrap();
     let update = StateUpdate::update(bench.update(json!({ "log": ["u"] })));
     let from = bench.graph.update_state(bench.config.clone(), update).await.unwrap();
-    assert_eq!(asked(bench.go_on_with(from.clone()).await.unwrap()), ["?"]);
+    assert_eq!(asked(bench.continue_from(from.clone()).await.unwrap()), ["?"]);
     assert_eq!(asked(bench.answer("one").await.unwrap()), ["really?"]);
     let tree = bench.tree().await;
 
-    let outcome = bench.go_on_with(from).await.unwrap();
+    let outcome = bench.continue_from(from).await.unwrap();
     let second = json!(["before", "u", "second"]);
     assert_eq!((outcome.state().get("log"), outcome.state().get("x")), (Some(&second), Some(&json!(1))));
     assert_eq!(asked(outcome), ["?"], "its answer is gone too");
@@ -179,7 +179,7 @@ async fn maximal_stored_step_is_read_and_ends() {
         bench.saver.release(&lease).await.unwrap();
         let state = bench.state().await;
         assert_eq!((state.step, &*state.next), (step, &["b".to_owned()][..]));
-        match bench.go_on().await {
+        match bench.continue_run().await {
             Ok(end) => assert!(end.is_finished() && step < 0),
             Err(error) => assert!(matches!(error, RunError::RecursionLimit { .. }) && step > 0, "{error}"),
         }
@@ -209,7 +209,7 @@ async fn resume_distinguishes_joins_with_equal_names() {
     let joins = bench.stored().await.unwrap().checkpoint.agenda.joins;
     let names: Vec<&str> = joins.iter().map(|join| &*join.join).collect();
     assert_eq!(names, ["join:a+b+c:d", "join:a+b+c:d#2"]);
-    let log = log(bench.go_on().await.unwrap());
+    let log = log(bench.continue_run().await.unwrap());
     assert_eq!(log.as_array().map(Vec::len), Some(6), "{log}");
     let left = bench.stored().await.unwrap().checkpoint.agenda.joins;
     assert_eq!(left, [], "both were used up by d");

@@ -16,7 +16,7 @@ use super::kit::*;
 type Make<T> = fn(&Bench) -> T;
 
 /// Runs `work`, then `z`; while `work` is at its work, `other` tries something. Returns what came of both.
-async fn beside<T>(
+async fn while_running<T>(
     config: Config,
     other: impl AsyncFnOnce(&Bench) -> T,
 ) -> (Bench, Result<Outcome<DynState>, RunError>, T) {
@@ -52,7 +52,7 @@ fn is_busy(error: &RunError) -> bool {
 #[tokio::test]
 async fn commands_and_updates_do_not_take_over_a_running_thread() {
     let config = || Config::new().thread("t").holder("Ada's run");
-    let (bench, ended, error) = beside(config(), async |bench| {
+    let (bench, ended, error) = while_running(config(), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone(), update).await.unwrap_err()
     })
@@ -70,11 +70,11 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
     ];
     for command in commands {
         let (bench, ended, error) =
-            beside(config(), async |bench| bench.command(command(bench)).await.unwrap_err()).await;
+            while_running(config(), async |bench| bench.command(command(bench)).await.unwrap_err()).await;
         assert!(is_busy(&error), "{error}");
         assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));
     }
-    let (_, ended, taken) = beside(config(), async |bench| {
+    let (_, ended, taken) = while_running(config(), async |bench| {
         bench
             .graph
             .invoke(bench.update(json!({ "x": 2 })))
@@ -90,7 +90,7 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
 /// What was said always counts.
 #[tokio::test]
 async fn update_takes_a_thread_over_on_request() {
-    let (_, ended, updated) = beside(Config::new().thread("t"), async |bench| {
+    let (_, ended, updated) = while_running(Config::new().thread("t"), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await
     })
@@ -111,7 +111,7 @@ async fn invalid_requests_are_refused_before_the_claim() {
         |bench| (Command::resume("yes"), bench.config.clone().checkpoint(uuid::Uuid::nil())),
     ];
     for command in commands {
-        let (bench, ended, error) = beside(config(), async |bench| {
+        let (bench, ended, error) = while_running(config(), async |bench| {
             let (command, config) = command(bench);
             bench.graph.invoke(command).config(config).context(bench.tally.clone()).await.unwrap_err()
         })
@@ -123,8 +123,8 @@ async fn invalid_requests_are_refused_before_the_claim() {
         |bench| bench.config.clone().interrupt_after(["typo"]),
     ];
     for config_of in inputs {
-        let (_, ended, _) = beside(config(), async |bench| {
-            bench.go_on_with(config_of(bench)).await.unwrap_err();
+        let (_, ended, _) = while_running(config(), async |bench| {
+            bench.continue_from(config_of(bench)).await.unwrap_err();
             let input = bench.update(json!({ "x": 2 }));
             bench.graph.invoke(input).config(config_of(bench)).context(bench.tally.clone()).await.unwrap_err()
         })
@@ -139,7 +139,7 @@ async fn invalid_requests_are_refused_before_the_claim() {
         |bench| vec![vec![StateUpdate::update(bench.update(json!({ "x": 2 }))).as_node(END_NODE)]],
     ];
     for update in updates {
-        let (_, ended, error) = beside(config(), async |bench| {
+        let (_, ended, error) = while_running(config(), async |bench| {
             bench.graph.bulk_update_state(bench.config.clone(), update(bench)).await.unwrap_err()
         })
         .await;
@@ -183,7 +183,7 @@ async fn continuing_does_not_end_the_first_run_of_a_thread() {
     bench.config = bench.config.durability(Durability::Exit);
     let (ended, error) = tokio::join!(bench.start(json!({ "x": 1 })), async {
         reached.notified().await;
-        let error = bench.go_on().await.unwrap_err();
+        let error = bench.continue_run().await.unwrap_err();
         go.notify_one();
         error
     });

@@ -56,11 +56,11 @@ async fn copied_input_outlives_its_original() {
     bench.graph.update_state(bench.at(0).await, StateUpdate::copy()).await.unwrap();
     bench.saver.prune(Prune::default()).await.unwrap();
     assert_eq!(bench.state().await.next, ["__start__"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), end.state().to_value()["log"]);
+    assert_eq!(log(bench.continue_run().await.unwrap()), end.state().to_value()["log"]);
     // So has the fork that a replay of it makes.
     let bench = Bench::new(row(&["a", "b"]));
     let _ = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
-    assert_eq!(log(bench.go_on_with(bench.at(0).await).await.unwrap()), end.state().to_value()["log"]);
+    assert_eq!(log(bench.continue_from(bench.at(0).await).await.unwrap()), end.state().to_value()["log"]);
     bench.saver.prune(Prune { strategy: Strategy::Keep(4), ..Prune::default() }).await.unwrap();
     let kept: Vec<_> = bench.history().await.iter().map(|at| at.next.clone()).collect();
     assert_eq!(kept, [vec!["__start__"], vec!["a"], vec!["b"], vec![]]);

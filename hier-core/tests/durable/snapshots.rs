@@ -90,7 +90,7 @@ async fn unapplied_step_is_not_an_end() {
     let open = bench.state().await;
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
     assert!(bench.history().await.iter().all(|record| !record.is_finished()));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
     assert!(bench.tally.all() == json!({}) && bench.state().await.is_finished());
     let unknown = bench.graph.state("unknown").await.unwrap();
     assert!(unknown.is_finished());
@@ -116,7 +116,7 @@ async fn snapshot_shows_sends_of_an_open_step() {
     assert_eq!(sends, [(Some(0), true, None), (Some(1), false, Some("two".to_owned())), (Some(2), true, None)]);
     let record = bench.graph.state(live.config).await.unwrap();
     assert_eq!((record.next.len(), log_of(&record)), (3, json!(["seed"])));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["seed", 1, 2, 3]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["seed", 1, 2, 3]));
     assert_eq!(bench.tally.of("work"), 4);
 }
 
@@ -152,6 +152,6 @@ async fn dropped_stream_leaves_a_continuable_thread() {
     assert_eq!(told[1], json!({ "fast": { "log": ["fast"] } }));
     reached.notified().await;
     drop(stream);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "fast", "slow"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "fast", "slow"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "fast": 1, "slow": 2 }));
 }

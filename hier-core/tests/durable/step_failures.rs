@@ -43,8 +43,8 @@ async fn failed_step_runs_again() {
         let refuses = Arc::new(AtomicBool::new(true));
         let bench = bench(&refuses, durability, mark());
         for attempt in 1..=3 {
-            let error =
-                if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await }.unwrap_err();
+            let error = if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.continue_run().await }
+                .unwrap_err();
             assert!(
                 matches!(&error, RunError::Reduce { node, channel, .. } if node == "bad" && channel == "log"),
                 "{error}"
@@ -54,7 +54,7 @@ async fn failed_step_runs_again() {
             assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": attempt, "good": attempt }), "{durability:?}");
         }
         refuses.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["first", "bad", "good", "z"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["first", "bad", "good", "z"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": 4, "good": 4, "z": 1 }));
     }
 }
@@ -77,9 +77,9 @@ async fn unapplied_writes_never_return() {
         let bench = bench(&refuses, durability, bad);
         bench.start(json!({ "x": 1 })).await.unwrap_err();
         refuses.store(false, Ordering::Relaxed);
-        let error = bench.go_on().await.unwrap_err();
+        let error = bench.continue_run().await.unwrap_err();
         assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
-        assert_eq!(asked(bench.go_on().await.unwrap()), ["q"], "{durability:?}");
+        assert_eq!(asked(bench.continue_run().await.unwrap()), ["q"], "{durability:?}");
         assert_eq!(bench.state().await.next, ["bad"]);
         assert_eq!(log(bench.answer("A").await.unwrap()), json!(["first", "A", "good", "z"]), "{durability:?}");
     }
@@ -95,11 +95,11 @@ async fn failed_step_of_one_task_runs_again() {
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         bench.start(json!({ "x": 1 })).await.unwrap_err();
-        bench.go_on().await.unwrap_err();
+        bench.continue_run().await.unwrap_err();
         assert_eq!(bench.state().await.next, ["bad"], "{durability:?}");
         assert_eq!(log_of(&bench.state().await), json!(["a"]), "{durability:?}");
         refuses.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "bad", "z"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "bad", "z"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 1, "bad": 3, "z": 1 }), "{durability:?}");
     }
 }
@@ -122,7 +122,7 @@ async fn panicking_route_leaves_its_node_unfinished() {
         let live = bench.state().await;
         assert_eq!((live.next, live.tasks[0].error.is_some()), (vec!["a".to_owned()], true), "{durability:?}");
         panics.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "sibling", "b"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "sibling", "b"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 2, "sibling": 1, "b": 1 }), "{durability:?}");
     }
 }
@@ -147,7 +147,7 @@ async fn finished_tasks_do_not_run_again() {
         assert_eq!((log_of(&record), record.next), (json!([]), vec!["bad".to_owned(), "good".to_owned()]));
         let told = record.tasks.iter().map(|task| (task.node.as_str(), task.error.as_deref(), task.result.is_some()));
         assert_eq!(told.collect::<Vec<_>>(), [("bad", Some("boom"), false), ("good", None, true)]);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "good": 1, "bad": 2, "after": 1 }), "{durability:?}");
     }
 }
@@ -185,8 +185,8 @@ async fn idempotency_keys_are_those_of_tasks() {
     graph = graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
-    bench.go_on().await.unwrap_err();
-    assert!(bench.go_on().await.unwrap().is_finished());
+    bench.continue_run().await.unwrap_err();
+    assert!(bench.continue_run().await.unwrap().is_finished());
     let keys = keys.lock().unwrap().clone();
     let of = |name: &str| keys.iter().filter(|(node, _)| node == name).map(|(_, key)| key.clone()).collect::<Vec<_>>();
     assert_eq!(of("boom").len(), 4);

@@ -243,13 +243,13 @@ async fn breaks(run: &Run<Tally>) -> Result<LogUpdate> {
     Err(NodeError::permanent("broken"))
 }
 
-async fn mend(run: &Run<Tally>) -> Result<LogUpdate> {
+async fn repair(run: &Run<Tally>) -> Result<LogUpdate> {
     let done = count(run, "same name").await?;
     let _: bool = run.interrupt(&"go on?").await?;
     Ok(Log::update().lines([format!("handled {done}")]))
 }
 
-graph! { Handled<Log, Tally> = Graph { nodes: [breaks { on_error: mend }], edges: [START >> breaks >> END] } }
+graph! { Handled<Log, Tally> = Graph { nodes: [breaks { on_error: repair }], edges: [START >> breaks >> END] } }
 
 #[tokio::test]
 async fn handler_has_its_own_steps() {

@@ -30,7 +30,7 @@ fn short(mode: &str, data: &Value) -> Value {
 }
 
 /// What a stream tells, each event with the depth of its graph.
-async fn told(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
+async fn events_of(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
     let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
     let mut events = Vec::new();
@@ -102,7 +102,7 @@ async fn all_modes_have_one_order() {
         ["tasks", "start", "a"],
         ["custom", { "c": 1 }],
     ]);
-    same(&told(&bench, start(&bench), false).await, &from_a_on(&expected));
+    same(&events_of(&bench, start(&bench), false).await, &from_a_on(&expected));
 }
 
 #[tokio::test]
@@ -116,18 +116,18 @@ async fn continued_run_reports_its_checkpoint() {
         ["tasks", "result", "a", "boom", {}, []],
         ["error", "node `a` of graph `case` failed: boom"],
     ]);
-    same(&told(&bench, start(&bench), false).await, &expected);
+    same(&events_of(&bench, start(&bench), false).await, &expected);
     let expected = json!([
         ["values", { "log": [], "x": 1 }],
         ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
         ["tasks", "start", "a"],
     ]);
-    same(&told(&bench, (), false).await, &from_a_on(&expected));
+    same(&events_of(&bench, (), false).await, &from_a_on(&expected));
     let end = json!([
         ["values", { "log": ["a", "b"], "x": 1 }],
         ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
     ]);
-    same(&told(&bench, (), false).await, &end);
+    same(&events_of(&bench, (), false).await, &end);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn replay_and_update_report_their_fork() {
             ["values", { "log": ["a", "b"], "x": x }],
             ["checkpoints", "loop", 3, [], { "log": ["a", "b"], "x": x }],
         ]);
-        same(&told(&bench, (), false).await, &expected);
+        same(&events_of(&bench, (), false).await, &expected);
     }
 }
 
@@ -158,7 +158,7 @@ async fn replay_of_the_input_begins_at_the_start() {
     let mut bench = Bench::new(row(&["a"]));
     assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
     bench.config = bench.at(0).await;
-    let events = told(&bench, (), false).await;
+    let events = events_of(&bench, (), false).await;
     assert_eq!(events[1], json!(["checkpoints", "fork", 0, ["__start__"], { "log": [] }]));
     assert_eq!(events.last(), Some(&json!(["checkpoints", "loop", 2, [], { "log": ["a"], "x": 1 }])));
 }
@@ -169,7 +169,7 @@ async fn question_precedes_the_end_of_its_task_in_the_stream() {
     let mut graph = marks(&["p"]);
     graph = graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
     let bench = Bench::new(graph);
-    let events = told(&bench, start(&bench), false).await;
+    let events = events_of(&bench, start(&bench), false).await;
     // Which of the two is faster is not fixed.
     let of_q: Vec<Value> = events.iter().filter(|event| event[2] == "q" || event[1] == "asks").cloned().collect();
     let asked =
@@ -187,7 +187,7 @@ async fn question_precedes_the_end_of_its_task_in_the_stream() {
         ["values", { "log": ["p", "yes"], "x": 1 }],
         ["checkpoints", "loop", 1, [], { "log": ["p", "yes"], "x": 1 }],
     ]);
-    same(&told(&bench, Command::resume("yes"), false).await, &expected);
+    same(&events_of(&bench, Command::resume("yes"), false).await, &expected);
 }
 
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
@@ -218,7 +218,7 @@ async fn inner_question_is_reported_once_per_level() {
         [0, "updates", "asks", ["?"]],
         [0, "tasks", "result", "sub", null, {}, ["?"]],
     ]);
-    same(&told(&bench, start(&bench), true).await, &expected);
+    same(&events_of(&bench, start(&bench), true).await, &expected);
     let expected = json!([
         [0, "values", { "log": [], "x": 1 }],
         [0, "checkpoints", "loop", 0, ["sub"], { "log": [], "x": 1 }],
@@ -235,5 +235,5 @@ async fn inner_question_is_reported_once_per_level() {
         [0, "values", { "log": ["s1", "yes"], "x": 1 }],
         [0, "checkpoints", "loop", 1, [], { "log": ["s1", "yes"], "x": 1 }],
     ]);
-    same(&told(&bench, Command::resume("yes"), true).await, &expected);
+    same(&events_of(&bench, Command::resume("yes"), true).await, &expected);
 }

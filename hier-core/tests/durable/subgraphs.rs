@@ -79,7 +79,7 @@ async fn finished_inner_nodes_do_not_run_again() {
         );
         assert_eq!(bench.state().await.next, ["sub"]);
         // Decision 16: what it wrote before it stopped is handed back too, once.
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
         let ran = json!({ "c": 1, "b": 2, "z": 1, "sibling": 1, "o": 1 });
         assert_eq!(bench.tally.all(), ran, "{checkpoints:?}");
     }
@@ -118,7 +118,7 @@ async fn subgraph_of_a_renamed_node_continues() {
 async fn call_without_checkpoints_starts_again() {
     let bench = failing(Checkpoints::None);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
     assert_eq!(bench.tally.all(), json!({ "c": 2, "b": 2, "z": 1, "sibling": 1, "o": 1 }));
 }
 
@@ -171,7 +171,7 @@ async fn calls_by_send_are_resumed_one_by_one() {
     outer = outer.each("seed", "items", "sub", |_| (1..4).map(|x| json!({ "x": x })));
     let bench = Bench::new(outer);
     bench.start(json!({ "log": [] })).await.unwrap_err();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
     assert_eq!(bench.tally.all()["work 1"], 1);
     assert_eq!(bench.tally.all()["work 2"], 2);
 }
@@ -216,7 +216,7 @@ async fn calls_of_a_per_thread_graph_do_not_run_in_parallel() {
     for _ in 0..2 {
         let tried = match bench.stored().await {
             None => bench.start(json!({ "x": 1 })).await,
-            Some(_) => bench.go_on().await,
+            Some(_) => bench.continue_run().await,
         };
         let error = tried.unwrap_err();
         assert!(matches!(&error, RunError::SharedCalls { node, calls: 3, .. } if node == "sub"), "{error}");

@@ -57,14 +57,14 @@ async fn history_lists_two_runs() {
 async fn replay_is_a_new_branch() {
     let bench = finished().await;
     let at_b = bench.at(2).await;
-    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 2, "c": 2 }));
     let branch =
         json!([[2, "fork", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]);
     assert_eq!(bench.tree().await, with(&branch));
     // The fork of before, addressed while it is not the newest, is forked again.
     let fork = bench.at(5).await;
-    assert!(bench.go_on_with(fork).await.unwrap().is_finished());
+    assert!(bench.continue_from(fork).await.unwrap().is_finished());
     assert_eq!(bench.tree().await[8], json!([5, "fork", 3, ["b"], ["a"]]));
 }
 
@@ -72,7 +72,7 @@ async fn replay_is_a_new_branch() {
 async fn replay_of_the_end_runs_nothing() {
     let bench = finished().await;
     let end = bench.at(4).await;
-    assert_eq!(log(bench.go_on_with(end).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(end).await.unwrap()), json!(["a", "b", "c"]));
     assert_eq!(bench.tree().await, with(&json!([[4, "fork", 4, [], ["a", "b", "c"]]])));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "c": 1 }));
 }
@@ -81,7 +81,7 @@ async fn replay_of_the_end_runs_nothing() {
 async fn replay_of_the_input_applies_it_again() {
     let bench = finished().await;
     let input = bench.at(0).await;
-    let end = bench.go_on_with(input).await.unwrap();
+    let end = bench.continue_from(input).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 1, "log": ["a", "b", "c"] }));
     assert_eq!(bench.tally.all(), json!({ "a": 2, "b": 2, "c": 2 }));
     assert_eq!(bench.tree().await[5], json!([0, "fork", 0, ["__start__"], []]));
@@ -92,7 +92,7 @@ async fn update_of_an_older_checkpoint_is_a_fork() {
     let bench = finished().await;
     let update = StateUpdate::update(bench.update(json!({ "x": 50 })));
     let fork = bench.graph.update_state(bench.at(2).await, update).await.unwrap();
-    let end = bench.go_on_with(fork).await.unwrap();
+    let end = bench.continue_from(fork).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 50, "log": ["a", "b", "c"] }));
     let branch =
         json!(
@@ -125,7 +125,7 @@ async fn replay_asks_again() {
     let first = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let open = bench.state().await.config;
     assert_eq!(log(bench.answer("R1").await.unwrap()), json!(["a", "R1", "z"]));
-    let again = questions(bench.go_on_with(open.clone()).await.unwrap());
+    let again = questions(bench.continue_from(open.clone()).await.unwrap());
     assert_eq!(again[0].value, "q");
     assert_ne!(again[0].id, first[0].id, "it is another task");
     let command: Command<DynState> = Command::resume("R2");
@@ -158,7 +158,7 @@ async fn replay_of_a_failed_step_runs_all_of_it() {
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let open = bench.state().await.config;
-    assert_eq!(log(bench.go_on_with(open).await.unwrap()), json!(["bad", "good"]));
+    assert_eq!(log(bench.continue_from(open).await.unwrap()), json!(["bad", "good"]));
     assert_eq!(bench.tally.all(), json!({ "bad": 2, "good": 2 }));
 }
 
@@ -176,7 +176,7 @@ async fn replay_of_joins_deferred_nodes_and_sends() {
     let places = bench.history().await.len();
     for place in 0..places {
         let config = bench.at(place).await;
-        assert_eq!(log(bench.go_on_with(config).await.unwrap()), expected, "from {place}");
+        assert_eq!(log(bench.continue_from(config).await.unwrap()), expected, "from {place}");
     }
 }
 
@@ -191,13 +191,13 @@ async fn ephemeral_values_expire_in_a_fork() {
     let expected = json!(["look", null]);
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), expected);
     let at_b = bench.at(2).await;
-    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), expected, "a replay");
+    assert_eq!(log(bench.continue_from(at_b.clone()).await.unwrap()), expected, "a replay");
     let copy = bench.graph.update_state(at_b, StateUpdate::copy()).await.unwrap();
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), expected, "a copy");
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), expected, "a copy");
     let copy = bench.graph.update_state(bench.at(2).await, StateUpdate::copy()).await.unwrap();
     let twice = bench.graph.update_state(copy, StateUpdate::copy()).await.unwrap();
     assert_eq!(bench.graph.state(twice).await.unwrap().values.get("hint"), Some(&json!("look")));
-    assert_eq!(log(bench.go_on().await.unwrap()), expected, "a copy of a copy");
+    assert_eq!(log(bench.continue_run().await.unwrap()), expected, "a copy of a copy");
 }
 
 /// A graph that keeps its state goes back with the thread.
@@ -222,7 +222,7 @@ async fn kept_state_of_a_subgraph_follows_time_travel() {
     // The second run again.
     let config = bench.at(4).await;
     assert_eq!(bench.graph.state(config.clone()).await.unwrap().next, ["sub"]);
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!([1, 2]));
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]));
 }
 
@@ -230,7 +230,7 @@ async fn kept_state_of_a_subgraph_follows_time_travel() {
 async fn missing_checkpoint_is_an_error() {
     let bench = finished().await;
     let nowhere = bench.config.clone().checkpoint(uuid::Uuid::nil());
-    let error = bench.go_on_with(nowhere.clone()).await.unwrap_err();
+    let error = bench.continue_from(nowhere.clone()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");
     let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
     let error = bench.graph.update_state(nowhere.clone(), update).await.unwrap_err();

@@ -47,7 +47,7 @@ async fn update_is_attributed_to_its_node() {
     let bench = stopped().await;
     let update = bench.makes(json!({ "x": 7, "log": ["u"] }));
     assert_eq!(bench.change(update).await, json!([{ "x": 7, "log": ["a", "u"] }, ["b"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "u", "b", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "u", "b", "c"]));
 
     let bench = stopped().await;
     let update = bench.makes(json!({ "x": 9 })).as_node("c");
@@ -59,12 +59,12 @@ async fn update_is_attributed_to_its_node() {
     let bench = stopped().await;
     let input = StateUpdate::input(bench.update(json!({ "x": 4 })));
     assert_eq!(bench.change(input).await, json!([{ "x": 1, "log": ["a"] }, ["__start__", "b"], "input", 2]));
-    let end = bench.go_on().await.unwrap();
+    let end = bench.continue_run().await.unwrap();
     assert_eq!(end.state().to_value()["x"], 4, "the input is applied with the step that was open");
 
     let bench = stopped().await;
     assert_eq!(bench.change(StateUpdate::skip("b")).await, json!([{ "x": 1, "log": ["a"] }, ["c"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "c"]));
     assert_eq!(bench.tally.of("b"), 0);
 }
 
@@ -109,7 +109,7 @@ async fn first_update_of_a_thread_is_attributed_to_start() {
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.makes(json!({ "x": 5 }));
     assert_eq!(bench.change(update).await, json!([{ "x": 5, "log": [] }, ["a"], "update", 0]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.makes(json!({ "log": ["as b"] })).as_node("b");
     assert_eq!(bench.change(update).await, json!([{ "log": ["as b"] }, [], "update", 0]));
@@ -127,7 +127,7 @@ async fn update_drops_the_open_step() {
     assert_eq!(log_of(&bench.state().await), json!(["a"]));
     let update = bench.makes(json!({ "log": ["manual"] })).as_node("ask");
     assert_eq!(bench.change(update).await, json!([{ "x": 1, "log": ["manual"] }, ["z"], "update", 1]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["manual", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["manual", "z"]));
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn finishing_keeps_what_is_done() {
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(bench.change(StateUpdate::finish()).await, json!([{ "x": 1, "log": ["a"] }, [], "update", 1]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a"]));
 }
 
 /// A copy stands beside its original: same parent, same tasks, and what is run from it is another branch.
@@ -152,7 +152,7 @@ async fn copy_keeps_the_state() {
         (original.parent, original.next, original.values.to_value())
     );
     assert_eq!(copy.source, Some(hier_core::checkpoint::Source::Fork));
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!(["a", "b", "c"]));
 }
 
 /// Several supersteps, one of several nodes; routes and maps are followed as if the nodes had run.
@@ -192,7 +192,7 @@ async fn update_can_overwrite_and_have_a_target() {
     let update = DynUpdate::default().write(&schema, "log", Overwrite(json!(["new"]))).unwrap();
     let update = StateUpdate::command(Command::update(update).goto("c"));
     assert_eq!(bench.change(update).await, json!([{ "x": 1, "log": ["new"] }, ["b", "c"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["new", "b", "c", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["new", "b", "c", "c"]));
 }
 
 /// A command's update on a new thread is its input.
@@ -202,7 +202,7 @@ async fn command_on_a_fresh_thread_is_an_input() {
     let update = bench.update(json!({ "log": ["u"] }));
     assert_eq!(log(bench.command(Command::update(update)).await.unwrap()), json!(["u", "a", "b"]));
     let bench = Bench::new(row(&["a", "b"]));
-    let error = bench.go_on().await.unwrap_err();
+    let error = bench.continue_run().await.unwrap_err();
     assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
     assert!(bench.stored().await.is_none());
 }

@@ -238,7 +238,7 @@ async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
 graph! { Telling<Count, Arc<Layered<Slow>>> = Graph { nodes: [tells], edges: [START >> tells >> END] } }
 
 /// The modes of the events of a run that is cancelled while it is told.
-async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
+async fn reports_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let (stop, own) = (CancellationToken::new(), store.clone());
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
     let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
@@ -260,12 +260,12 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
 /// What was on its way to the store when a run was cancelled was lost with the call that was dropped.
 #[tokio::test(start_paused = true)]
 async fn events_in_flight_at_a_cancellation_are_stored() {
-    let told = told_of(Arc::default()).await;
+    let told = reports_of(Arc::default()).await;
     assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn unstored_events_are_reported_as_missing() {
-    let told = told_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
+    let told = reports_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
     assert!(told.iter().any(|mode| mode == "lagged"), "{told:?}");
 }

@@ -45,7 +45,7 @@ async fn options(key: &str, url: &str) -> hier::Result<()> {
     Ok(())
 }
 
-async fn going_on(review: CompiledGraph<Filing>) -> hier::Result<()> {
+async fn continuing(review: CompiledGraph<Filing>) -> hier::Result<()> {
     let outcome = review.invoke(()).thread("case-17").await?;
     Ok(())
 }
@@ -156,7 +156,7 @@ mod inbox {
         Support<Chat> = Agent { system: "You answer customers.", inbox: messages }
     }
 
-    async fn tell() -> hier::Result<()> {
+    async fn send_message() -> hier::Result<()> {
         let graph = Support::compile().checkpointer(MemorySaver::new());
         graph.send("case-17", "The customer called again.").await?; // what the channel takes, or one item of it
         Ok(())

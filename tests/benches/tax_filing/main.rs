@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let [_, saver, positions, times, ..] = &arguments[..]
         && let (Some(saver), Ok(positions), Ok(times)) = (saver_of(saver), positions.parse(), times.parse())
     {
-        println!("{}", told(&runtime.block_on(measure(saver, positions, times))?));
+        println!("{}", report(&runtime.block_on(measure(saver, positions, times))?));
         return Ok(());
     }
     let mut rows = Vec::new();
@@ -56,11 +56,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for row in &rows {
-        println!("{}", told(row));
+        println!("{}", report(row));
     }
     growth(&rows);
     if let Ok(python) = std::env::var("HIER_REFERENCE_PYTHON") {
-        beside(&rows, Path::new(&python));
+        compare(&rows, Path::new(&python));
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ fn ours(outcome: &Outcome<Tax>) -> Value {
     })
 }
 
-/// What the reference prints with `--json`; [`beside`] holds it to that.
+/// What the reference prints with `--json`; [`compare`] checks that.
 fn expected(positions: usize) -> Value {
     json!({
         "report": format!("FILED {positions}"),
@@ -136,7 +136,7 @@ fn expected(positions: usize) -> Value {
     })
 }
 
-fn told(Row { saver, positions, best, bytes }: &Row) -> String {
+fn report(Row { saver, positions, best, bytes }: &Row) -> String {
     let bytes = bytes.map_or(String::new(), |bytes| format!(", {:.2} MB on disk", megabytes(bytes)));
     format!("{positions} positions, {}: {:.1} ms{bytes}", name(*saver), milliseconds(*best))
 }
@@ -170,7 +170,7 @@ fn growth(rows: &[Row]) {
 }
 
 /// Runs the reference, and prints both as a table.
-fn beside(rows: &[Row], python: &Path) {
+fn compare(rows: &[Row], python: &Path) {
     println!("\n| 200 positions, 622 model calls | hier | langgraph-hierarchies 0.0.8 | ratio |\n|---|---:|---:|---:|");
     for row in rows.iter().filter(|row| row.positions == SMALL && row.saver != Saver::Memory) {
         let here = milliseconds(row.best);

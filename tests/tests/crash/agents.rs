@@ -21,7 +21,7 @@ use crate::desk::{Desk, Site, TURNS, clerk, expected, keys};
 use crate::place::{Place, open};
 use crate::victim::{DURABILITY, LOG, PLACE, THREAD};
 
-fn told(name: &str, unless: u64) -> u64 {
+fn number_from_env(name: &str, unless: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(unless)
 }
 
@@ -157,7 +157,7 @@ fn lines(log: &Path) -> Vec<String> {
 }
 
 fn survive(place: &Place, kills: u64) {
-    let mut rng = Rng::with_seed(told("HIER_AGENT_SEED", 11));
+    let mut rng = Rng::with_seed(number_from_env("HIER_AGENT_SEED", 11));
     let (mut killed, mut threads, mut again, mut summaries) = (0, 0, 0, 0);
     while killed < kills {
         threads += 1;
@@ -191,12 +191,12 @@ fn survive(place: &Place, kills: u64) {
 
 #[test]
 fn agents_survive_kills_on_sqlite() {
-    survive(&Place::sqlite(), told("HIER_AGENT_KILLS", 40));
+    survive(&Place::sqlite(), number_from_env("HIER_AGENT_KILLS", 40));
 }
 
 #[test]
 fn agents_survive_kills_on_postgres() {
     if let Some(place) = Place::postgres() {
-        survive(&place, told("HIER_AGENT_KILLS", 40).min(100));
+        survive(&place, number_from_env("HIER_AGENT_KILLS", 40).min(100));
     }
 }

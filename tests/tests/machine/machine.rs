@@ -112,7 +112,7 @@ impl Machine {
             Operation::Run(items, lives) if self.line.finished => self.start(items, *lives).await,
             Operation::Run(_, lives) => {
                 let (program, config) = (self.program.clone(), self.config());
-                let ended = self.alive(async move { program.go_on(config).await }, *lives).await?;
+                let ended = self.alive(async move { program.continue_thread(config).await }, *lives).await?;
                 self.settle(ended)
             }
             Operation::Answer(which, lives) if !view.questions.is_empty() => {
@@ -172,7 +172,7 @@ impl Machine {
             }
             Operation::Replay(turns) if self.line.finished => {
                 let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
-                let run = self.program.go_on(self.config().checkpoint(input)).await;
+                let run = self.program.continue_thread(self.config().checkpoint(input)).await;
                 self.settle(Some(run))
             }
             Operation::GoBack(turns) => {

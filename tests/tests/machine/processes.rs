@@ -111,7 +111,7 @@ impl Machine {
         if let Ok(read) = older.view(self.config()).await {
             return check(read == *view, || format!("an older program reads\n {read:?}\n instead of\n {view:?}"));
         }
-        let ended = older.go_on(self.config()).await;
+        let ended = older.continue_thread(self.config()).await;
         check(ended.is_err(), || "an older program runs a thread that it cannot read".to_owned())?;
         // A new turn drops what an open one has done so far: that need not be read.
         if self.line.finished {
@@ -140,7 +140,7 @@ impl Machine {
             let (program, config, answer) = (&programs[which], config.clone(), answers[which].clone());
             match &question {
                 Some((id, _)) => program.answer_by_id(config, id.clone(), answer),
-                None => program.go_on(config),
+                None => program.continue_thread(config),
             }
         };
         let ended = tokio::time::timeout(LONG, both(run(0), run(1), order)).await;

@@ -44,7 +44,7 @@ impl View {
 #[async_trait]
 pub(crate) trait Program: Send + Sync {
     async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError>;
-    async fn go_on(&self, config: Config) -> Result<(), RunError>;
+    async fn continue_thread(&self, config: Config) -> Result<(), RunError>;
     async fn answer(&self, config: Config, answer: String) -> Result<(), RunError>;
     async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError>;
     /// Copies the checkpoint that is addressed: the thread goes on from there.
@@ -130,7 +130,7 @@ macro_rules! program {
                 self.graph.invoke(input).config(config).context(self.world.clone()).await.map(drop)
             }
 
-            async fn go_on(&self, config: Config) -> Result<(), RunError> {
+            async fn continue_thread(&self, config: Config) -> Result<(), RunError> {
                 self.graph.invoke(()).config(config).context(self.world.clone()).await.map(drop)
             }
 

@@ -26,11 +26,7 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
         "tasks are created when their step begins",
     ),
     (&[], &["/values/n"], "channels have the defaults of their types from the beginning"),
-    (
-        &[],
-        &["data/interrupts", "/payload/interrupts"],
-        "a starting task has no questions, as in the JavaScript server",
-    ),
+    (&[], &["data/interrupts", "/payload/interrupts"], "a starting task has no questions, as in the JavaScript server"),
     (&["086"], &[], "LangChain reports a subgraph as another runnable"),
     (
         &["100"],

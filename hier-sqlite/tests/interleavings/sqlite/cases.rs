@@ -130,7 +130,7 @@ impl Book {
         let fate = lock(&self.fates)[&number];
         let fits = match (fate, answer) {
             (Fate::Done, Ok(value)) => *value == number,
-            (Fate::Fails, Err(SaverError::Unusable { reason, .. })) => *reason == told(number),
+            (Fate::Fails, Err(SaverError::Unusable { reason, .. })) => *reason == text_of(number),
             (Fate::Panics, Err(SaverError::Unusable { reason, .. })) => reason.contains("a call panicked"),
             _ => false,
         };
@@ -150,12 +150,12 @@ impl Book {
     }
 }
 
-fn told(number: u32) -> String {
+fn text_of(number: u32) -> String {
     format!("job {number} refuses")
 }
 
 fn refused(number: u32) -> SaverError {
-    SaverError::Unusable { place: "job".to_owned(), reason: told(number) }
+    SaverError::Unusable { place: "job".to_owned(), reason: text_of(number) }
 }
 
 fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
@@ -165,7 +165,7 @@ fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
 }
 
 /// Nobody writes while somebody reads.
-fn nobody_writes(connection: &Connection) {
+fn no_other_writer(connection: &Connection) {
     let before = stored(connection).expect("it can be read");
     shuttle::thread::yield_now();
     assert_eq!(stored(connection).expect("it can be read again"), before);
@@ -215,7 +215,7 @@ fn callers() {
                     book.check(number, &answer);
                 }
                 if thread_rng().gen_ratio(1, 3) {
-                    writer.read_now(nobody_writes);
+                    writer.read_now(no_other_writer);
                 }
                 if thread_rng().gen_ratio(1, 2) {
                     // Whether it was done or panicked.
@@ -248,7 +248,7 @@ fn readers_do_not_block_writers() {
         let caller = shuttle::thread::spawn(move || book.check(0, &block_on(call)));
         let own = writer.clone();
         let reader = shuttle::thread::spawn(move || {
-            let _ = own.read_now(nobody_writes);
+            let _ = own.read_now(no_other_writer);
         });
         join(vec![caller, reader]);
         // Closing it would do what is queued.
@@ -352,7 +352,7 @@ fn writer_thread_ends_if_opening_fails_or_is_dropped() {
         let started = SqliteWriter::start("memory".to_owned(), manner, WriteAheadLog, opened);
         match block_on(wait(started, any(&[Waits::ForTheAnswer, Waits::Polls(1), Waits::Polls(2)]))) {
             Some(Ok(_)) => assert!(!fails),
-            Some(Err(error)) => assert!(fails && error.to_string().contains(&told(0)), "{error}"),
+            Some(Err(error)) => assert!(fails && error.to_string().contains(&text_of(0)), "{error}"),
             None => {}
         }
     });
