@@ -22,7 +22,7 @@ use serde_json::json;
 
 graph! {
     /// Chats and reports the weather.
-    Chat<BaseState> = Agent {
+    Chat<MessagesState> = Agent {
         system: "You are friendly and brief.",
         tools: [weather],
         // Keeps requests within the model's context, however long the chat becomes.

@@ -49,7 +49,7 @@ impl AsRef<BaseContext> for Office {
 
 graph! {
     /// Answers with the help of the travel server.
-    Assistant<BaseState, Office> = Agent { tools: [|office| &office.travel] }
+    Assistant<MessagesState, Office> = Agent { tools: [|office| &office.travel] }
 }
 
 #[tokio::main]
@@ -75,9 +75,9 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     // The answer may take a week. The call is not made again.
     let out = assistant.invoke(Command::resume(json!({"nights": 3}))).config(thread()).context(office()).await?;
-    for message in out.state().messages.iter().filter(|message| !message.text().is_empty()) {
+    for message in out.state().messages().iter().filter(|message| !message.text().is_empty()) {
         println!("{}", message.text());
     }
-    assert_eq!(out.state().current_agent_report, "Your trip is booked.");
+    assert_eq!(out.text(), "Your trip is booked.");
     Ok(())
 }

@@ -30,7 +30,7 @@ const PAGES: [(&str, &str); 4] = [
 
 graph! {
     /// Answers from the shop's pages.
-    Answers<BaseState> = Agent {
+    Answers<MessagesState> = Agent {
         system: "You answer questions about the shop. Search first; say which page it is from; if no page says it, say so.",
         tools: [search_pages],
         max_iterations: 6,
@@ -108,7 +108,7 @@ async fn main() -> Result<()> {
     }
     let answers = Answers::compile().store(store);
     let out = answers.invoke(Message::user(question)).context(BaseContext::new(model)).await?;
-    println!("{}", out.state().current_agent_report);
+    println!("{}", out.text());
     Ok(())
 }
 

@@ -47,7 +47,7 @@ graph! {
 
 graph! {
     /// Researches one thing.
-    Worker<BaseState> = Agent {
+    Worker<MessagesState> = Agent {
         system: "You research one thing with `look_up`, and answer in two sentences.",
         tools: [look_up],
         max_iterations: 6,
@@ -80,7 +80,7 @@ async fn plan(state: &Research, run: &Run<BaseContext>) -> Result<ResearchUpdate
 async fn worker(Sent(part): Sent<String>, run: &Run<BaseContext>) -> Result<ResearchUpdate> {
     let context = run.context().clone();
     let found = Worker::compile().invoke(Message::user(&*part)).context(context).await?;
-    Ok(Research::update().findings([format!("{part}: {}", found.state().current_agent_report)]))
+    Ok(Research::update().findings([format!("{part}: {}", found.text())]))
 }
 
 /// Looks up a word in an encyclopaedia.

@@ -85,7 +85,7 @@ async fn file(case: &Case) -> CaseUpdate {
 
 graph! {
     /// Chats.
-    Chat<BaseState> = Agent { system: "You are friendly." }
+    Chat<MessagesState> = Agent { system: "You are friendly." }
 }
 
 /// Repeats the last message of the user.

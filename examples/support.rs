@@ -37,7 +37,7 @@ impl AsRef<BaseContext> for Shop {
 
 graph! {
     /// Answers customers of the shop.
-    Support<BaseState, Shop> = Agent {
+    Support<MessagesState, Shop> = Agent {
         system: "You answer customers of the shop. Look an order up before you refund it.",
         tools: [order, refund],
         max_iterations: 8,
@@ -91,7 +91,7 @@ async fn main() -> Result<()> {
         let answers = answers.collect::<Result<Vec<_>>>()?;
         out = support.invoke(Command::answers(answers)).thread("customer").context(shop()).await?;
     }
-    println!("{}", out.state().current_agent_report);
+    println!("{}", out.text());
     Ok(())
 }
 

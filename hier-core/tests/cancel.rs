@@ -24,7 +24,7 @@ async fn node(run: &Run<Desk>) -> TraceUpdate {
     says(run.node())
 }
 
-/// The tasks that are alive, and what the test tells them.
+/// The living tasks, and the test's signals to them.
 #[derive(Default)]
 struct Room {
     alive: AtomicUsize,
@@ -187,7 +187,7 @@ mod by_token {
         });
         desk.until(2).await;
         token.cancel();
-        // Whether the run still ends or is found cancelled first is a race; that everything ends is not.
+        // It is a race whether the run ends or is cancelled. In both cases everything ends.
         let _ = run.await.unwrap();
         desk.until(0).await;
     }

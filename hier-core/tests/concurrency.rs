@@ -1,4 +1,4 @@
-//! How tasks of one step share threads and time.
+//! Concurrency of the tasks of a step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
 
-/// How many tasks are at work, at most and in all.
+/// The numbers of running tasks: at most and in all.
 #[derive(Default)]
 struct Gauge {
     now: AtomicUsize,
@@ -227,7 +227,7 @@ mod fairness {
     async fn never_waits() {}
 
     async fn stops(run: &Run<Desk>) -> TraceUpdate {
-        // Nothing here waits, and yet somebody else on this thread has set the flag.
+        // Nothing here waits, and yet another task on this thread has set the flag.
         if run.context().now.load(Ordering::SeqCst) > 0 { says("seen") } else { Trace::update() }
     }
 

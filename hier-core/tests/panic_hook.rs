@@ -1,4 +1,4 @@
-//! The hook by which an error knows where a node panicked, beside the hooks of the program. A process has one hook, so this
+//! The hook that records where a node panicked, next to the hooks of the program. A process has one hook, so this
 //! is one test.
 
 use std::panic;
@@ -35,7 +35,7 @@ async fn panic_hook_of_the_program_is_called_and_replaceable() {
         assert_eq!(CALLS.load(Ordering::SeqCst), calls);
     }
 
-    // A panic that nobody of the engine catches is noted, and then the hook is gone.
+    // A panic outside the engine is reported, and then the hook is removed.
     assert!(panic::catch_unwind(boom).is_err());
     panic::set_hook(Box::new(|_| {}));
     let told = panic_report().await;

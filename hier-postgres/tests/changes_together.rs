@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// A store on a road, with runs that were claimed, each of a thread of its own, and a way around the store.
+/// A store behind a proxy, with claimed runs of separate threads, and a direct connection.
 struct Desk {
     store: Postgres,
     road: Road,
@@ -46,7 +46,7 @@ impl Desk {
             let AddedRun { claimed, .. } = desk.store.driver().create_claimed(new, claim).await.expect("a run");
             desk.claimed.push(claimed.expect("nothing is in its way"));
         }
-        // What others are told is told by then.
+        // Notifications to others have been sent by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
         Some(desk)
     }
@@ -64,7 +64,7 @@ impl Desk {
         RunCommit::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
-    /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
+    /// The number of statements that wait for a lock in the server: changes, and reads of an unknown thread.
     async fn blocked(&self) -> i64 {
         blocked(&self.watch, self.schema).await
     }
@@ -110,7 +110,7 @@ async fn commit_with_a_lost_lease_fails_alone() {
             assert_eq!(recorded.expect("stored"), 2);
         }
     }
-    // One that was on its way, the rest, and what others are told.
+    // One in flight, the rest, and the notifications.
     let trips = desk.road.round_trips();
     assert!(trips < THREADS, "{trips} round trips");
     for number in 0..THREADS {
@@ -139,7 +139,7 @@ async fn commit_of_a_locked_thread_delays_no_other() {
     assert_eq!(waits.await.expect("it ends").expect("stored"), 2);
 }
 
-/// The connection is closed while the server is at it: nobody is told that something is stored which is not.
+/// The connection is closed while the server works. No caller gets a success for an unstored change.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_are_sent_again_after_a_lost_connection() {
     let Some(desk) = Desk::open("together_dies").await else { return };
@@ -198,12 +198,12 @@ async fn lost_answer_is_stored_once_despite_later_changes() {
         desk.road.lose_the_held_answer();
         recording.await.expect("it ends").expect("stored");
         assert_eq!(desk.modes(number).await, ["start", "values"]);
-        // What others are told is told by then.
+        // Notifications to others have been sent by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Whoever asked for a change has gone: it is stored or not, and what comes after it is stored.
+/// The caller of a change is dropped. It is stored or not, and later changes are stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_pending_request_blocks_no_other() {
     let Some(desk) = Desk::open("together_dropped").await else { return };
@@ -230,7 +230,7 @@ async fn dropped_pending_request_blocks_no_other() {
     assert_eq!(ended.status, RunStatus::Success);
 }
 
-/// Two processes change the same threads at once, in another order each: nothing is lost, and nobody waits for ever.
+/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     let Some(url) = server() else { return };
@@ -258,7 +258,7 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     }
 }
 
-/// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
+/// If its parent exists, so do the values that a checkpoint builds on. Otherwise each value is checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn commit_on_missing_values_is_refused() {
     let Some(desk) = Desk::open("together_bases").await else { return };

@@ -1,4 +1,4 @@
-//! Conversations that stay in memory from run to run, beside another process that uses the same threads.
+//! Conversations that are cached between runs while another process uses the same threads.
 //!
 //! On Postgres with a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 

@@ -29,7 +29,7 @@ fn new_thread() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Somebody else who uses the database.
+/// Another user of the database.
 enum Other {
     File(Connection),
     Server(tokio_postgres::Client, &'static str),
@@ -46,7 +46,7 @@ impl Other {
         Self::Server(client, schema)
     }
 
-    /// From now on nobody else writes to a thread.
+    /// Blocks other writers of threads from now on.
     async fn lock(&mut self) {
         match self {
             Self::File(file) => file.execute_batch("begin immediate").expect("a transaction"),
@@ -99,7 +99,7 @@ struct Count {
     log: Vec<usize>,
 }
 
-/// Where a run stays, and says so.
+/// Holds a run at a point and signals it.
 struct Stop {
     at: usize,
     reached: Notify,
@@ -170,7 +170,7 @@ async fn run_dropped_at_a_locked_file_releases_its_thread() {
     dropped_while_locked(Arc::new(saver), Other::of_file(&path)).await;
 }
 
-/// What the graph inside has for itself.
+/// The private channel of the subgraph.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Draft {
     text: String,
@@ -203,7 +203,7 @@ async fn run(graph: &dyn DynGraph, saver: &Arc<dyn Checkpointer>, thread: &str, 
     graph.run(run).await.expect("it runs")
 }
 
-/// Each change is there once, or was refused since somebody else had the thread; then it is tried again.
+/// Each change is applied once, or was refused because another run held the thread, and is then retried.
 async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
     let graph: Arc<dyn DynGraph> = Arc::new(Office::compile().erase(|_| Ok(())));
     let thread = &*new_thread();

@@ -178,7 +178,7 @@ async fn goes_past_rows<S: RunStore>(
     assert!(new.driver().document("note", "ours").await.expect("a readable row").is_some());
     assert!(!new.driver().events(EventQuery::after("ours", 0)).await.expect("a readable row").events.is_empty());
     old.driver().thread("ours").await.expect_err("it is sealed with the new key");
-    // What was passed over is as it was.
+    // Skipped rows are unchanged.
     assert!(foreign.driver().thread("theirs").await.expect("a readable row").is_some());
     assert!(foreign.driver().run(runs[0]).await.expect("a readable row").is_some());
 }

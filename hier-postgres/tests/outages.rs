@@ -104,7 +104,7 @@ fn saver_outlives_the_runtime_it_was_made_in() {
     runtime().block_on(store(2));
 }
 
-/// Whoever comes next finds the thread free, at whatever moment the call before was dropped.
+/// The next call finds the thread free, at whatever moment the call before was dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_claim_holds_nothing() {
     let Some(url) = server() else { return };
@@ -145,7 +145,7 @@ async fn claim_dropped_before_its_answer_is_undone() {
     other.acquire("t", wait).await.expect("the thread, before the lease has run out");
 }
 
-/// The server has stored a change of a thread's runs, somebody else has changed the thread since, and the answer is lost: it is not made
+/// The server has stored a change of a thread's runs, another process has changed the thread since, and the answer is lost. It is not made
 /// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn run_change_with_a_lost_answer_is_made_once() {
@@ -177,7 +177,7 @@ async fn run_change_with_a_lost_answer_is_made_once() {
         road.hold_answers();
         let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![told()]));
         let between = async {
-            // What other processes are told of goes the same way.
+            // Notifications to other processes go the same way.
             loop {
                 road.answer_is_held().await;
                 if seen().await > 0 {
@@ -216,7 +216,7 @@ async fn schemas_can_be_keywords_and_times_unbounded() {
     }
 }
 
-/// A user may be told by the server to wait no longer than this for a lock: it is tried again, and told in words in the end.
+/// The server may limit a user's wait for a lock. The call is retried, and its last error names the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_lock_is_awaited() {
     let Some(url) = server() else { return };

@@ -79,7 +79,7 @@ async fn saver_reconnects_after_the_server_was_killed() {
     saver.renew(&lease).await.expect("the lease, still");
 }
 
-/// The server has done it, and nobody was told: trying again must not find the thread in use by oneself.
+/// The server has stored the claim and the answer is lost. The retry must not find its own claim as a conflict.
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_whose_answer_was_lost_is_one_claim() {
     let Some(url) = server() else { return };
@@ -176,7 +176,7 @@ async fn encrypted_and_compressed_runs_keep_the_contract() {
     assert!(report.passed(), "{report}");
 }
 
-/// A worker in another process is told of a run without looking.
+/// A worker in another process is notified of a run before it polls.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_are_notified() {
     let Some(url) = server() else { return };
@@ -196,7 +196,7 @@ async fn other_processes_are_notified() {
     panic!("it was never notified");
 }
 
-/// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must
+/// A statement of one connection is unknown to the next, or another client's statement of the same name, which must
 /// not run: everything is stored as without a pooler.
 #[tokio::test(flavor = "multi_thread")]
 async fn pooler_may_give_each_transaction_another_connection() {
@@ -222,7 +222,7 @@ async fn pooler_may_give_each_transaction_another_connection() {
     }
 }
 
-/// A statement that reads could be somebody else's, too, under the same name, which finds nothing: what is there is found, whichever
+/// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
 /// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]
 async fn existing_data_is_read_through_a_pooler() {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
 use hier_sqlite::Sqlite;
 
-/// Where the other process finds the database.
+/// The database of the other process.
 const PLACE: &str = "HIER_TEST_PLACE";
-/// How long its claim lasts, in milliseconds.
+/// The duration of its claim in milliseconds.
 const LASTS: &str = "HIER_TEST_LASTS";
 /// Longer than any test.
 const LONG: Duration = Duration::from_mins(10);

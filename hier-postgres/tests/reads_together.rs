@@ -1,4 +1,4 @@
-//! Threads that are read by one statement on Postgres: each is told of its own, as if it had asked alone.
+//! Threads that are read by one statement on Postgres: each caller gets its own, as if it had asked alone.
 //!
 //! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 
@@ -62,7 +62,7 @@ impl Shelf {
         tokio::spawn(async move { store.get(&thread, "", id).await })
     }
 
-    /// How many statements wait for a lock in the server.
+    /// The number of statements that wait for a lock in the server.
     async fn blocked(&self) -> i64 {
         blocked(&self.watch, self.schema).await
     }
@@ -164,7 +164,7 @@ async fn reads_are_repeated_after_a_lost_connection() {
     }
 }
 
-/// Whoever asked has gone, and the next who ask are answered.
+/// The first caller is dropped, and the next ones are answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_pending_request_blocks_no_other() {
     let Some(shelf) = Shelf::open("reads_dropped").await else { return };
@@ -226,7 +226,7 @@ async fn large_read_delays_no_other() {
     }
 }
 
-/// Runs that wait are claimed together, and one on whose thread somebody is at work is passed over.
+/// Waiting runs are claimed together, and a run of a locked thread is skipped.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_runs_are_claimed_together_except_held_ones() {
     let Some(shelf) = Shelf::open("reads_claims").await else { return };
@@ -234,7 +234,7 @@ async fn waiting_runs_are_claimed_together_except_held_ones() {
         let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
         shelf.store.driver().create_run(new).await.expect("added");
     }
-    // What others are told is told by then.
+    // Notifications to others have been sent by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     shelf.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
     shelf.road.round_trips();
@@ -258,8 +258,8 @@ async fn waiting_runs_are_claimed_together_except_held_ones() {
     );
 }
 
-/// A claim has no answer in time while the server is at it, and what is at work on the thread then is that claim: it is not given up, since
-/// nobody would do the run before its lease had run out.
+/// A claim times out while the server executes it, and then holds the thread itself. It is not given up, because
+/// no worker could claim the run before its lease expires.
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_still_running_in_the_server_is_awaited() {
     let Some(url) = server() else { return };
@@ -281,7 +281,7 @@ async fn claim_still_running_in_the_server_is_awaited() {
     assert_eq!((claimed.run.id, claimed.run.attempts), (added.id, 1));
 }
 
-/// Runs that are added to many threads at once are looked at together: each gets a number of its own, and what was there before it.
+/// Runs that are added to many threads at once are read together: each gets its own number and its earlier runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrently_added_runs_find_their_threads() {
     let Some(shelf) = Shelf::open("reads_added").await else { return };

@@ -1,4 +1,4 @@
-//! How often a run asks the Postgres server for something. Each time costs a round trip, and most of them a plan.
+//! The number of requests of a run to the Postgres server. Each costs a round trip, and most of them a plan.
 //!
 //! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 
@@ -21,7 +21,7 @@ use serde_json::json;
 
 const ROUNDS: usize = 20;
 
-/// How many round trips each part of a run takes, in all rounds.
+/// The round trips of each part of a run, in all rounds.
 #[derive(Debug, Default)]
 struct Count {
     create: usize,
@@ -60,10 +60,10 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     count.read += road.round_trips();
 }
 
-/// The most that a run of three steps may take: two to be added and two to be claimed (what is there, and what becomes of it), one each
-/// for the lease, a step, the end and whoever reads it, and once for each change other processes are told.
+/// The limit for a run of three steps: two to add it, two to claim it (a read and a change), one each
+/// for the lease, a step, the end and its reader, and one notification for each change.
 const MOST: usize = 2 + 2 + 1 + 3 + 1 + 1 + TOLD;
-/// How often other processes are told of such a run at most. Only these statements are planned each time.
+/// The limit of notifications of such a run. Only these statements are planned each time.
 const TOLD: usize = 6;
 
 /// A run of three steps, on a new thread each.
@@ -140,7 +140,7 @@ async fn run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     working.await.expect("it stops");
 }
 
-/// The server has added a run and claimed it, and the answer is lost: whoever asked has the claim all the same, and once.
+/// The server has added and claimed a run, and the answer is lost. The caller has the claim once.
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_with_a_lost_answer_is_recognized() {
     let Some(url) = server() else { return };
@@ -160,11 +160,11 @@ async fn claim_with_a_lost_answer_is_recognized() {
     road.hold_answers();
     let adding = store.clone();
     let adding = tokio::spawn(async move { adding.driver().create_claimed(new(), claim()).await });
-    // What is there.
+    // The existing rows.
     road.answer_is_held().await;
     road.let_answers_go();
     road.hold_answers();
-    // What becomes of it.
+    // The change.
     road.answer_is_held().await;
     road.lose_the_held_answer();
     let AddedRun { run: added, claimed } = adding.await.expect("it ends").expect("a run");
@@ -179,7 +179,7 @@ async fn claim_with_a_lost_answer_is_recognized() {
     assert_eq!(modes, ["start", "end", "start", "end"]);
 }
 
-/// What several ask for at once is read once, and nobody is told what was stored before it asked.
+/// A document that several callers request at once is read once, and no caller gets a state from before its request.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_reads_of_a_document_share_one_query() {
     let Some(url) = server() else { return };
@@ -211,7 +211,7 @@ async fn concurrent_reads_of_a_document_share_one_query() {
     assert_eq!(road.round_trips(), 2);
 }
 
-/// What is asked for with the latest checkpoint is what this process has stored last: where somebody else has stored since, that counts.
+/// This process reads its last checkpoint. If another process has stored since, that one counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_see_commits_of_other_processes() {
     let Some(url) = server() else { return };
@@ -333,7 +333,7 @@ async fn dropped_read_keeps_its_connection() {
     assert_eq!(road.connections(), before, "no connection was opened anew");
 }
 
-/// Where the answer does not come, the connection is closed: whoever waits for it has another, and does not wait for ever.
+/// If no answer arrives, the connection is closed. The waiting caller gets another and does not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_dropped_read_frees_its_connection() {
     let Some(url) = server() else { return };

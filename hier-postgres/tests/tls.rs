@@ -12,7 +12,7 @@ use kit::server::{Server, server};
 use serde_json::json;
 use tokio_postgres::NoTls;
 
-/// What is wrong with the URL or the server, which trying again would not mend.
+/// Returns the permanent error of the URL or the server.
 async fn refused(url: &str) -> String {
     match Postgres::connect(url).await.expect_err(url) {
         SaverError::Unusable { place, reason } => {

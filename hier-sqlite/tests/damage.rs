@@ -1,4 +1,4 @@
-//! Files that are damaged, somebody else's, or were tampered with are refused in words, and nothing panics.
+//! Damaged, foreign and manipulated files are refused with an error, and nothing panics.
 
 mod kit;
 
@@ -97,7 +97,7 @@ async fn files_truncated_anywhere_are_read_or_refused() {
     }
 }
 
-/// What comes of using a copy of the file in which 64 bytes are flipped from here on.
+/// Uses a copy of the file in which 64 bytes are flipped.
 async fn use_flipped(whole: &[u8], place: usize) -> Result<(), SaverError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("flipped.db");
@@ -255,7 +255,7 @@ mod random_bytes {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Whatever somebody puts in the place of what was stored: an error, and no panic.
+        /// Replaced data leads to an error, not a panic.
         #[test]
         fn replaced_bodies_values_and_writes_are_refused(
             bytes in prop::collection::vec(any::<u8>(), 0..400),

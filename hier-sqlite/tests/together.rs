@@ -18,7 +18,7 @@ fn record(value: &[u8]) -> Vec<WriteRecord> {
     vec![kit::next(None, &[(0, false, value.to_vec())], 1).1]
 }
 
-/// Somebody else writes to the file, so that calls queue up.
+/// Another process writes to the file, so that calls queue up.
 fn hold(path: &Path) -> Connection {
     let file = Connection::open(path).expect("the file");
     file.execute_batch("begin immediate").expect("a transaction");
@@ -72,7 +72,7 @@ async fn refused_commit_does_not_affect_others() {
     }
 }
 
-/// How many transactions there are in the log of this file: each ends with a frame that has the size of the file.
+/// The number of transactions in the log of this file: each ends with a frame that has the size of the file.
 fn transactions(path: &Path) -> usize {
     let log = std::fs::read(path.with_extension("db-wal")).expect("the log");
     let number = |at: usize| log.get(at..at + 4).map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four")));
@@ -80,7 +80,7 @@ fn transactions(path: &Path) -> usize {
     (32..log.len()).step_by(frame).filter(|at| number(at + 4) > 0 && number(at + 8) == number(16)).count()
 }
 
-/// Commits to each of these threads at once, each in a task of its own.
+/// Commits to each of these threads at once, each in a separate task.
 fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHandle<Result<LeaseState, SaverError>>> {
     let begin = |lease: &Lease| {
         let (saver, lease) = (saver.clone(), lease.clone());
@@ -89,8 +89,8 @@ fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHand
     leases.iter().map(begin).collect()
 }
 
-/// Two meet while they write, which tells that many write. Tasks that one thread runs never do so by themselves. If nobody writes for some
-/// milliseconds it is forgotten.
+/// Two commits meet, which marks the file as busy. Tasks of one thread never meet by themselves. After some
+/// milliseconds without writes the mark is removed.
 async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
     let other = hold(path);
     let meeting = commit_at_once(saver, &leases[..2]);
@@ -99,7 +99,7 @@ async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
     for commit in meeting {
         commit.await.expect("no panic").expect("a commit");
     }
-    // The saver's own thread is no longer at it then.
+    // The saver's own thread has finished then.
     saver.commit(&leases[0], record(b"value").into()).await.expect("a commit");
 }
 
@@ -177,7 +177,7 @@ async fn durations_can_be_unbounded() {
     assert_eq!(saver.sweep().await.expect("a sweep"), 0);
 }
 
-/// The clock was set back by an hour after somebody who died had claimed the thread.
+/// The clock was set back by an hour after a process claimed the thread and died.
 #[tokio::test]
 async fn lease_from_the_future_expires_normally() {
     let folder = tempfile::tempdir().expect("a folder");

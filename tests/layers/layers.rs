@@ -94,7 +94,7 @@ const SMALL: &[Order] = &[
     Order { folder: "hier_top::high", modules: "inner outer" },
 ];
 
-/// What is found in a workspace of `hier_top` with a few files and this text in the file of this module.
+/// Returns the findings in a workspace of `hier_top` with this text in the file of this module.
 fn found_in(module: &str, text: &str) -> Vec<String> {
     let files = [
         ("hier_base", "pub struct Base;"),

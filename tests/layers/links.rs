@@ -8,7 +8,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the folder of the workspace")
 }
 
-/// The pages: those beside the manifest, and those of the book.
+/// The pages next to the manifest, and those of the book.
 fn pages() -> Vec<PathBuf> {
     let folders = [root().to_owned(), root().join("docs")];
     let entries = folders.iter().flat_map(|folder| folder.read_dir().expect("the folder")).flatten();
@@ -38,7 +38,7 @@ fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// What links and pictures in this line lead to.
+/// Returns the targets of links and pictures in this line.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
 }
@@ -58,7 +58,7 @@ fn anchor(heading: &str) -> String {
     letters.map(|letter| if letter == ' ' { '-' } else { letter.to_ascii_lowercase() }).collect()
 }
 
-/// What is wrong with a link of this page, if something is.
+/// Returns the problem of a link of this page, if any.
 fn wrong(page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None; // others' pages: the test has no network
@@ -115,8 +115,23 @@ fn book_has_every_page_once_and_begins_each_with_its_title() {
 #[test]
 fn pages_that_start_with_a_program_are_tested() {
     let facade = read(&root().join("hier/src/lib.rs"));
-    for page in ["first-graph", "first-agent", "people", "testing", "deploying", "coming-from-langgraph"] {
-        assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is no doctest of `hier`");
+    let pages = [
+        "first-graph",
+        "first-agent",
+        "people",
+        "first-workflow",
+        "first-service",
+        "first-hierarchy",
+        "testing",
+        "map-reduce",
+        "streaming",
+        "securing",
+        "observing",
+        "deploying",
+        "coming-from-langgraph",
+    ];
+    for page in pages {
+        assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is not a doctest of `hier`");
         assert!(read(&root().join(format!("docs/{page}.md"))).contains("```rust"), "{page}");
     }
 }

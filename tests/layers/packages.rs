@@ -1,4 +1,4 @@
-//! What the workspace depends on: licences, what is not wanted, what is there twice, which compiler it needs.
+//! The dependencies of the workspace: licences, banned crates, duplicates, and the compiler that they need.
 //!
 //! The tools for it (`cargo deny`, `cargo hack`, `cargo minimal-versions`) would have to be compiled; this reads `cargo metadata`. Each requirement is at least
 //! what `Cargo.lock` has, so the least versions of what we depend on are those that the tests run with.
@@ -35,7 +35,7 @@ const BANNED: &[(&str, &str)] = &[
     ("async-std", "it is not maintained; tokio is the runtime"),
 ];
 
-/// Crates of which what we depend on needs two versions. To add one is to say that there is no way around it.
+/// Crates of which the dependencies need two versions. Add one only if it cannot be avoided.
 const TWICE: &[&str] = &[
     "base64",
     "block-buffer",
@@ -86,7 +86,7 @@ fn text<'a>(package: &'a Value, field: &str) -> &'a str {
     package[field].as_str().unwrap_or_default()
 }
 
-/// Whether an expression of SPDX can be fulfilled with these licences: alternatives of conjunctions, with brackets.
+/// Returns true if these licences satisfy an SPDX expression of alternatives, conjunctions and brackets.
 fn is_allowed(expression: &str) -> bool {
     // An older form writes `/` for OR.
     let expression = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -196,7 +196,7 @@ fn dependencies_support_the_declared_compiler() {
     assert!(newer.is_empty(), "`rust-version` is {stated}; these need a newer compiler: {newer:?}");
 }
 
-/// Whether a `rust-version` is the compiler that `rustc --version` tells of.
+/// Returns true if a `rust-version` is the compiler of `rustc --version`.
 fn is_of(stated: &str, compiler: &str) -> bool {
     compiler.strip_prefix("rustc ").is_some_and(|version| minor(version) == minor(stated))
 }
@@ -214,7 +214,7 @@ fn compiler_is_identified_by_two_numbers() {
     }
 }
 
-/// Nobody needs the oldest compiler to work on hier, but CI has it: what is promised is what is tried.
+/// CI uses the oldest supported compiler, so that the declared version is tested.
 #[test]
 fn ci_uses_the_declared_compiler() {
     if std::env::var_os("CI").is_none() {
@@ -233,7 +233,7 @@ fn ci_uses_the_declared_compiler() {
     }
 }
 
-/// What a requirement takes at the least.
+/// Returns the lowest version of a requirement.
 fn least(requirement: &str) -> &str {
     requirement.trim_start_matches(['^', '=', '~', '>'])
 }
@@ -258,7 +258,7 @@ fn minimum_versions_are_the_tested_ones() {
     );
 }
 
-/// The file of a target, and those of the modules that it declares in files of their own.
+/// Collects the file of a target and those of its modules.
 fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     into.push(file.to_owned());
@@ -273,8 +273,8 @@ fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// A target is compiled a second time for its unit tests, so one that has none says `test = false`; whoever writes the first one there
-/// would not see that it is never run.
+/// A target is compiled a second time for its unit tests, so one without tests has `test = false`. Otherwise the first test
+/// there would never run.
 #[test]
 fn crates_without_tests_disable_them() {
     let packages = packages();

@@ -1,4 +1,4 @@
-//! What `surface` finds, in the documentation of two small crates that are compiled here.
+//! Tests of `surface` with the documentation of two small crates that are compiled here.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use hier_layers::surface::{differences, foreign};
 
-/// What the API of the crate under test may be made of.
+/// A crate whose types are in the API of the crate under test.
 const OTHER: &str = "
     pub struct Field; pub struct Argument; pub struct Returned; pub struct Inner; pub struct Unseen; pub struct Associated;
     pub struct Passed; pub struct Bounded<T>(pub T); pub struct Failure;

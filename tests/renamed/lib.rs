@@ -22,7 +22,7 @@ pub mod found {
         Sum::update().number(*seen.number + 1)
     }
 
-    /// What is seen of it.
+    /// A view of it.
     #[derive(View)]
     #[view(of = Sum)]
     pub struct Seen<'a> {
@@ -64,7 +64,7 @@ pub mod given {
         Sum::update().number(*seen.number + 1)
     }
 
-    /// What is seen of it.
+    /// A view of it.
     #[derive(View)]
     #[view(of = Sum, crate = crate::offered::graphs)]
     pub struct Seen<'a> {

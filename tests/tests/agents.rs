@@ -11,7 +11,7 @@ use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-/// What an example prints when it is given these words and this input.
+/// Returns the output of an example with these arguments and this input.
 fn example(name: &str, words: &[&str], input: &str) -> String {
     let mut program = Process::new(hier_tests::example(name));
     program.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());

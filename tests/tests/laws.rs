@@ -10,7 +10,7 @@ use hier_sqlite::Sqlite;
 use laws::*;
 use proptest::prelude::*;
 
-/// A law, in a file of its own for each way of storing.
+/// Checks a law with a separate file for each way of storing.
 fn holds<Law: Future<Output = ()>>(law: impl Fn(Saver) -> Law) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -53,7 +53,7 @@ async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Me
     out
 }
 
-/// What is asked, and by whom.
+/// Returns the path and the value of the question.
 fn asked(out: &Outcome<Filing>) -> (&[String], &Value) {
     let Outcome::Interrupted(asked) = out else { panic!("there is no question: {out:?}") };
     let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };

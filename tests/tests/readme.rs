@@ -1,4 +1,4 @@
-//! What the README shows is what there is.
+//! Compares the README with the code.
 
 use std::process::Command;
 

@@ -28,7 +28,7 @@ async fn book() -> Command<Filing> {
     Command::update(Filing::update().findings(["booked".to_owned()]))
 }
 
-/// Says something that is no answer.
+/// Returns a text that is not an answer.
 #[tool]
 async fn say() -> Command<Filing> {
     Command::update(Filing::update().messages(Message::user("by the way")))

@@ -1,4 +1,4 @@
-//! Models that nodes of one's own ask: streamed, counted and told like those of agents.
+//! Models that custom nodes ask: streamed, counted and traced like those of agents.
 
 use std::sync::Arc;
 

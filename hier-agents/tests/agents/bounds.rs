@@ -1,4 +1,4 @@
-//! What ends agents that do not end themselves: budgets, iterations, cancellation, a model that gives up.
+//! Ends of agents that do not end themselves: budgets, iterations, cancellation, a model that gives up.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn call_of(name: &str, number: usize) -> ToolCall {
     ToolCall { name: name.to_owned(), args: json!({"task": "look"}), id: format!("call {number}") }
 }
 
-/// What the clerks have told the desk.
+/// The reports of the clerks to the desk.
 fn reports(end: &Filing) -> Vec<String> {
     let answers = end.base.messages.iter().filter(|message| matches!(message.body, Body::Tool { .. }));
     answers.filter_map(|answer| Some(answer.content()?.text())).collect()
@@ -227,7 +227,7 @@ async fn token_counts_saturate() {
 }
 
 graph! {
-    /// Has a tool beside its subagent.
+    /// Has a tool and a subagent.
     Mixed<Filing> = Agent { tools: [count], subagents: [Clerk {}], parallel_subagents: true }
 }
 

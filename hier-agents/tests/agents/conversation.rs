@@ -222,7 +222,7 @@ async fn subagent_at_its_limit_reports_to_its_supervisor() {
     assert!(told.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()), "{told:?}");
 }
 
-/// A model that says what it is told to, and ends at its limit of tokens.
+/// A model that returns this text and ends at its token limit.
 struct Short(&'static str);
 
 #[async_trait]

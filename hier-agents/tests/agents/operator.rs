@@ -1,4 +1,4 @@
-//! What an operator is asked, at any depth, and how the run goes on with the answer.
+//! Questions to the operator at any depth, and their answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ graph! {
 
 static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks to whom, and fails once after it was told.
+/// Asks for the recipient, and fails once after the answer.
 #[tool(needs_approval, retry = 3)]
 async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
     let to: String = run.interrupt(&"to whom?").await?;
@@ -62,8 +62,8 @@ async fn retried_tool_does_not_repeat_its_question() {
     assert!(prompt(&model, 1).contains(&"sent to the office".to_owned()), "{:?}", prompt(&model, 1));
 }
 
-/// Arguments that are no object, such as those of an answer that was cut off, are the model's to mend: nobody is asked to
-/// approve such a call, and it is not made.
+/// Arguments that are not an object, such as those of a truncated answer, go back to the model. No approval is requested for
+/// such a call, and it is not made.
 #[tokio::test]
 async fn call_with_unreadable_arguments_needs_no_approval() {
     let model = ScriptedModel::new([call("transfer", json!("{\"to\": \"the off")), finish("done")]);
@@ -81,7 +81,7 @@ async fn pay(amount: u32) -> Command<Filing> {
     Command::update(paid.messages(Message::user("paid")))
 }
 
-/// Nobody is asked to approve a call that cannot be made: the model mends it first, and the person sees what it has mended.
+/// The model first fixes a call that cannot be made. Then the person approves the fixed call.
 #[tokio::test]
 async fn invalid_arguments_are_reported_before_approval() {
     let model = ScriptedModel::new([
@@ -104,7 +104,7 @@ async fn invalid_arguments_are_reported_before_approval() {
     assert_eq!(end.state().findings, ["paid 10"]);
 }
 
-/// What the operator makes of the arguments is held to the schema, too.
+/// Edited arguments are checked against the schema.
 #[tokio::test]
 async fn invalid_arguments_of_the_operator_are_reported() {
     let (end, last) = answered(Approval::Edit { args: json!({"amount": "ten"}) }).await;
@@ -158,7 +158,7 @@ async fn rejected_call_returns_the_reason() {
     assert!(last.iter().any(|text| text == "Error: the operator did not approve this call: too much"), "{last:?}");
 }
 
-/// Who answers over HTTP sees JSON only, so a wrong answer is told which there are; the question stays open.
+/// A client over HTTP sees only JSON. The error of an invalid answer lists the valid forms, and the question stays open.
 #[tokio::test]
 async fn invalid_approval_lists_the_valid_forms() {
     let model = ScriptedModel::new([call("pay", json!({"amount": 10})), report("handled")]);
@@ -183,7 +183,7 @@ async fn invalid_approval_lists_the_valid_forms() {
     assert!(prompt(&model, 1).contains(&"paid".to_owned()), "{:?}", prompt(&model, 1));
 }
 
-/// Runs an office whose innermost agent answers with this, until somebody is asked.
+/// Runs an office whose innermost agent answers with this message, until it asks.
 async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedModel, hier_core::Interrupted<Filing>) {
     let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];
     let model = ScriptedModel::new(deep.into_iter().chain([report("known"), report("known"), finish("done")]));

@@ -31,7 +31,7 @@ graph! {
     Strict<Filing> = ReactGraph { subagents: [Counter {}] }
 }
 
-/// What a counter is called with.
+/// The arguments of a counter.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Page {
     /// The number of the page.

@@ -224,7 +224,7 @@ async fn arguments_are_converted_before_layers_and_tools_run() {
     let out = till.invoke(Command::resume(Approval::Approve)).thread("t").context(context()).await.unwrap();
     assert_eq!(prompt(&model, 1).last().unwrap(), "paid 5 to [\"ann\"], urgent: true");
     assert_eq!(prompt(&model, 2).last().unwrap(), "page 7");
-    // What the model said stays as it is.
+    // The model's text stays unchanged.
     assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args["eur"], "5");
 }
 

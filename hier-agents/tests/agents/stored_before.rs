@@ -22,7 +22,7 @@ async fn pay(amount: u32) -> String {
     format!("paid {amount}")
 }
 
-/// What a program without these channels would have given the saver at this checkpoint, which follows that one.
+/// Builds the checkpoint that a program without these channels would have stored.
 fn without(later: &[&str], saved: &Saved, before: Option<&Saved>) -> Vec<WriteRecord> {
     let all = saved.checkpoint.channels.clone();
     let kept: Vec<usize> = (0..all.len()).filter(|channel| !later.contains(&&*all[*channel])).collect();

@@ -41,7 +41,7 @@ async fn light() -> String {
     panic!("the fuse was lit")
 }
 
-/// What comes of an agent that calls this tool, and then ends.
+/// Runs an agent that calls this tool and then ends.
 async fn run(graph: CompiledGraph<Filing, BaseContext>, tool: &str) -> (ScriptedModel, Result<Filing, RunError>) {
     let model = ScriptedModel::new([call(tool, json!({})), finish("done")]);
     let context = BaseContext::new(model.clone());
@@ -72,7 +72,7 @@ async fn tool_error_names_the_tool_and_keeps_its_source() {
     assert!(matches!(outer.source(), Some(source) if source.is::<std::num::ParseIntError>()), "{outer:?}");
 }
 
-/// A panic is a mistake in the program: no model can mend it.
+/// A panic is a mistake in the program that no model can fix.
 #[tokio::test]
 async fn tool_panic_names_the_tool_and_fails_the_run() {
     for graph in [Raises::compile_as_root(), Tells::compile_as_root()] {

@@ -67,7 +67,7 @@ async fn refund(run: &Run<Desk>, order: u32) -> Command<Chat> {
     Command::update(Chat::update().refunds(order))
 }
 
-/// Tells how it goes.
+/// Emits its progress.
 #[tool]
 async fn tell(run: &Run, text: String) -> String {
     run.emit(&text);

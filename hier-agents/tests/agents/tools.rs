@@ -1,4 +1,4 @@
-//! `#[tool]`: what the model is told, what it may get wrong, and what the function is given.
+//! `#[tool]`: schemas, argument errors, and the arguments of functions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ struct Desk {
     rate: f64,
 }
 
-/// What a tool makes of a call, in a real run.
+/// Calls a tool in a real run.
 async fn call<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> Result<ToolOutput<Filing>> {
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let mut graph = GraphBuilder::<Filing, Desk>::new("calls");
@@ -63,7 +63,7 @@ async fn answer<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> String {
     }
 }
 
-/// What the model is told of its arguments.
+/// Returns the error about the arguments that the model receives.
 async fn refusal<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> String {
     match call(tool, args).await.unwrap() {
         ToolOutput::Invalid(what) => what,

@@ -120,7 +120,7 @@ fn desk(model: &ScriptedModel) -> Desk {
     Desk { base: BaseContext::new(model.clone()), crm: Crm::new("crm", &["find", "ship", "fail"]), depot }
 }
 
-/// What the tools answered.
+/// Returns the results of the tools.
 fn answers(out: &Outcome<BaseState>) -> Vec<String> {
     let said = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     said.map(Message::text).collect()
@@ -269,7 +269,7 @@ async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     Ok(())
 }
 
-/// What is missing in a call that needs approval is told before a person is asked.
+/// Missing arguments are reported before an approval is requested.
 #[tokio::test]
 async fn call_with_a_missing_argument_needs_no_approval() -> Result<()> {
     let model = ScriptedModel::new([
@@ -310,7 +310,7 @@ async fn waiting_call_continues_after_its_toolset_changed() -> Result<()> {
     Ok(())
 }
 
-/// A deploy between two runs of a thread: what the last run was told of a tool binds nobody.
+/// A deploy between two runs of a thread: the next run uses the new list of tools.
 #[tokio::test]
 async fn next_run_uses_its_own_tool_list() -> Result<()> {
     let saver = MemorySaver::new();
@@ -359,7 +359,7 @@ async fn arguments_are_converted_by_the_schema_of_the_toolset() {
     let out = Support::compile().invoke(Message::user("?")).context(desk).await.unwrap();
     let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     let results: Vec<String> = results.map(Message::text).collect();
-    // What cannot be converted is for the toolset to refuse.
+    // The toolset refuses arguments that cannot be converted.
     let wanted = ["1: cancel {\"order\":17}", "2: cancel {\"order\":18}", "3: cancel {\"order\":19}"];
     assert_eq!((&results[..3], &*results[3]), (&wanted.map(str::to_owned)[..], "4: cancel {\"order\":\"nineteen\"}"));
 }

@@ -117,7 +117,7 @@ async fn reporting_agents_start_each_turn_clean() {
     );
     let sent = prompt(&model, 1);
     assert_eq!(sent.iter().filter(|text| *text == "You work.").count(), 1, "{sent:?}");
-    // Whoever is told to report is able to.
+    // An agent that has to report has the tool to do so.
     let offered = |place: usize| model.requests()[place].tools.iter().any(|tool| tool.name == "report_to_supervisor");
     assert_eq!((offered(2), offered(3)), (false, true));
     assert!(prompt(&model, 3).last().unwrap().contains("You MUST call report_to_supervisor NOW"));

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::support::{call, calls, offered, prompt};
 
-/// What becomes of a claim.
+/// The decision about a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Verdict {
-    /// Whether it is paid.
+    /// True if it is paid.
     accepted: bool,
     parts: Vec<Part>,
 }
@@ -118,7 +118,7 @@ async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
     assert_eq!(out.state().verdict, Some(Verdict { accepted: false, parts: vec![] }));
     let sent = prompt(&model, 1);
     assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is not valid JSON"), "{sent:?}");
-    // What was of no use is no part of the conversation.
+    // Rejected answers are not part of the conversation.
     assert_eq!(out.state().base.messages.len(), 2);
 }
 
@@ -217,7 +217,7 @@ async fn rejected_answers_are_shown_at_their_positions() {
     assert_eq!(last[..5], second[..5], "earlier messages keep their position");
     assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
     assert!(last[8].starts_with("the answer is not valid JSON"), "{last:?}");
-    // What was of no use as a text is not part of the conversation.
+    // Rejected texts are not part of the conversation.
     assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
 }
 

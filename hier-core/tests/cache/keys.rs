@@ -1,10 +1,10 @@
-//! What tells inputs apart is what the node reads, or what a function says.
+//! Inputs differ by the channels that the node reads, or by a key function.
 
 use hier_core::graph::{Compiled, GraphBuilder, NodeDef, Task};
 
 use super::*;
 
-/// What the node sees.
+/// The channels that the node reads.
 #[derive(View)]
 #[view(of = Trace)]
 struct OnlyX<'a> {
@@ -155,7 +155,7 @@ async fn key_with_the_user_caches_per_user() {
     for (person, expected) in [("ann", "1 of ann run1"), ("bob", "1 of bob run2"), ("ann", "1 of ann run1")] {
         assert_eq!(answer_for::<Whose>(&whose, person).await, expected);
     }
-    // Of a graph around it nobody has said so: also where the inner result was there already.
+    // The surrounding graph has no key, so it is not cached, even if the inner result was.
     for (person, expected) in [("ann", "1 of ann run3"), ("ann", "1 of ann run3"), ("bob", "1 of bob run4")] {
         assert_eq!(answer_for::<AroundWhose>(&around, person).await, expected);
     }

@@ -67,7 +67,7 @@ impl<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>> B
     }
 }
 
-/// How often the node has run since the bench was made.
+/// The number of runs since the bench was created.
 fn runs() -> usize {
     RUNS.get()
 }
@@ -286,7 +286,7 @@ async fn hit_is_marked_in_the_stream_and_has_no_task_result() {
     assert_eq!(data, serde_json::json!({ "costly": { "log": ["x0 run1"] }, "__metadata__": { "cached": true } }));
 }
 
-/// What one person was told or has answered is no other's.
+/// Results and answers of one person are not used for another.
 mod people {
     use hier_core::checkpoint::MemorySaver;
     use hier_core::graph::Compiled;

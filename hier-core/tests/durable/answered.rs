@@ -107,7 +107,7 @@ async fn refused_command_does_not_consume_its_answer() {
     assert_eq!(asked(bench.command(Command::resume("yes").goto("ask")).await.unwrap()), ["two"]);
 }
 
-/// An update that a reducer refuses is refused before the answer beside it is stored.
+/// An update that a reducer refuses is refused before the answer with it is stored.
 #[tokio::test]
 async fn mismatched_update_keeps_the_question_open() {
     let mut graph = over(
@@ -220,7 +220,7 @@ async fn answers_without_a_question_are_refused_with_the_thread() {
     assert_eq!(bench.stored().await, before);
 }
 
-/// A graph that does as the reference drops an answer to a finished thread, and begins an unknown one.
+/// A lenient graph drops an answer to a finished thread, and starts an unknown one, as LangGraph does.
 #[tokio::test]
 async fn lenient_graph_accepts_answers_without_a_question() {
     let bench = Bench::new(row(&["a"]));

@@ -103,7 +103,7 @@ async fn mistyped_answer_is_neither_handled_nor_retried() {
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["Reject"]));
 }
 
-/// The run that took the answer dies while the node is at work; another goes on without being answered again.
+/// The run that received the answer dies while the node runs. The next run continues without another answer.
 #[tokio::test]
 async fn answer_survives_the_run_that_consumed_it() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
@@ -147,7 +147,7 @@ async fn first_question_after_a_breakpoint_takes_the_answer() {
     assert_eq!(log(bench.answer("third").await.unwrap()), json!(["a", "first", "second", "third"]));
 }
 
-/// Who took it keeps it when it fails, and nobody else gets it.
+/// A failed task keeps its answer, and no other task gets it.
 #[tokio::test]
 async fn unaddressed_answer_is_consumed_once() {
     let mut graph = marks(&["a"]);
@@ -168,7 +168,7 @@ async fn unaddressed_answer_is_consumed_once() {
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
-/// An answer of the wrong type that nobody had asked for yet is not kept.
+/// A mistyped answer without a question is not kept.
 #[tokio::test]
 async fn mistyped_unaddressed_answer_is_dropped() {
     let mut graph = marks(&["a"]);
@@ -180,8 +180,8 @@ async fn mistyped_unaddressed_answer_is_dropped() {
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["a", "Reject"]));
 }
 
-/// An answer that waits for whoever asks first reaches the question of a graph inside, whether the thread stopped before that graph or
-/// in it; and is not given twice.
+/// An answer that waits for the first question reaches a question in a subgraph, whether the thread stopped before the subgraph or
+/// in it. It is used once.
 #[tokio::test]
 async fn unaddressed_answer_reaches_subgraphs() {
     for durability in [Durability::Sync, Durability::Exit] {

@@ -1,4 +1,4 @@
-//! How a run writes to its saver: bounded in bytes, with a lease that is kept, and with an error where the saver or the
+//! Writes of a run to its saver: bounded in bytes, with a renewed lease, and with an error if the saver or the
 //! runtime is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -11,7 +11,7 @@ use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 use hier_core::{Durability, Result, StateUpdate};
 
-/// What a graph with these channels is, in two versions.
+/// Declares a graph with these channels.
 macro_rules! chat {
     ($module:ident, $(#[$state:meta])* $extra:ident: $type:ty) => {
         mod $module {
@@ -24,7 +24,7 @@ macro_rules! chat {
                 pub(super) messages: Messages,
                 /// Of the same type, without a reducer.
                 pub(super) last: Messages,
-                /// What is written twice is there twice.
+                /// A value that is written twice occurs twice.
                 #[reducer(with = behind)]
                 pub(super) notes: Messages,
                 #[channel(untracked)]
@@ -41,13 +41,13 @@ macro_rules! chat {
                 }
             }
 
-            /// Tells what it is given.
+            /// Reports its input.
             async fn listen(state: &Chat, run: &Run<Heard>) -> ChatUpdate {
                 run.context().0.lock().unwrap().push((texts(&state.messages), state.scratch.len()));
                 Chat::update().last(state.messages.clone()).scratch(Messages::from("never stored"))
             }
 
-            /// Answers; fails or asks where it is told to.
+            /// Answers, or fails or asks as configured.
             async fn answer(state: &Chat, run: &Run<Heard>) -> Result<ChatUpdate> {
                 let said = state.messages.last().map(Message::text).unwrap_or_default();
                 match &*said {
@@ -68,7 +68,7 @@ macro_rules! chat {
 chat!(v1, turns: u32);
 chat!(v2, #[state(version = 2, migrate = count)] count: u32);
 
-/// A reducer of one's own.
+/// A custom reducer.
 fn behind(notes: &mut Messages, new: Messages) {
     let all: Vec<Message> = [std::mem::take(notes), new].iter().flat_map(Messages::iter).cloned().collect();
     *notes = all.into_iter().map(|note| note.with_id(fresh())).collect();
@@ -87,7 +87,7 @@ fn count(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> 
     Ok(())
 }
 
-/// What the nodes were given: the conversation, and how much of the untracked one.
+/// The inputs of the nodes: the conversation, and the length of the untracked one.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<Given>>>);
 
@@ -139,7 +139,7 @@ async fn continued_thread_is_not_read_again() {
     spoil(&saver, "t").await;
     let _ = say("three").await.unwrap();
     assert_eq!(heard.last(), (["one", "re: one", "two", "re: two", "three"].map(String::from).to_vec(), 0));
-    // What is not in memory is read.
+    // Values that are not in memory are read.
     kept(&saver).forget_all();
     spoil(&saver, "t").await;
     let error = say("four").await.unwrap_err();
@@ -193,7 +193,7 @@ async fn another_state_version_reads_everything() {
     assert_eq!(heard.last().0.len(), 6);
 }
 
-/// What may be done to a thread.
+/// An operation on a thread.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Say(&'static str),
@@ -299,7 +299,7 @@ async fn cached_conversation_equals_the_stored_one() {
             let ended = done(&graph, &saver, what, config, &mut dice).await;
             let stored = graph.state(thread()).await.unwrap();
             let Some(ended) = ended else { continue };
-            // A question leaves what a command wrote beside the checkpoint; the snapshot has it too.
+            // A question leaves the command's writes next to the checkpoint. The snapshot has them too.
             assert_eq!(ended.messages, stored.values.messages, "seed {seed}, {number}: {what:?}");
             assert_eq!(ended.last, stored.values.last, "seed {seed}, {number}: {what:?}");
             assert_eq!(texts(&ended.notes), texts(&stored.values.notes), "seed {seed}, {number}: {what:?}");

@@ -89,7 +89,7 @@ async fn short_sleep_waits_in_place_once() {
         asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap())[0].kind.is_person()
     );
     assert!(start.elapsed() >= Duration::from_secs(4) && start.elapsed() < Duration::from_secs(6));
-    // Without the process there is no waiting either: the time has come by the clock of whoever goes on.
+    // The sleep also ends without the process, by the clock of the next one.
     let far = config().sleep_in_place(Duration::ZERO);
     let other = Napper::compile().checkpointer(MemorySaver::new());
     assert_eq!(
@@ -283,7 +283,7 @@ async fn interrupted_sweep_is_resumed() {
     assert_eq!(tally.of("woken"), 2);
 }
 
-/// A thread that somebody runs is left to them; one that went on is not run for a timer that it has no more.
+/// A running thread is left alone. A thread that has continued is not run for its old timer.
 #[tokio::test]
 async fn thread_no_longer_due_is_not_run() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
@@ -301,7 +301,7 @@ async fn thread_no_longer_due_is_not_run() {
     assert_eq!((due(&saver, Sleeper::NAME, later).await.len(), tally.of("woken")), (0, 0));
 }
 
-/// More threads than are read at once are held by somebody else, and have been due for longer.
+/// Other processes hold more threads than one page, and these have been due for longer.
 #[tokio::test]
 async fn threads_held_by_others_do_not_block_due_threads() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());

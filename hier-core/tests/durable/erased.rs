@@ -17,7 +17,7 @@ struct Case {
     log: Vec<String>,
 }
 
-/// What the graph inside has for itself, and the log of the one around it.
+/// The private channel of the subgraph, and the shared log.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Draft {
     text: String,
@@ -94,7 +94,7 @@ impl<K: Checkpointer> Desk<K> {
         self.graph.state(self.saver.clone(), config.into()).await.expect("it is read")
     }
 
-    /// Where the graph is that the only task of this place runs.
+    /// Returns the configuration of the subgraph that the only task runs.
     async fn below(&self, config: Config) -> Config {
         self.state(config).await.tasks.remove(0).state.expect("the task runs a graph")
     }
@@ -165,7 +165,7 @@ async fn updates_reach_nested_subgraphs() {
     assert_eq!(desk.answer("sent").await, json!(["sent: a card"]));
 }
 
-/// What a graph keeps is changed between its calls, and before the first.
+/// The kept state of a subgraph is updated between its calls and before the first.
 #[tokio::test]
 async fn kept_state_of_a_subgraph_is_updated() {
     let desk = Desk::new(&Keeping::compile());
@@ -177,7 +177,7 @@ async fn kept_state_of_a_subgraph_is_updated() {
     assert_eq!(desk.start().await, "second a letter");
 }
 
-/// What was stored under the name that the node had is changed there, whichever of its names the caller uses.
+/// Data under the old name of a node is updated, by either name.
 #[tokio::test]
 async fn call_of_a_renamed_node_is_updated() {
     let before = Desk::new(&Office::compile());

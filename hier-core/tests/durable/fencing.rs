@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::faulty::Faulty;
 use super::kit::*;
 
-/// A graph whose node `slow` tells when it is reached for the first time, and waits.
+/// A graph whose node `slow` signals its first start and waits.
 struct Gate {
     reached: Arc<Notify>,
     open: Arc<Notify>,

@@ -52,7 +52,7 @@ async fn failed_handler_runs_again_without_its_node() {
     assert_eq!(bench.tally.of("handler"), 2);
 }
 
-/// What a handler has done is done: its node's edges are not followed when the step is taken up again.
+/// A finished handler stays finished: its node's edges are not followed when the step is resumed.
 #[tokio::test]
 async fn finished_handler_does_not_run_again() {
     let mut graph = marks(&["b", "z"]);

@@ -1,5 +1,5 @@
-//! What graphs keep from call to call follows the history of their thread, also where that branches, is pruned or changed from
-//! outside; and what a graph inside has asked before it was changed is asked no more.
+//! The kept state of subgraphs follows the history of their thread, including branches, pruning and updates from
+//! outside. An update withdraws earlier questions of the subgraph.
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Strategy, ThreadAdmin, WriteRecord};
 use hier_core::graph::Checkpoints;
@@ -153,7 +153,7 @@ async fn answer_reaches_the_asking_call() {
     assert_eq!(log(end), json!(["a", 1, "c", 2]));
 }
 
-/// What a new input drops half-way stays in what the graph keeps, as in the reference.
+/// A call that a new input interrupts keeps its work, as in LangGraph.
 #[tokio::test]
 async fn new_input_finds_the_dropped_call() {
     let (bench, _) = with_asking(Checkpoints::PerThread);

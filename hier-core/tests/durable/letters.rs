@@ -108,7 +108,7 @@ async fn failed_subgraph_keeps_the_signal_with_its_effect() {
     dies_anywhere("one that keeps its state", Kept::compile).await;
 }
 
-/// What a graph inside has done before it failed is there when it is tried again, and nothing of it is stored before the end.
+/// The work of a failed subgraph exists when it is retried, and none of it is stored before the end.
 #[tokio::test]
 async fn retried_subgraph_has_the_signal() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
@@ -136,14 +136,14 @@ async fn interrupted_subgraph_leaves_the_signal() {
     cut("a graph inside it", CutDeep::compile()).await;
 }
 
-/// Whether another letter is to be taken.
+/// Returns true if another letter is expected.
 fn has_more(order: &Order) -> bool {
     order.log.len() < 20
 }
 
 graph! { Looping<Order, Tally> = Graph { nodes: [Taking], edges: [START >> Taking >> if has_more { Taking } else { END }] } }
 
-/// What calls have left that are complete, and part of a step that is, is not kept for the end of the run.
+/// Leftovers of finished calls in finished steps are not kept until the end of the run.
 #[tokio::test]
 async fn finished_calls_remove_only_their_signals() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());

@@ -74,7 +74,7 @@ async fn exit_durability_keeps_writes_of_subgraphs() {
     }
 }
 
-/// The error of a node in a subgraph is what is told, whatever was stored before it.
+/// The error of a node in a subgraph is reported, whatever was stored before.
 #[tokio::test]
 async fn error_of_an_inner_node_is_reported() {
     for durability in [Durability::Sync, Durability::Exit] {
@@ -156,7 +156,7 @@ async fn durable_run_needs_a_thread() {
     assert!(graph.invoke(input).config(config).context(Tally::default()).await.unwrap().is_finished());
 }
 
-/// What was given with the run is in each of its checkpoints, those of subgraphs too.
+/// The metadata of a run is in each of its checkpoints, including those of subgraphs.
 #[tokio::test]
 async fn run_metadata_is_stored() {
     let mut graph = marks(&["b"]);

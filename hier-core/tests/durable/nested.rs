@@ -103,7 +103,7 @@ async fn state_inside_is_read_with_the_namespace_of_the_task() {
     let history = inner.history(place.clone(), hier_core::checkpoint::ListQuery::default()).await.unwrap();
     let steps: Vec<i64> = history.iter().map(|at| at.step).collect();
     assert_eq!(steps, [1, 0, -1]);
-    // What is changed inside counts when the root goes on.
+    // The inner update counts when the root continues.
     let update = inner.update(json!({ "log": ["changed"] })).unwrap();
     inner.update_state(place, StateUpdate::update(update).as_node("ask")).await.unwrap();
     assert_eq!(log(bench.continue_run().await.unwrap()), json!(["in", "o1", "i1", "changed", "i2"]));

@@ -30,7 +30,7 @@ async fn listen(run: &Run) -> Result<CaseUpdate> {
 
 graph! { Desk<Case> = Graph { nodes: [ask, listen], edges: [START >> ask >> listen >> END] } }
 
-/// Panics in one of its methods, once it is told to.
+/// Panics in one of its methods on request.
 #[derive(Clone, Default)]
 struct Panicking {
     memory: MemorySaver,
@@ -141,7 +141,7 @@ async fn saver_panic_is_reported_as_an_error() {
     }
 }
 
-/// The thread stayed claimed, so that nobody could run it until the lease had run out: in memory never.
+/// If the thread stayed claimed, no run could continue it until the lease expired, in memory never.
 #[tokio::test]
 async fn thread_is_released_after_a_panic_in_discard() {
     let saver = Layered(Panicking::default());

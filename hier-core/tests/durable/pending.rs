@@ -1,5 +1,5 @@
-//! What is pending is data like any other: what tasks have written, inputs, commands' updates and what subgraphs hand back
-//! are brought up to date with the values, or refused.
+//! Pending data is migrated or refused like other data: writes of tasks, inputs, updates of commands and writes that
+//! subgraphs return.
 
 use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, WriteRecord};
 use hier_core::prelude::*;
@@ -184,7 +184,7 @@ async fn snapshot_shows_the_writes_of_a_subgraph() {
     assert_eq!(end.log, ["paid 12", "yes"]);
 }
 
-/// What expires with a step is gone after it, also if the step was finished by another version.
+/// Ephemeral values are cleared after a step, even if another version finishes it.
 #[tokio::test]
 async fn snapshot_shows_ephemeral_values() {
     let saver = MemorySaver::new();
@@ -206,7 +206,7 @@ async fn unmigratable_writes_are_refused() {
         ["`amount`", "version 1", "there are only small amounts now", "finish the thread's step with the program"];
     refused(after.state(thread()).await, &words);
     refused(after.invoke(()).config(thread()).await, &words);
-    // What a graph was sent is a state, too.
+    // A payload of a subgraph is a state, too.
     let saver = MemorySaver::new();
     let before = euros::Sending::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -220,7 +220,7 @@ async fn unmigratable_writes_are_refused() {
     assert!(before.invoke(Command::resume("yes")).config(thread()).await.unwrap().is_finished());
 }
 
-/// What stands in a database is input from outside: a slot that no program of hier writes.
+/// A database is external input: this slot is not written by hier.
 #[tokio::test]
 async fn slot_out_of_range_is_refused() {
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

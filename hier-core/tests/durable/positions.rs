@@ -1,4 +1,4 @@
-//! Where a thread stands: what commands send, who ran last, what runs again, and numbers at their end.
+//! Positions of threads: sends of commands, the last node, repeated tasks, and maximal numbers.
 
 use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, WriteRecord};
@@ -12,7 +12,7 @@ fn takes(name: &'static str) -> Node {
     does(move |task| Ok(json!({ "log": [format!("{name} {}", task.sent::<i64>()?)] })))
 }
 
-/// `begin` sends `work` a number, and `ask` asks beside it.
+/// `begin` sends `work` a number, and `ask` asks in parallel.
 fn sending(questions: &'static [&'static str]) -> Builder {
     let mut graph = marks(&["begin"]);
     graph = graph.node("work", takes("work")).node("notify", takes("notify")).node("ask", asks(questions));
@@ -46,7 +46,7 @@ async fn finished_send_of_a_command_does_not_run_again() {
 
 #[tokio::test]
 async fn update_with_an_ambiguous_node_is_refused() {
-    // c is set off by the edge from a and by the join at once: both have the same version in the reference.
+    // The edge from a and the join trigger c at once: both have the same version in LangGraph.
     let mut both = marks(&["a", "b", "c"]);
     both = both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");
     let mut two = marks(&["a", "b"]);
@@ -67,7 +67,7 @@ async fn update_with_an_ambiguous_node_is_refused() {
 
 #[tokio::test]
 async fn update_is_attributed_as_in_langgraph() {
-    // Where only START has run, an update is by START, also if the graph has one node.
+    // If only START has run, an update is attributed to START, even if the graph has one node.
     let mut one = marks(&["a"]);
     one = one.edge(START, "a");
     one = one.interrupt_before(["a"]);
@@ -89,7 +89,7 @@ async fn update_is_attributed_as_in_langgraph() {
     bench.graph.update_state(bench.config.clone(), update).await.unwrap();
     assert_eq!(bench.state().await.next, ["c"], "as b");
 
-    // What `finish` drops counts as having run.
+    // Tasks that `finish` drops count as finished.
     let mut dropped = row(&["a", "b", "c"]);
     dropped = dropped.interrupt_before(["b"]);
     let bench = Bench::new(dropped);

@@ -50,7 +50,7 @@ async fn removed_node_is_reported() {
     assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
 }
 
-/// What the node did under its old name is done.
+/// Work under the node's old name is finished.
 #[tokio::test]
 async fn finished_renamed_node_does_not_run_again() {
     let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");

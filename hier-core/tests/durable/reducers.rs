@@ -1,5 +1,5 @@
-//! A channel that has another reducer, or another kind, in another version of a program: what is stored is read by the rule under
-//! which it was written, or refused with what has to be done. Nothing is lost, and nothing changes.
+//! A channel with another reducer or kind in another version of a program: stored data is read by the rule under
+//! which it was written, or refused with the fix. Nothing is lost or changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -313,7 +313,7 @@ async fn dynamic_channels_keep_stored_values() {
         *old = json!([old.take(), new]);
         Ok(())
     }
-    // What has expired is gone: the channel is as at the beginning.
+    // The expired value is cleared: the channel has its initial value.
     fn same(one: &Value, other: &Value) -> bool {
         let is_empty = |log: &Value| log.is_null() || *log == json!([]);
         one == other || is_empty(one) && is_empty(other)

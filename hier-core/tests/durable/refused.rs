@@ -1,4 +1,4 @@
-//! What is refused does not end the run of somebody else.
+//! Refused requests do not end another run.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::kit::*;
 
-/// Makes what is tried beside a run.
+/// Creates the request that is made during a run.
 type Make<T> = fn(&Bench) -> T;
 
 /// Runs `work`, then `z`; while `work` is at its work, `other` tries something. Returns what came of both.
@@ -58,7 +58,7 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
     })
     .await;
     assert!(is_busy(&error) && error.to_string().contains("Ada's run"), "{error}");
-    // Whoever is told so after a `kill -9` knows what to do.
+    // The error says what to do after a `kill -9`.
     for word in ["`WhenRunning::Wait(…)`", "killed", "30 s", "`WhenRunning::TakeOver`"] {
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
@@ -87,7 +87,7 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
     assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
 }
 
-/// What was said always counts.
+/// An explicit option always counts.
 #[tokio::test]
 async fn update_takes_a_thread_over_on_request() {
     let (_, ended, updated) = while_running(Config::new().thread("t"), async |bench| {
@@ -99,7 +99,7 @@ async fn update_takes_a_thread_over_on_request() {
     assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
 }
 
-/// Whoever may take the thread over does not, with something that is refused.
+/// A refused request does not take the thread over, even if it may.
 #[tokio::test]
 async fn invalid_requests_are_refused_before_the_claim() {
     let config = || Config::new().thread("t").when_running(WhenRunning::TakeOver);

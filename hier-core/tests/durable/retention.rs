@@ -1,4 +1,4 @@
-//! What a run, an older checkpoint, a copy or a fork builds on is not pruned from under it.
+//! Pruning keeps the data that a run, a checkpoint, a copy or a fork builds on.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ async fn run_from_a_pruned_checkpoint_is_refused() {
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["second", "no", "z"]));
 }
 
-/// What is longer than a reference to it.
+/// A value that is longer than a reference to it.
 fn long() -> Value {
     json!([format!("{:0100}", 1)])
 }

@@ -45,7 +45,7 @@ async fn history_is_filtered() {
     let one = bench.config.clone().checkpoint(at.unwrap());
     let only = bench.graph.history(one, ListQuery::default()).await.unwrap();
     assert_eq!((only.len(), only[0].step), (1, 2));
-    // Whose thread the query names is the configuration's.
+    // The thread is that of the configuration.
     assert_eq!(steps(ListQuery::thread("other")).await.len(), 8);
 }
 
@@ -66,7 +66,7 @@ async fn snapshot_has_everything_of_its_checkpoint() {
     assert_eq!((same.checkpoint, same.values.to_value()), (at.checkpoint, at.values.to_value()));
 }
 
-/// After a kill all tasks of a step may be done that only have to be applied: nothing is to run, and it is no end.
+/// After a kill all tasks of a step may be finished but not applied. Nothing has to run, and the thread has not ended.
 #[tokio::test]
 async fn unapplied_step_is_not_an_end() {
     let pair = || {
@@ -120,7 +120,7 @@ async fn snapshot_shows_sends_of_an_open_step() {
     assert_eq!(bench.tally.of("work"), 4);
 }
 
-/// What a run leaves when its consumer goes away can be gone on with.
+/// A run whose consumer left can be continued.
 #[tokio::test]
 async fn dropped_stream_leaves_a_continuable_thread() {
     let reached = std::sync::Arc::new(tokio::sync::Notify::new());

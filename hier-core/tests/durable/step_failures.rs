@@ -59,7 +59,7 @@ async fn failed_step_runs_again() {
     }
 }
 
-/// What was void stays void when the node fails, or asks, before it is done again.
+/// Void writes stay void if the node fails or asks before it runs again.
 #[tokio::test]
 async fn unapplied_writes_never_return() {
     for durability in MODES {
@@ -161,7 +161,7 @@ async fn new_input_starts_at_the_entry() {
     assert_eq!(bench.tally.all(), json!({ "good": 2, "bad": 2, "after": 1 }));
 }
 
-/// The key is that of the task: the same when it runs again, and nobody else's.
+/// The key belongs to the task: unique, and the same when it runs again.
 #[tokio::test(start_paused = true)]
 async fn idempotency_keys_are_those_of_tasks() {
     let keys = Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -29,7 +29,7 @@ fn short(mode: &str, data: &Value) -> Value {
     }
 }
 
-/// What a stream tells, each event with the depth of its graph.
+/// Returns the events of a stream, each with the depth of its graph.
 async fn events_of(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
     let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
@@ -53,7 +53,7 @@ async fn events_of(bench: &Bench, input: impl GraphInput<DynState, FullState>, s
     events
 }
 
-/// Holds a stream to what the reference tells.
+/// Compares a stream with LangGraph's.
 fn same(told: &[Value], expected: &Value) {
     let expected = expected.as_array().unwrap();
     for (told, expected) in told.iter().zip(expected) {
@@ -73,7 +73,7 @@ fn then_b(a: Node) -> Bench {
     Bench::new(graph)
 }
 
-/// These, and what is told once `a` has been run as intended.
+/// Returns these events and those after `a`.
 fn from_a_on(begin: &Value) -> Value {
     let rest = json!([
         ["updates", { "a": { "log": ["a"] } }],
@@ -163,14 +163,14 @@ async fn replay_of_the_input_begins_at_the_start() {
     assert_eq!(events.last(), Some(&json!(["checkpoints", "loop", 2, [], { "log": ["a"], "x": 1 }])));
 }
 
-/// What was asked is an event of its own here, and not told once more among the values.
+/// A question is a separate event here, and not repeated among the values.
 #[tokio::test]
 async fn question_precedes_the_end_of_its_task_in_the_stream() {
     let mut graph = marks(&["p"]);
     graph = graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
     let bench = Bench::new(graph);
     let events = events_of(&bench, start(&bench), false).await;
-    // Which of the two is faster is not fixed.
+    // The order of the two is not fixed.
     let of_q: Vec<Value> = events.iter().filter(|event| event[2] == "q" || event[1] == "asks").cloned().collect();
     let asked =
         json!([["tasks", "start", "q"], ["updates", "asks", ["?"]], ["tasks", "result", "q", null, {}, ["?"]],]);

@@ -25,7 +25,7 @@ fn notes() -> Node {
     does(|task| Ok(json!({ "log": [task.run().node(), task.state().get("x")] })))
 }
 
-/// What the inner graph of a thread wrote in two runs, and where it stored something.
+/// Returns the writes of the inner graph in two runs, and the namespaces of its checkpoints.
 async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
     let mut inner = over(Schema::new().last("x").reduced("seen", hier_core::state::Builtin::Append));
     inner = inner.node("in", does(|task| Ok(json!({ "seen": ["in", task.state().get("x")] }))));
@@ -78,14 +78,14 @@ async fn finished_inner_nodes_do_not_run_again() {
             "{error}"
         );
         assert_eq!(bench.state().await.next, ["sub"]);
-        // Decision 16: what it wrote before it stopped is handed back too, once.
+        // Its writes before the stop are returned too, once.
         assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
         let ran = json!({ "c": 1, "b": 2, "z": 1, "sibling": 1, "o": 1 });
         assert_eq!(bench.tally.all(), ran, "{checkpoints:?}");
     }
 }
 
-/// What it stored is found under the name that its node had.
+/// Its data is found under the old name of its node.
 #[tokio::test]
 async fn subgraph_of_a_renamed_node_continues() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
@@ -151,7 +151,7 @@ async fn resumed_call_returns_the_writes_of_all_runs() {
     }
 }
 
-/// Sends to a graph: each has a call of its own, and only the one that failed is run again.
+/// Each Send to a graph is a separate call, and only the failed one runs again.
 #[tokio::test]
 async fn calls_by_send_are_resumed_one_by_one() {
     let mut inner = marks(&[]);

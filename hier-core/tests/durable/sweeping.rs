@@ -125,7 +125,7 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
                 }
                 () = dying.0.dead.notified(), if hangs => is_dead = true,
             }
-            // What was dropped releases its lease.
+            // A dropped run releases its lease.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
@@ -136,7 +136,7 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
             log.sort();
             let ended = ["napped", "no answer", "slept", "told", "worked", "worked", "worked", "worked", "worked"];
             assert_eq!(log, ended, "{durability:?}, {commits} commits");
-            // What the dead process could not say is found out.
+            // The work of the dead process is found.
             lives.drive_due(now + DAY).await.unwrap();
             assert_eq!(due(&memory, Long::NAME, now + WEEK).await, Vec::<String>::new());
             return is_dead;
@@ -149,7 +149,7 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
 #[tokio::test(start_paused = true)]
 async fn due_thread_is_found_after_its_sweeper_died() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        // What hangs in the background keeps the lease, which does not run out in memory.
+        // A hanging run keeps the lease, which does not expire in memory.
         for hangs in [false, true].into_iter().filter(|hangs| !hangs || durability != Durability::Async) {
             let mut deaths = 0;
             while sweeps_to_the_end(durability, deaths, hangs).await {

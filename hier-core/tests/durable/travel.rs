@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::kit::*;
 
-/// What `a`, `b` and `c` in a row leave.
+/// The history after `a`, `b` and `c`.
 fn past() -> Vec<Value> {
     let rows = json!([
         [null, "input", -1, ["__start__"], []],
@@ -150,7 +150,7 @@ async fn answer_to_the_newest_checkpoint_is_accepted() {
     assert_eq!(bench.tally.of("done"), 1);
 }
 
-/// What tasks of the open step have done is not taken over into a replay.
+/// A replay does not use results of the open step's tasks.
 #[tokio::test]
 async fn replay_of_a_failed_step_runs_all_of_it() {
     let mut graph = marks(&["good"]);
@@ -180,7 +180,7 @@ async fn replay_of_joins_deferred_nodes_and_sends() {
     }
 }
 
-/// What a step left for the next one is gone after that one, in a copy too.
+/// Ephemeral values of a step last until the next one, in a copy too.
 #[tokio::test]
 async fn ephemeral_values_expire_in_a_fork() {
     let sees = || does(|task| Ok(json!({ "log": [task.state().get("hint")] })));

@@ -140,7 +140,7 @@ async fn finishing_keeps_what_is_done() {
     assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a"]));
 }
 
-/// A copy stands beside its original: same parent, same tasks, and what is run from it is another branch.
+/// A copy has the parent and the tasks of its original, and a run from it is another branch.
 #[tokio::test]
 async fn copy_keeps_the_state() {
     let bench = stopped().await;
@@ -207,7 +207,7 @@ async fn command_on_a_fresh_thread_is_an_input() {
     assert!(bench.stored().await.is_none());
 }
 
-/// Updates are kept beside the last checkpoint. Two of them add up, and the next run sees both.
+/// Updates are stored next to the last checkpoint. Two of them add up, and the next run sees both.
 #[tokio::test]
 async fn commands_on_a_finished_thread_add_up() {
     let bench = Bench::new(row(&["a"]));

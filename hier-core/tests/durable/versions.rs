@@ -1,4 +1,4 @@
-//! Threads of older programs: read, brought up to date, or refused with what does not fit and how to mend it.
+//! Threads of older programs: read, migrated, or refused with the mismatch and its fix.
 
 use std::sync::Arc;
 
@@ -289,7 +289,7 @@ async fn migration_updates_an_open_thread() {
     assert_eq!((open.name.as_str(), open.total), ("a title", 321));
     let end = v2::end(&saver).await.unwrap();
     assert_eq!(end.findings, ["collected", "yes", "beside", "published a title with 321"]);
-    // What no node has written since is there all the same.
+    // Values that no node has written since still exist.
     let stored = v2::read(&saver).await.unwrap();
     assert_eq!((stored.name.as_str(), stored.total, &stored.findings), ("a title", 321, &end.findings));
 }
@@ -308,7 +308,7 @@ async fn migrations_run_in_order() {
     assert_eq!(v3::read(&saver).await.unwrap().letters, 7);
 }
 
-/// What is said names the thread, what does not fit, and the mend; and nothing of the thread is changed.
+/// The error names the thread, the mismatch and the fix, and the thread is not changed.
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[&str]) {
     let error = result.expect_err("it does not fit");
     assert!(matches!(error, RunError::Incompatible { .. }), "{error}");

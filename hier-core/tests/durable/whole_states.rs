@@ -40,7 +40,7 @@ async fn existing_thread_refuses_a_whole_state() {
     assert_eq!(desk.state(thread()).await.unwrap().values, first, "nothing has changed");
     let second = desk.invoke(Order::update().amount(6_u32)).config(thread()).await.unwrap().into_state();
     assert_eq!((second.paid, second.log.len()), (true, 7));
-    // Without a saver there is no state to reset, in a loop too.
+    // Without a saver no state can be reset, not even in a loop.
     for _ in 0..2 {
         let end = Desk::compile().invoke(whole()).config(thread()).await.unwrap().into_state();
         assert_eq!(end.log.len(), 4);

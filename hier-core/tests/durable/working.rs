@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::kit::*;
 
-/// A graph inside another that asks. After the answer its node hangs if it is told so.
+/// A subgraph that asks. After the answer its node can hang.
 fn asking(hangs: &Arc<AtomicBool>) -> Compiled {
     let hangs = hangs.clone();
     let mut inner = marks(&["i"]);

@@ -13,7 +13,7 @@ fn graph(name: &str, nodes: &[&str]) -> GraphBuilder<DynState> {
     graph
 }
 
-/// What is wrong with it.
+/// Returns its mistakes.
 fn mistakes(graph: GraphBuilder<DynState>) -> Vec<String> {
     graph.compile().err().map(|error| error.mistakes).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Commands: where a node may go beside its edges, and what happens when it may not.
+//! Commands: targets in addition to the edges of a node, and refused ones.
 
 use hier_core::NodeErrorKind;
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};

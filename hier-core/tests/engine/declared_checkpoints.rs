@@ -1,4 +1,4 @@
-//! Which checkpoints the graphs of a declared graph have, and what they keep because of it.
+//! The kinds of checkpoints of declared subgraphs, and the states that they keep.
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
 use hier_core::graph::CompiledGraph;

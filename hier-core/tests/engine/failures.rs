@@ -1,4 +1,4 @@
-//! What fails, who is blamed, and what becomes of the siblings. Retries, timeouts and handlers are in `guards.rs`.
+//! Failures, their origins, and the siblings of a failed task. Retries, timeouts and handlers are in `guards.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -174,7 +174,7 @@ mod panics {
         assert_panic(&error_of(parallel([("n", other)])).await, "n", "no message");
     }
 
-    /// What the error says ends with the place of the `panic!`, in the node's own code.
+    /// The error ends with the location of the `panic!` in the node's code.
     #[tokio::test]
     async fn panic_names_its_source_location() {
         let place = format!("panicked: boom 7 (at {}:{LINE}:", file!());

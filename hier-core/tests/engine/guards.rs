@@ -220,7 +220,7 @@ mod timeouts {
         edges: [START >> [hangs, node] >> END],
     } }
 
-    /// How the timeout of a graph is told, and after how many seconds.
+    /// Returns the time, kind and limit of a graph's timeout.
     async fn expires<G>(desk: &Desk) -> (f64, TimeoutKind, Duration)
     where
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,

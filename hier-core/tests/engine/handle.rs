@@ -31,7 +31,7 @@ async fn add(line: &Line) -> LineUpdate {
 
 graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
 
-/// What nodes wait for.
+/// The events that nodes wait for.
 #[derive(Clone, Default)]
 struct Gate(Arc<Notify>);
 
@@ -42,14 +42,14 @@ async fn wait(line: &Line, run: &Run<Gate>) -> LineUpdate {
 
 graph! { Waits<Line, Gate> = Graph { nodes: [wait], edges: [START >> wait >> END] } }
 
-/// Counts what is asked of it. Runs are only claimed as they are added, unless it is told otherwise.
+/// Counts its calls. By default, runs are claimed only as they are added.
 #[derive(Default)]
 struct Counting {
     runs: MemoryRuns,
     records: AtomicUsize,
     fails: AtomicUsize,
     claims: AtomicBool,
-    /// What is added waits.
+    /// Added runs wait.
     holds: AtomicBool,
     /// A claim waits before it is made.
     holds_claims: AtomicBool,
@@ -235,7 +235,7 @@ async fn new_run_does_not_overtake_waiting_runs() {
     assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0);
     desk.gate.0.notify_one();
     desk.has_status(last, RunStatus::Running).await;
-    // Nobody waits any more: what comes now is begun as it is added, which is what a free place is for.
+    // No run waits any more, so the next run starts when it is added.
     desk.gate.0.notify_one();
     desk.store.claims.store(false, Ordering::SeqCst);
     let added = loop {
@@ -251,7 +251,7 @@ async fn new_run_does_not_overtake_waiting_runs() {
     desk.working.await.expect("it stops");
 }
 
-/// Whoever hears of the end of a run may add the next at once, and finds its place free.
+/// After the end of a run is reported, the next run finds its slot free.
 #[tokio::test]
 async fn slot_is_free_when_the_end_is_reported() {
     let desk = Desk::open(1).await;
@@ -265,7 +265,7 @@ async fn slot_is_free_when_the_end_is_reported() {
     desk.working.await.expect("it stops");
 }
 
-/// The client goes away while its run is added: it was claimed, and nobody would have done it before the lease had run out.
+/// The client disconnects while its run is added and claimed. Otherwise the run would wait for the end of the lease.
 #[tokio::test]
 async fn run_continues_after_its_creator_left() {
     let desk = Desk::open(1).await;
@@ -326,7 +326,7 @@ async fn work(log: &Arc<RunLog>, thread: &str) {
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
 }
 
-/// The worker dies before it has stored anything: whoever has the run next begins with its row, and nothing is there twice.
+/// The worker dies before it has stored anything. The next worker starts from the row, and nothing is applied twice.
 #[tokio::test]
 async fn unstored_input_is_applied_again() {
     let store = Arc::<Layered<Counting>>::default();
@@ -359,7 +359,7 @@ async fn unstored_input_is_applied_again() {
     working.await.expect("it stops");
 }
 
-/// While a node works the input is stored, with the events told so far. If that fails, it is stored with what comes next.
+/// While a node runs, the input is stored with the events so far. If that fails, the next commit stores it.
 #[tokio::test]
 async fn input_of_a_run_is_stored_soon_and_once() {
     let store = Arc::<Layered<Counting>>::default();

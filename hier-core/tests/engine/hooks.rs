@@ -212,7 +212,7 @@ async fn entry_hook_sees_the_kept_state() {
     }
 }
 
-/// What was done, by whom and under which key.
+/// The effects, with their nodes and keys.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<(String, String)>>>);
 

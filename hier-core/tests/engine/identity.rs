@@ -16,7 +16,7 @@ async fn key(run: &Run) -> KeysUpdate {
 
 graph! { Twice<Keys> = Graph { nodes: [a = key, b = key], edges: [START >> a >> b >> END] } }
 
-/// Runs of one graph, one after the other, on a thread of its own.
+/// Runs a graph several times on a separate thread.
 fn runs() -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let graph = Twice::compile();

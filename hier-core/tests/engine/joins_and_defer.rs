@@ -215,7 +215,7 @@ mod defer {
 
     #[tokio::test]
     async fn pending_sends_do_not_delay_a_deferred_node() {
-        // As in the reference: a deferred node is released in the same step as pending Sends.
+        // As in LangGraph, a deferred node is released in the same step as pending Sends.
         assert_eq!(steps::<WithSends>().await, ["a", "d item1 item2", "after"]);
     }
 

@@ -150,17 +150,17 @@ struct Shape {
     senders: Vec<usize>,
 }
 
-/// How a graph is built and run, which is not to matter.
+/// Options of building and running a graph that must not change the result.
 #[derive(Clone, Debug)]
 struct Manner {
     registration: Vec<usize>,
     yields: Vec<u8>,
     limit: Option<usize>,
-    /// Whether the edges are declared the other way round.
+    /// Declares the edges in reverse order.
     reversed: bool,
-    /// Whether the nodes have an option, so that they are not just called.
+    /// Gives the nodes an option, so that they are not just called.
     guarded: bool,
-    /// Whether somebody listens.
+    /// Streams the run.
     streamed: bool,
 }
 

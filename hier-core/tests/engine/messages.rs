@@ -174,7 +174,7 @@ fn every_kind_of_message_survives_a_checkpoint() {
     assert_eq!(serde_json::from_str::<Messages>(&text).unwrap(), messages);
 }
 
-/// What is not there is not written: messages that were stored before there was reasoning are the same bytes as today's.
+/// Missing fields are not written: messages without reasoning have the same bytes as before reasoning existed.
 #[test]
 fn message_without_reasoning_keeps_its_stored_form() {
     let call = ToolCall { name: "rate".to_owned(), args: json!({}), id: "c".to_owned() };
@@ -255,7 +255,7 @@ fn result_without_a_call_is_trimmed() {
     assert_eq!(ids(&talk.last_messages(3)), ["3"]);
 }
 
-/// What the rules say, in the plainest way: a write of `(id, remove)` to a list of `(id, number of the write)`.
+/// The rules in their simplest form: a write of `(id, remove)` to a list of `(id, number of the write)`.
 fn naive(list: &mut Vec<(u8, usize)>, write: usize, messages: &[(u8, bool)]) {
     let mut removed = Vec::new();
     for (id, remove) in messages {

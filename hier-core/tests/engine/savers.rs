@@ -38,7 +38,7 @@ async fn runs_in_memory_keep_the_contract_of_savers() {
     assert!(report.passed(), "{report}");
 }
 
-/// What may be the last commit of a run waits for the run's end; that a handler takes over is not the last.
+/// A possibly last commit waits for the end of the run. A failure with a handler is not the last.
 #[tokio::test]
 async fn failure_is_stored_before_its_handler_begins() {
     let store = Arc::new(MemoryRuns::new());

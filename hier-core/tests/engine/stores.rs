@@ -192,7 +192,7 @@ graph! {
     Greet<Greeting> = Graph { nodes: [greet], edges: [START >> greet >> END] }
 }
 
-/// Remembers across threads how often somebody came.
+/// Counts visits across threads.
 async fn greet(state: &Greeting, run: &Run) -> Result<GreetingUpdate> {
     let store = run.store()?;
     let known = store.get(["users", &state.user], "visits").await?;

@@ -1,4 +1,4 @@
-//! Streams: what is told, in which order, in which form, and what a slow consumer gets.
+//! Streams: events, their order and form, and slow consumers.
 
 use std::sync::Arc;
 
@@ -310,7 +310,7 @@ mod consumers {
     }
 
     const HUNDRED_KB: usize = 100 << 10;
-    /// What a stream may hold for a consumer, and the one event on top of it that made it too much.
+    /// The bound of a stream's pending bytes, plus the event that exceeds it.
     const BOUND: usize = (64 << 20) + 20 * HUNDRED_KB;
 
     async fn grows(run: &Run<Arc<Notify>>) -> TraceUpdate {
@@ -327,7 +327,7 @@ mod consumers {
         edges: [START >> grows >> if on { grows } else { last }, last >> END],
     } }
 
-    /// How many events of how many bytes are left for a consumer that comes when the run is over, and how many are missing.
+    /// Returns the numbers of events, bytes and missing events for a consumer that starts after the run.
     async fn left(mode: StreamMode) -> (usize, usize, usize) {
         let done = Arc::new(Notify::new());
         let mut events = Grows::compile().stream(Trace::update()).context(done.clone()).modes([mode]).start();

@@ -1,4 +1,4 @@
-//! Graphs as nodes of others: what they see, what they hand back.
+//! Graphs as nodes of graphs: their inputs and their returned writes.
 
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
@@ -301,7 +301,7 @@ mod views {
     async fn input_and_output_views_bound_the_subgraph() {
         let out = Viewed::compile().invoke(Numbers { x: 1, total: 2 }).await.unwrap();
         assert_eq!(out.into_state(), Numbers { x: 1, total: 2 });
-        // As a node, what the graph wrote is handed back.
+        // As a node, the graph returns its writes.
         assert_eq!(run::<Around>(says("given")).await.unwrap().log, ["given", "p"]);
     }
 }

@@ -13,7 +13,7 @@ struct Case {
     remaining_steps: RemainingSteps,
 }
 
-/// What the graph takes.
+/// The input of the graph.
 #[derive(View, Clone)]
 #[view(of = Case)]
 struct Question {
@@ -21,14 +21,14 @@ struct Question {
     notes: Vec<String>,
 }
 
-/// What the graph returns.
+/// The output of the graph.
 #[derive(View, Debug, PartialEq)]
 #[view(of = Case)]
 struct Answer {
     answer: Option<String>,
 }
 
-/// What a node sees.
+/// The view of a node.
 #[derive(View)]
 #[view(of = Case)]
 struct Asked<'a> {

@@ -1,4 +1,4 @@
-//! Panics in what a worker calls beside its runs.
+//! Panics in calls of a worker other than its runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::workers::{Count, CountUpdate, Listening};
 
-/// Panics in one of its methods, so often as it is told.
+/// Panics in one of its methods a number of times.
 #[derive(Default)]
 struct Panicking {
     runs: MemoryRuns,
@@ -42,7 +42,7 @@ impl Panicking {
         *self.panics.lock().expect("the lock is not poisoned") = (method, times);
     }
 
-    /// Whether it has panicked as often as it was told.
+    /// Returns true if it has panicked that many times.
     fn is_through(&self) -> bool {
         self.panics.lock().expect("the lock is not poisoned").1 == 0
     }
@@ -119,7 +119,7 @@ impl RunsLayer for Panicking {
     }
 }
 
-/// What is told through `tracing` on this thread.
+/// The log of `tracing` on this thread.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -205,7 +205,7 @@ async fn until_renewed(run: &Run<Renewals>) -> hier_core::Result<CountUpdate> {
     Ok(Count::update().n(1))
 }
 
-/// How often the lease was renewed.
+/// The number of renewals of the lease.
 #[derive(Clone)]
 struct Renewals(tokio::sync::watch::Receiver<usize>);
 

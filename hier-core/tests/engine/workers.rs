@@ -1,4 +1,4 @@
-//! What happens beside a run that a worker does.
+//! Work of a worker next to its runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ graph! { Busy<Count> = Graph {
     edges: [START >> step >> if more { step } else { END }],
 } }
 
-/// Such a run never waits for anything, so that what is polled beside it does not get its turn: its lease ran out, it was begun again
-/// and again, and failed with `AttemptsExceeded`.
+/// Such a run never waits, so futures that are polled with it do not get their turn. Its lease would expire, it would start again
+/// and again, and fail with `AttemptsExceeded`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn run_that_never_waits_keeps_its_lease() {
     let store = Arc::new(MemoryRuns::new());
@@ -143,8 +143,8 @@ struct Pair {
 
 graph! { Both<Pair> = Graph { nodes: [left, right], edges: [START >> left >> END, START >> right >> END] } }
 
-/// A worker dies when all tasks of a step are done and none is applied, so that nothing is to run next; then the run is cancelled. The
-/// thread was told to be idle, though it has not come to its end.
+/// A worker dies when all tasks of a step are finished and none is applied, so that nothing has to run next. Then the run is cancelled. The
+/// thread must not look idle, because it has not ended.
 #[tokio::test]
 async fn thread_with_unapplied_tasks_is_not_idle() {
     let store = Arc::new(MemoryRuns::new());
@@ -158,7 +158,7 @@ async fn thread_with_unapplied_tasks_is_not_idle() {
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
     let claimed = store.driver().claim_run(claim).await.expect("the store").expect("the run");
     let mut dying = DynRun::new(DynInput::New(json!({})), Config::new().thread("t").durability(Durability::Sync));
-    // What may be the last checkpoint waits in the log, which is never settled.
+    // A possibly last checkpoint waits in the log, which is never settled.
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
     let open = both.state(store.clone(), Config::new().thread("t")).await.expect("the state");
@@ -182,7 +182,7 @@ async fn thread_with_unapplied_tasks_is_not_idle() {
 #[derive(Default)]
 struct Slow {
     runs: MemoryRuns,
-    /// Whether events are being stored, or were.
+    /// True once events are being stored.
     storing: tokio::sync::watch::Sender<bool>,
     fails: bool,
 }
@@ -208,7 +208,7 @@ impl RunsLayer for Slow {
     }
 
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
-        // What the run begins with is stored with them.
+        // The input of the run is stored with them.
         let is_flush = matches!(&change.action, ThreadAction::Commit(_, settlement)
             if !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty());
         if is_flush {
@@ -224,7 +224,7 @@ impl RunsLayer for Slow {
     }
 }
 
-/// Tells something, and ends once that was to be stored; or never.
+/// Emits an event, and ends once it is being stored, or never.
 async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
     let store = run.context();
     run.emit("told");
@@ -237,7 +237,7 @@ async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
 
 graph! { Telling<Count, Arc<Layered<Slow>>> = Graph { nodes: [tells], edges: [START >> tells >> END] } }
 
-/// The modes of the events of a run that is cancelled while it is told.
+/// The modes of the stored events of a cancelled run.
 async fn reports_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let (stop, own) = (CancellationToken::new(), store.clone());
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
@@ -257,7 +257,7 @@ async fn reports_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     page.events.into_iter().map(|row| row.event.mode().to_owned()).collect()
 }
 
-/// What was on its way to the store when a run was cancelled was lost with the call that was dropped.
+/// Events in flight must survive the cancellation of their run.
 #[tokio::test(start_paused = true)]
 async fn events_in_flight_at_a_cancellation_are_stored() {
     let told = reports_of(Arc::default()).await;

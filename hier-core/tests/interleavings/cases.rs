@@ -1,4 +1,4 @@
-//! What holds of a batch in every interleaving.
+//! Invariants of a batch in every interleaving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What can be built, and what cannot.
+//! Valid and invalid graphs.
 
 use hier_core::graph::EdgeEnd;
 use hier_core::prelude::*;

@@ -1,4 +1,4 @@
-//! The recursion limit, and what nodes are told of it.
+//! The recursion limit, and the channels that show it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -40,7 +40,7 @@ async fn node_reached_by_edges_and_a_send_runs_for_each() {
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", 0, "sent"]));
 }
 
-/// Differs: the reference ignores a target that is no node; here the run fails and says so. Of the other parts, no target
+/// Differs: LangGraph ignores a target that is not a node. Here the run fails with an error. Of the other parts, no target
 /// at all and a Send to END cannot be written.
 #[tokio::test]
 async fn route_must_choose_one_of_its_arms() {
@@ -63,7 +63,7 @@ async fn unknown_channels_are_refused_and_empty_updates_accepted() {
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": [] }));
 }
 
-/// Differs: the reference drops the goto with a warning.
+/// Differs: LangGraph drops the goto with a warning.
 #[tokio::test]
 async fn goto_must_lead_to_a_node() {
     let mut graph = marks(&["b"]);

@@ -79,7 +79,7 @@ async fn node_that_writes_nothing_has_a_null_update_and_no_values() {
     assert_eq!(pairs(&events), expected);
 }
 
-/// Without `interrupts` beside the values: those are an event of their own.
+/// Without `interrupts` next to the values: those are a separate event.
 #[tokio::test]
 async fn event_as_json_has_type_namespace_and_data() {
     let mut graph = marks(&[]);

@@ -15,7 +15,7 @@ fn one(name: &str) -> Compiled {
     compile(graph)
 }
 
-/// Differs: the child hands back what it wrote, not all that it saw (`p1` stands once).
+/// Differs: the child returns its writes, not its whole state (`p1` occurs once).
 #[tokio::test]
 async fn child_returns_its_writes() {
     let mut graph = marks(&["p1"]);
@@ -95,7 +95,7 @@ async fn question_in_a_subgraph_is_reported_at_each_level() {
     assert_eq!(short, [json!([1, { "s1": { "log": ["s1"] } }]), json!([1, "sq"]), json!([0, "sq"])]);
 }
 
-/// What the child is sent is its input: merged into its own empty state, and nothing else is seen.
+/// The payload is the child's input, merged into its own empty state.
 #[tokio::test]
 async fn child_starts_from_its_payload() {
     let mut child = super::builder();
@@ -103,6 +103,6 @@ async fn child_starts_from_its_payload() {
     let mut graph = marks(&["a"]);
     graph = graph.subgraph("sub", &compile(child)).edge(START, "a");
     graph = graph.each("a", "items", "sub", |_: &DynState| [json!({ "x": 7, "other": 1 }), json!({ "log": ["sent"] })]);
-    // The reference hands back what was sent as well; the engine what the child wrote.
+    // LangGraph also returns the payload, hier only the child's writes.
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["a", 7, null] }));
 }

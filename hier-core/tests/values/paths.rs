@@ -130,7 +130,7 @@ mod sends {
         assert_eq!(end.state().zoos[0].texts(), exact());
     }
 
-    /// The zoo as the state of a graph of its own, whose result reaches the house over a shared channel.
+    /// The zoo as the state of a separate graph, whose result reaches the house over a shared channel.
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Visit {
         zoo: Option<Zoo>,

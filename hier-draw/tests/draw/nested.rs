@@ -180,7 +180,7 @@ fn frames_come_in_the_order_of_their_nodes() {
     );
 }
 
-/// The reference draws no frame at all around a frame with nothing else in it, and refuses two frames of one name.
+/// LangGraph omits a frame that contains only a frame, and refuses two frames of one name.
 #[test]
 fn frame_directly_in_a_frame_of_the_same_name() {
     let mut middle = Builder::dynamic("middle", Schema::new().last("x"));

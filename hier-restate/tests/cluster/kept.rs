@@ -1,4 +1,4 @@
-//! What Restate keeps of a thread, and for how long.
+//! The data that Restate stores for a thread, and its retention.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ graph! {
     }
 }
 
-/// How much each superstep changes.
+/// The bytes that each superstep changes.
 const LENGTH: usize = 40 << 10;
 
 async fn write(state: &Page) -> PageUpdate {
@@ -42,7 +42,7 @@ fn is_sound(values: &Value) -> bool {
     at == 0 || text.trim_start_matches('x') == at.to_string()
 }
 
-/// How many bytes Restate has of the threads of a graph.
+/// The bytes that Restate stores for the threads of a graph.
 async fn stored(name: &str) -> u64 {
     let (_, admin) = server().expect("a server");
     let query = format!("SELECT SUM(value_length) AS bytes FROM state WHERE service_name = '{name}'");
@@ -68,12 +68,12 @@ async fn thread_without_history_has_bounded_size() {
     let Some(graph) = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await else { return };
     run(&graph, 40).await;
     let history = stored(&all).await;
-    // What a superstep changes is stored once, and the head is some times the state.
+    // Changes of a superstep are stored once, and the head is a multiple of the state.
     assert!((40 * LENGTH as u64..48 * LENGTH as u64).contains(&history), "{history} bytes");
     let graph = serve_latest().await.unwrap();
     let reader = graph.clone();
     let running = tokio::spawn(async move { run(&graph, 40).await });
-    // Whoever looks meanwhile sees what was once so, and never two times at once.
+    // A reader sees the state of one moment.
     let mut seen = 0;
     while !running.is_finished() {
         let state = reader.state("p").await.unwrap();

@@ -1,4 +1,4 @@
-//! What is refused, what waits, what is taken over.
+//! Refused requests, waits and takeovers.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ async fn run_can_be_cancelled_and_taken_over_but_not_by_an_answer() {
     assert!(graph.cancel("s").await.unwrap());
     assert_eq!(failure(second.await.unwrap().unwrap_err()).kind, "Cancelled");
     assert!(!graph.cancel("s").await.unwrap());
-    // What was stored stays, and the thread can go on.
+    // Stored work stays, and the thread can continue.
     let before = graph.state("s").await.unwrap();
     assert_eq!(before.next, ["work"]);
     graph.delete("s").await.unwrap();

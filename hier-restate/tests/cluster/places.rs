@@ -1,4 +1,4 @@
-//! Where calls go, and how much a worker takes on.
+//! The targets of calls, and the concurrency of a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,7 +81,7 @@ async fn client_continues_at_another_node() {
     let Some((ingress, _)) = server() else { return };
     let name = format!("plain-{}", Uuid::new_v4().simple());
     serve_as(&name, |endpoint| endpoint.graph(&name, Plain::compile(), ())).await;
-    // The port was free, and nobody has it now.
+    // Nothing listens on this port.
     let nobody = loopback().await.unwrap().1;
     let client = Client::new(format!("http://{nobody}")).patience(Duration::from_secs(20)).another_ingress(ingress);
     let end = client.graph(name).invoke(DynInput::New(json!({}))).thread("plain").await.unwrap();
@@ -120,7 +120,7 @@ async fn restarted_node_learns_its_workers_later() {
     // It was known before.
     assert!(graph.cancel("t").await.unwrap());
     assert_eq!(asked.load(Ordering::SeqCst), 5);
-    // A name that nobody has is told at once.
+    // An unknown name is reported at once.
     let (address, asked) = node(&[404, 200]).await;
     let error = Client::new(address).graph("desk").cancel("t").await.unwrap_err();
     assert!(error.to_string().contains("no worker with this graph is registered"), "{error}");

@@ -1,4 +1,4 @@
-//! What runs do, as in process.
+//! Runs behave as in one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,7 +111,7 @@ async fn answer_starts_the_next_run() {
     let end = graph.invoke(DynInput::Command(command.clone())).config(config()).await.unwrap();
     assert_eq!((end.is_finished(), &end.state()["answer"], &end.state()["done"]), (true, &json!("yes"), &json!(2)));
 
-    // What is answered already is refused, and changes nothing.
+    // A second answer is refused and changes nothing.
     let error = graph.invoke(DynInput::Command(command)).config(config()).await.unwrap_err();
     let Error::Run(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.kind, "AnswerError");

@@ -1,4 +1,4 @@
-//! Who may do what, and how much.
+//! Access control and limits.
 
 use hier_server::auth::{Jwt, Tokens, User};
 use hier_server::axum::Router;

@@ -74,7 +74,7 @@ async fn repeated_request_is_the_same_run() {
     let once = events_of(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     let again = events_of(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     assert_eq!(once, again);
-    // The client's state is what it was told: nothing is written twice.
+    // The client returns the state unchanged, so nothing is written twice.
     let next = events_of(&desk, "two", input("t", "r2", json!({ "state": { "n": 5.0, "log": ["a", "b"] } }))).await;
     assert_eq!(of(&next, "STATE_SNAPSHOT")[0]["snapshot"], json!({ "n": 5.0, "log": ["a", "b"] }));
     desk.stop().await;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::graphs::server;
 use crate::support::{Desk, as_user, desk, open};
 
-/// The fields of a cron as the reference tells them, in its order.
+/// The fields of a cron in LangGraph's order.
 const FIELDS: [&str; 14] = [
     "assistant_id",
     "created_at",

@@ -76,7 +76,7 @@ async fn endless_runs_on_sqlite_are_cancelled_and_delay_neither_other_runs_nor_t
     assert_eq!(cancelled.expect("it is cancelled").0, 200);
     until(&desk, &runs[0], "interrupted").await;
     tokio::time::timeout(SOON, desk.stop()).await.expect("the server stops");
-    // The runs were handed back.
+    // The runs were requeued.
     let again = open(both().without_worker().database(filed(&folder))).await;
     for run in &runs[1..] {
         assert_eq!(again.get(run).await.1["status"], "pending");

@@ -118,7 +118,7 @@ async fn awaiting_stream_shows_only_readable_threads() {
     delete(&desk, ALICE, &thread).await;
     create(&desk, BOB, &thread).await;
     run(&desk, BOB, &thread, "7").await;
-    // What they show is the run of the user who listens, and nothing from before it.
+    // They show the run of the listening user, and nothing before it.
     let mut text = String::new();
     desk.until(&mut events, &mut text, |told| told.iter().any(|told| told.data.to_string().contains("completed")))
         .await;

@@ -1,4 +1,4 @@
-//! What reaches a thread from outside its runs: signals, deadlines, messages for an inbox.
+//! Signals, deadlines and inbox messages that reach a thread from outside its runs.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,7 +43,7 @@ async fn finish() -> DiaryUpdate {
 }
 
 graph! {
-    /// Ships what was paid, and gives up if nobody says what it is.
+    /// Ships a paid order, and gives up without a signal.
     pub(crate) Shop<Diary> = Graph { nodes: [paid, confirm], edges: [START >> paid >> confirm >> END] }
 }
 

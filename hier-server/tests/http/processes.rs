@@ -1,4 +1,4 @@
-//! A server as a process of its own, that is told to stop, or killed.
+//! A server as a separate process that is stopped or killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,7 @@ async fn server_process() {
     running.until_signal().await.expect("the server stops");
 }
 
-/// A process that is killed if nobody has waited for it.
+/// A process that is killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -50,7 +50,7 @@ fn start(database: &str) -> (Process, String) {
     let mut process = Process(child);
     let mut lines = BufReader::new(process.0.stdout.take().expect("its output")).lines();
     let base = lines.by_ref().find_map(|line| line.expect("a line").strip_prefix("serving on ").map(str::to_owned));
-    // What it still prints is read, so that it never waits for that.
+    // Its further output is read, so that it never blocks on it.
     std::thread::spawn(move || lines.for_each(drop));
     (process, base.expect("it serves"))
 }
@@ -101,7 +101,7 @@ async fn signalled_server_returns_its_runs_to_the_queue() {
     desk.stop().await;
 }
 
-/// How long anything may take on a loaded machine.
+/// The timeout on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until a look says so.
@@ -187,7 +187,7 @@ async fn webhook_is_sent_again_with_its_id_after_a_kill() {
     let run = send(&base, "/runs", body).await["run_id"].as_str().expect("an id").to_owned();
     let (socket, id, first) = called(&listener).await;
     assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "sent after the end");
-    // It dies while the receiver thinks: nobody knows whether the receiver has done what it was told to do.
+    // It dies before the receiver responds, so it is unknown whether the webhook was handled.
     process.0.kill().expect("it is killed");
     process.0.wait().expect("it is gone");
     drop(socket);

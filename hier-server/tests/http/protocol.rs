@@ -50,7 +50,7 @@ async fn run_is_streamed_from_start_to_end() {
     assert_eq!(data(&told, "updates")[0], json!({ "node": "a", "values": { "n": 2.0, "log": ["a"] } }));
     let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().unwrap()).collect();
     assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
-    // Whoever asks for less gets the same events under the same numbers.
+    // A client that requests less gets the same events with the same numbers.
     let values =
         events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
     let expected: Vec<_> = told

@@ -169,7 +169,7 @@ async fn runs_without_a_thread() {
     desk.stop().await;
 }
 
-/// What is wrong with one run of a batch adds none of them, wherever it stands.
+/// A mistake in any run of a batch adds none of them.
 #[tokio::test]
 async fn batch_is_added_whole_or_not_at_all() {
     let store = Arc::new(MemoryRuns::new());
@@ -200,7 +200,7 @@ async fn batch_is_added_whole_or_not_at_all() {
     desk.stop().await;
 }
 
-/// Whoever looks for threads that wait for an answer finds one whose last answer was wrong.
+/// A search for interrupted threads finds one whose last answer was mistyped.
 #[tokio::test]
 async fn question_stays_open_after_a_mistyped_answer() {
     let desk = desk().await;

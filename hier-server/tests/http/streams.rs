@@ -262,7 +262,7 @@ async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
         }
         desk.stop().await;
         answer.text().await.expect("the rest of the answer");
-        // Whoever cancels a run whose client has gone does so in a task of its own.
+        // A run of a disconnected client is cancelled in a separate task.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }

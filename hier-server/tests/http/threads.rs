@@ -111,7 +111,7 @@ async fn thread_is_created_with_a_history() {
     desk.stop().await;
 }
 
-/// What was answered stays, and a graph's assistant is made once.
+/// Stored threads stay, and a graph's assistant is created once.
 #[tokio::test]
 async fn database_outlives_its_server() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Webhooks: told when a run ends, at least once, and only where that is allowed.
+//! Webhooks: sent at the end of a run, at least once, and only to allowed addresses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::graphs::server;
 use crate::support::open;
 
-/// What a receiver was sent: the head, and the body.
+/// The head and the body that a receiver got.
 type Received = (String, Value);
 
 /// A receiver that answers one request after the other with these, and then with 200.
@@ -120,7 +120,7 @@ async fn next_process_sends_pending_webhooks() {
     let store = MemoryRuns::new();
     let start =
         |webhooks| server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default())).webhooks(webhooks);
-    // It hangs up on whoever calls, until it is told to answer.
+    // It closes each connection until it is told to answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let desk = open(start(Webhooks::new().allow_private())).await;
@@ -133,7 +133,7 @@ async fn next_process_sends_pending_webhooks() {
     assert_eq!(kept.len(), 1, "{kept:?}");
     let (tell, mut told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        // Everybody is answered: the first process may have left a call of its own in the queue.
+        // All requests are answered, because the first process may have left one in the queue.
         loop {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             let mut part = vec![0; 65_536];

@@ -285,7 +285,7 @@ async fn question_of_an_older_checkpoint_is_answered_there_once() {
     desk.stop().await;
 }
 
-/// What clients read of a thread finds the thread.
+/// Messages in the form that clients read find their thread.
 #[tokio::test]
 async fn threads_are_found_by_their_messages_as_clients_read_them() {
     let desk = desk().await;

@@ -236,7 +236,7 @@ mod layers {
     }
 }
 
-/// What was answered before.
+/// Earlier answers.
 struct Answers;
 
 impl Answers {

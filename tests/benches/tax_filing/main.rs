@@ -1,6 +1,6 @@
-//! The tax filing of the reference's conformance folder here and there: `scripts/bench.sh tax-filing`.
+//! The tax filing of langgraph-hierarchies in hier and in Python: `scripts/bench.sh tax-filing`.
 //!
-//! The same hierarchy, the same script, no network: what is measured is what the hierarchy itself costs. Without
+//! The same hierarchy and the same script without a network, so that only the hierarchy is measured. Without
 //! `HIER_REFERENCE_PYTHON` (the script sets it) only this side is measured.
 
 mod agents;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use agents::{Tax, TaxRoot};
 
-/// Where the checkpoints go.
+/// The storage of the checkpoints.
 #[derive(Clone, Copy, PartialEq)]
 enum Saver {
     None,
@@ -107,7 +107,7 @@ async fn measure(saver: Saver, positions: usize, times: usize) -> Result<Row, Bo
     Ok(row)
 }
 
-/// A run that did something else is no measurement.
+/// Checks that the run did its work.
 fn check(outcome: &Outcome<Tax>, model: &ScriptedModel, positions: usize) {
     assert_eq!(model.call_count(), script::calls(positions), "the model is asked as often as there");
     assert_eq!(ours(outcome), expected(positions), "the end is the same as there");
@@ -124,7 +124,7 @@ fn ours(outcome: &Outcome<Tax>) -> Value {
     })
 }
 
-/// What the reference prints with `--json`; [`compare`] checks that.
+/// The output of the Python program with `--json`, which [`compare`] checks.
 fn expected(positions: usize) -> Value {
     json!({
         "report": format!("FILED {positions}"),
@@ -158,7 +158,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// How the costs grow with the positions.
+/// Prints the growth of the costs with the positions.
 fn growth(rows: &[Row]) {
     let (small, large) = rows.split_at(rows.len() / 2);
     for (small, large) in small.iter().zip(large) {
@@ -169,7 +169,7 @@ fn growth(rows: &[Row]) {
     }
 }
 
-/// Runs the reference, and prints both as a table.
+/// Runs the Python program, and prints both as a table.
 fn compare(rows: &[Row], python: &Path) {
     println!("\n| 200 positions, 622 model calls | hier | langgraph-hierarchies 0.0.8 | ratio |\n|---|---:|---:|---:|");
     for row in rows.iter().filter(|row| row.positions == SMALL && row.saver != Saver::Memory) {
@@ -197,7 +197,7 @@ struct There {
     bytes: Option<u64>,
 }
 
-/// Runs the reference once: it is slow.
+/// Runs the Python program once, because it is slow.
 fn reference(python: &Path, saver: Saver) -> Result<There, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/tax_filing.py");

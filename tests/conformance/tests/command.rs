@@ -19,7 +19,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A folder of its own for a test, empty.
+/// Creates an empty folder for a test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance").join(test);
     let _ = fs::remove_dir_all(&folder);
@@ -33,7 +33,7 @@ fn file(folder: &Path, name: &str, text: impl AsRef<str>) -> PathBuf {
     path
 }
 
-/// A scenario that agrees, with these fields instead of its own.
+/// A scenario that agrees, with these fields replaced.
 fn scenario(changes: &Value) -> String {
     let mut scenario = json!({
         "name": "small",
@@ -57,7 +57,7 @@ fn scenario(changes: &Value) -> String {
     scenario.to_string()
 }
 
-/// What the command says of one scenario: exit code, lines, complaints without the name of the file.
+/// Returns the exit code, lines and errors (without the file's name) of one scenario.
 fn says(test: &str, json: impl AsRef<str>) -> (Option<i32>, String, String) {
     let path = file(&folder(test), "case.json", json);
     let output = hier(&[&path]);
@@ -144,7 +144,7 @@ fn refused_graph_is_compared_without_its_text() {
     assert_eq!(says("target", scenario(&refused)).1, "ok small\n1 passed, 0 failed\n");
 }
 
-/// A hierarchy that agrees, with these fields instead of its own.
+/// A hierarchy that agrees, with these fields replaced.
 fn hierarchy(changes: &Value) -> String {
     let system = json!({ "role": "system", "content": "You are desk." });
     let asked = json!({ "role": "user", "content": "What now?\n\n[Iteration 1 of 50 — 49 iterations left]" });

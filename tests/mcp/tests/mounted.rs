@@ -26,7 +26,7 @@ async fn book(state: &Trip) -> TripUpdate {
     Trip::update().booking(format!("a room in {}", state.place))
 }
 
-/// What happens to calls that do not end.
+/// Records of endless calls.
 #[derive(Clone, Debug, Default)]
 struct Calls {
     begun: Arc<Notify>,

@@ -25,7 +25,7 @@ struct Nights {
     nights: u32,
 }
 
-/// What happened to the server's graphs.
+/// Records of the server's graphs.
 #[derive(Clone, Debug, Default)]
 struct Office {
     begun: Arc<AtomicUsize>,
@@ -130,7 +130,7 @@ async fn interrupt_is_a_question_answered_once() {
     assert_eq!(request["params"]["requestedSchema"]["properties"]["nights"]["type"], "integer");
     let state = first["requestState"].as_str().unwrap();
 
-    // What is missing or does not fit is asked for again; nothing has changed.
+    // Missing and mismatched answers are requested again, and nothing has changed.
     for responses in [
         json!({}),
         accepted("other", json!({"nights": 1})),
@@ -274,7 +274,7 @@ async fn long_calls_are_tasks_that_ask_and_are_cancelled() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(office.dropped.load(Ordering::SeqCst), 1);
-    // Who does not know tasks waits.
+    // A client without tasks waits.
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
 }

@@ -1,7 +1,7 @@
 //! Agents under kills: no answer of a model, no call of a tool and no summary that is recorded is made again, each letter is taken once,
-//! and the conversation is that of a run which nobody disturbed.
+//! and the conversation is that of an undisturbed run.
 //!
-//! `HIER_AGENT_KILLS` says how many processes are killed: 40 unless it is set; `HIER_AGENT_SEED` when.
+//! `HIER_AGENT_KILLS` is the number of kills and defaults to 40. `HIER_AGENT_SEED` seeds their times.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -98,7 +98,7 @@ impl Thread<'_> {
         })
     }
 
-    /// The thread has come to the end that a run has which nobody disturbs.
+    /// Checks that the thread has the end of an undisturbed run.
     fn check_end(&mut self, ran: &BTreeSet<String>) {
         let (name, thread) = (self.place.name(), self.name.clone());
         let sent = self.sent.clone();
@@ -111,7 +111,7 @@ impl Thread<'_> {
             let record = end.base.compaction.as_deref().expect("the conversation is longer than the context");
             assert!(record.fits(&end.base.messages) && ran.contains(&record.summary), "{record:?}");
 
-            // What came too late for the last turn is there with the next; then without the record, all of it being sent.
+            // A message that was too late for the last turn arrives with the next, then without the record, because all of it is sent.
             let undone = StateUpdate::update(Desk::update().compaction(None));
             graph.update_state(config(), undone).await.expect("it can be undone");
             let next = Message::user(format!("turn {}", TURNS + 1));

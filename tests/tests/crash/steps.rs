@@ -16,7 +16,7 @@ use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 use crate::place::{Place, open};
 use crate::victim::{LOG, PLACE, THREAD};
 
-/// How many rounds a thread has, and how many steps a task.
+/// The numbers of rounds of a thread and of steps of a task.
 const ROUNDS: u64 = 3;
 const STEPS: usize = 3;
 

@@ -260,7 +260,7 @@ impl Machine {
         let fewest = results.values().min().copied().unwrap_or(1);
         check(fewest == 1, || format!("a call has no result: {results:?}"))?;
         self.nothing_leaks().await?;
-        // What the user wrote is redacted with the model's next answer.
+        // The user's text is redacted with the model's next answer.
         let messages: Vec<String> = filing.base.messages.iter().map(Message::text).collect();
         let last = messages.iter().rposition(|text| text.starts_with("said: ")).unwrap_or_default();
         check(leaks(&messages[..last].concat(), &[USERS]).is_none(), || format!("it is kept: {messages:?}"))

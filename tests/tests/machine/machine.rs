@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     answers: usize,
 }
 
-/// What did not hold.
+/// A violated law.
 pub(crate) type Law = Result<(), String>;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -83,7 +83,7 @@ impl Machine {
                 Ok(()) => self.look().await,
                 broken => broken,
             };
-            // What was is read after what could have touched it, and at the end: to read all of it each time takes longest.
+            // The past is read after operations that can change it, and at the end, because reading it takes longest.
             let done = if done.is_ok() && operation.touches_the_past() { self.read_the_past().await } else { done };
             done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
         }
@@ -262,7 +262,7 @@ impl Machine {
         check(view == *before, || format!("{what} has changed the thread\n from {before:?}\n to   {view:?}"))
     }
 
-    /// What holds once the thread has gone back to the input of a turn, and the checkpoint of that, if it is still there.
+    /// Moves the thread back to the input of a turn, if its checkpoint still exists.
     async fn go_back(&mut self, turns: usize) -> Result<Option<Uuid>, String> {
         let line: Vec<Turn> = self.line.past.iter().chain(&self.line.turn).cloned().collect();
         let Some(place) = line.len().checked_sub(1 + turns % line.len().max(1)) else { return Ok(None) };
@@ -301,7 +301,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the subgraph asked is withdrawn: an answer is refused.
+    /// The subgraph's question is withdrawn: an answer is refused.
     async fn change_asker(&mut self, view: &View) -> Law {
         let Some((id, _)) = view.questions.iter().find(|(_, text)| text.ends_with(".afresh")) else { return Ok(()) };
         let said = format!("changed {}", self.new_answer());

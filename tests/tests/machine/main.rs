@@ -79,7 +79,7 @@ fn check<T: std::fmt::Debug>(
     }
 }
 
-/// Runs random sequences, each on a new thread of its own. The saver is opened once for each of two processes.
+/// Runs random sequences, each on a new thread. The saver is opened once for each of two processes.
 fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let savers = runtime.block_on(async { [saver().await, saver().await] });
@@ -156,7 +156,7 @@ fn every_operation_in_turn() {
     }
 }
 
-/// What the machine says of a saver with a fault.
+/// Returns the machine's error for a saver with a fault.
 fn found(fault: Fault, operations: &[Operation]) -> String {
     outcome(|savers| Machine::faulty(savers, Durability::Sync, fault), operations).unwrap_err()
 }

@@ -35,14 +35,14 @@ pub(crate) async fn polled<T>(mut run: Pin<&mut impl Future<Output = T>>, polls:
 }
 
 impl Machine {
-    /// The graph in a process of its own.
+    /// Compiles the graph of a separate process.
     pub(crate) fn compile(&self, saver: usize) -> Arc<dyn Program> {
         let (saver, world) = (self.savers[saver].clone(), self.world.process());
         let watched = Watched { saver, world, fault: self.fault };
         if self.migrated { Arc::new(Second::new(watched)) } else { Arc::new(First::new(watched)) }
     }
 
-    /// How a run ended; none if its process died or stands still, and the thread is free again.
+    /// Returns the end of a run, or `None` if its process died or stands still. Then the thread is free again.
     pub(crate) async fn alive<T: 'static>(
         &mut self,
         run: impl Future<Output = T> + 'static,

@@ -1,4 +1,4 @@
-//! What `#[derive(State)]` and `#[derive(View)]` make of a struct, at run time.
+//! Tests of `#[derive(State)]` and `#[derive(View)]` at run time.
 
 mod shapes;
 mod views;
@@ -342,7 +342,7 @@ fn whole_state_is_an_update_of_every_channel() {
     assert_eq!(crate::writes(GraphInput::<Filing, FullState>::into_input(update)).len(), 1);
 }
 
-/// What a new input writes.
+/// Returns the writes of a new input.
 fn writes<S: Values>(input: hier_core::graph::Input<S>) -> Writes<S> {
     match input {
         hier_core::graph::Input::New(writes) | hier_core::graph::Input::Whole(writes) => writes,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const PAPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/tax");
-/// How often the model is asked: 3 times a position, and 22 times beside.
+/// The number of model requests: 3 for each position, and 22 more.
 const CALLS: usize = 622;
 const INTERRUPTED: i32 = 130;
 
@@ -166,7 +166,7 @@ impl Case {
         start(&arguments)
     }
 
-    /// What the model was asked.
+    /// Returns the model's requests.
     fn asked(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()

@@ -125,7 +125,7 @@ async fn model_of_the_context_above_answers_below() {
     assert_eq!((&*out.state().current_agent_report, cheap.call_count()), ("So be it.", 1));
 }
 
-/// Layers of one's own are not passed down, and stand inside of those from above.
+/// An agent's own layers are not inherited, and are inside the inherited ones.
 #[tokio::test]
 async fn only_inherited_layers_reach_subagents() {
     let deny = |text: &'static str| Guard::new(move |_: &ToolCall, _: &BaseState| Verdict::Deny(text.to_owned()));

@@ -1,4 +1,4 @@
-//! What a run may spend.
+//! Limits of a run.
 
 use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;

@@ -66,7 +66,7 @@ async fn model_is_not_retried_after_streaming() {
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &unreachable_model())).await;
     assert_eq!((&*told.text(), smart.call_count()), ("Y", 2));
     assert!(outcome.unwrap_err().to_string().contains("busy"));
-    // Nobody listens: nothing is heard twice.
+    // No client listens, so no chunk is repeated.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
     let _ = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap();
 }
@@ -110,7 +110,7 @@ async fn fallback_after_streaming_needs_an_option() {
     assert_eq!(outcome.unwrap().state().current_agent_report, "Tuesday.");
     let (first, rest) = told.texts.split_first().unwrap();
     assert_eq!(first.1, "Mo");
-    // Who listens can tell the two answers apart.
+    // A client can distinguish the two answers.
     assert!(rest.iter().all(|(id, _)| *id != first.0), "{told:?}");
     assert_eq!(told.ends[0].text(), "Tuesday.");
 

@@ -136,7 +136,7 @@ async fn all_forms_of_layers_are_accepted() {
     assert_eq!(out.state().base.current_agent_report, "Ask [address].");
 }
 
-/// Writes what it is told to.
+/// Writes this update.
 struct Writer(fn() -> FilingUpdate);
 
 use crate::support::FilingUpdate;
@@ -212,7 +212,7 @@ graph! {
     Around<Filing> = ReactGraph { subagents: [Drawn {}], layers: [Limit { tokens: 9 }] }
 }
 
-/// What is drawn of the declaration is what is there at run time, whether the macro or a builder made it.
+/// The drawing has the layers of the compiled agent, from the macro and from a builder.
 #[test]
 fn drawings_list_layers_in_order() {
     let names = ["Limit", "Inherited(Retry)", "Redact", "Tone", "Tone"];

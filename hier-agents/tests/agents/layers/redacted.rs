@@ -1,4 +1,4 @@
-//! Secrets that nobody is told and that are stored nowhere.
+//! Secrets are neither shown nor stored.
 
 use std::time::{Duration, Instant};
 
@@ -175,7 +175,7 @@ async fn client_calls_names_and_keys_are_redacted() {
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains(card), "{text}");
-        // What is left are the bytes of the image.
+        // Only the bytes of the image remain.
         assert_eq!(text.matches("4111111111111111").count(), 1, "{text}");
         assert!(text.contains("https://x.example/1") && text.contains("[redacted].pdf"), "{text}");
     }

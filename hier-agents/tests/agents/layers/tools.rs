@@ -61,7 +61,7 @@ async fn operator_approves_the_revised_call() {
     for (thread, answer, paid) in [
         ("approved", Approval::Approve, "paid 50"),
         ("edited", Approval::Edit { args: json!({"amount": 20}) }, "paid 20"),
-        // What a person wants is held to the same rule.
+        // The same rule applies to edits of a person.
         ("too much", Approval::Edit { args: json!({"amount": 70}) }, "paid 50"),
     ] {
         let context = || BaseContext::new(model(90));
@@ -116,7 +116,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Signed {
     }
 }
 
-/// What a tool does beside what it says is left as it is.
+/// Other effects of a tool than its text stay unchanged.
 #[tokio::test]
 async fn layer_changes_results_including_those_of_commands() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Signed).layer(Guard::new(bounded));
@@ -182,8 +182,8 @@ async fn transfer(run: &Run<Bank>) -> String {
     "sent".to_owned()
 }
 
-/// The process dies between the approval and the end of the call: the call is made again, nobody is asked again, and what was
-/// committed is asked of no layer again.
+/// The process dies between the approval and the end of the call. The call is made again without another approval, and
+/// layers do not repeat committed work.
 #[tokio::test]
 async fn interrupted_call_passes_its_layers_again() {
     let (log, saver, begun) = (Log::default(), MemorySaver::new(), Arc::new(Notify::new()));
@@ -207,7 +207,7 @@ async fn interrupted_call_passes_its_layers_again() {
     assert!(out.is_finished());
     assert_eq!(log.take(), ["check", "call", "called"]);
     assert_eq!(model.call_count(), 2);
-    // What ran is done: a new turn runs none of it again.
+    // A new turn does not repeat finished work.
     model.push(Message::assistant("hello"));
     let _ = desk().invoke(Message::user("hello")).thread("t").context(bank(false)).await.unwrap();
     assert!(log.take().is_empty());

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::support::call;
 
-/// What a provider counts, which knows nothing of the estimate: three letters a token.
+/// The token count of a provider, independent of the estimate: three characters per token.
 fn tokens(request: &ChatRequest) -> u64 {
     let letters = |message: &Message| {
         let calls: usize = message.tool_calls().iter().map(|call| call.args.to_string().len() + call.name.len()).sum();
@@ -25,12 +25,12 @@ fn tokens(request: &ChatRequest) -> u64 {
     ((request.messages.iter().map(letters).sum::<usize>() + tools) / 3) as u64
 }
 
-/// Whether a summary is asked for.
+/// Returns true if the request is for a summary.
 fn is_summary(request: &ChatRequest) -> bool {
     request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"))
 }
 
-/// A provider that refuses more than this, tells what it counted, and fails the test if what it is sent is no valid conversation.
+/// A provider that refuses longer requests, reports its count, and fails the test on an invalid conversation.
 fn provider(limit: u64, answer: impl Fn(&ChatRequest) -> Message + Send + Sync + 'static) -> ScriptedModel {
     ScriptedModel::try_reacting(move |request| {
         valid(&request.messages);
@@ -45,7 +45,7 @@ fn provider(limit: u64, answer: impl Fn(&ChatRequest) -> Message + Send + Sync +
     })
 }
 
-/// Each result follows its call, no result is alone, and the first message that is no instruction is the user's.
+/// Each result follows its call, no result is alone, and the first message after the instructions is the user's.
 fn valid(messages: &Messages) {
     let mut open: Vec<&str> = Vec::new();
     for message in messages.iter() {
@@ -209,7 +209,7 @@ async fn read_earlier_returns_omitted_text() {
 
 #[tokio::test]
 async fn refused_request_is_compacted_and_sent_again() {
-    // Nobody knows how much it can read.
+    // Its context size is unknown.
     let limit = 1_500;
     let model = provider(limit, summing_up);
     let chat = chat(None).checkpointer(MemorySaver::new());
@@ -220,7 +220,7 @@ async fn refused_request_is_compacted_and_sent_again() {
     let refused = model.requests().iter().filter(|request| tokens(request) > limit).count();
     assert!((1..15).contains(&refused), "{refused}");
 
-    // One that refuses whatever it is sent is told once more, not for ever.
+    // A model that refuses everything gets one more request.
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let refusing = ScriptedModel::try_reacting(move |request| {

@@ -105,7 +105,7 @@ async fn summaries_are_counted_and_not_streamed() {
         record = out.state().compaction.clone().filter(|record| record.cut.is_some());
     }
     assert!(record.unwrap().usage.input_tokens > 0);
-    // With one call left there is no summary: the answer needs it.
+    // With one call left, the answer needs it, so no summary is made.
     let (chat, model) = (self::chat(None).checkpointer(MemorySaver::new()), provider(300, summing_up));
     let long: Vec<_> = (0..40).map(|turn| Message::user(format!("this is turn {turn} of many"))).collect();
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(1));

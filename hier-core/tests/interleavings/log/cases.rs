@@ -1,4 +1,4 @@
-//! What holds of a run's records in every interleaving.
+//! Invariants of a run's records in every interleaving.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -65,7 +65,7 @@ impl Run {
         Ok(())
     }
 
-    /// The tasks of a step at the same time, on threads of their own or not.
+    /// Runs the tasks of a step concurrently, optionally on separate threads.
     async fn step(&self, place: Place, spawned: bool) -> Result<(), SaverError> {
         if !spawned {
             try_join_all((0..TASKS).map(|_| self.commit(place))).await?;
@@ -135,7 +135,7 @@ fn any_polls(most: usize) -> usize {
 async fn case(durability: Durability, fails: bool, spawned: bool) {
     let saver = Saver::failing(fails.then(|| thread_rng().gen_range(0..12)));
     let run = Run::new(durability, saver.clone());
-    // Tasks on threads of their own end before the run does.
+    // Tasks on separate threads end before the run does.
     let polls = if spawned { usize::MAX } else { any_polls(40) };
     match polled(polls, run.run(spawned)).await {
         Some(Err(error)) => assert!(saver.has_failed(), "{error}"),

@@ -80,12 +80,12 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
     (&["092", "094"], &[], "ids of chunks, and the end of a message"),
 ];
 
-/// Which of them were met.
+/// The differences that occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(std::collections::HashSet<usize>);
 
 impl Kept {
-    /// Whether a difference is known.
+    /// Returns true if the difference is listed.
     pub(crate) fn knows(&mut self, exchange: &str, path: &str) -> bool {
         let begins = |names: &[&str]| names.is_empty() || names.iter().any(|name| exchange.starts_with(name));
         let ends = |paths: &[&str]| paths.is_empty() || paths.iter().any(|end| path.ends_with(end));

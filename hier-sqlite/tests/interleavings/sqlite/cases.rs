@@ -1,4 +1,4 @@
-//! What holds of queued jobs in every interleaving.
+//! Invariants of queued jobs in every interleaving.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ fn explore(run: fn()) {
     Runner::new(PctScheduler::new(3, SCHEDULES), config()).run(run);
 }
 
-/// Where threads may run one after the other, which the other scheduler refuses.
+/// Allows threads to run one after the other, which the other scheduler refuses.
 fn explore_at_random(run: fn()) {
     Runner::new(RandomScheduler::new(SCHEDULES), config()).run(run);
 }
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What becomes of a job.
+/// The end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
@@ -54,7 +54,7 @@ enum Fate {
     Panics,
 }
 
-/// How long a caller waits.
+/// The patience of a caller.
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     ForTheAnswer,
@@ -97,11 +97,11 @@ struct Book {
     fates: Mutex<BTreeMap<u32, Fate>>,
 }
 
-/// What a caller hears.
+/// The result of a caller.
 type Answer = Result<u32, SaverError>;
 
 impl Book {
-    /// A job that notes that it was begun, and then ends so. The second is told once it has ended, or is gone.
+    /// A job that records its start, and then ends like this. The second signal is sent when it has ended or was dropped.
     fn job(
         self: &Arc<Self>,
         number: u32,
@@ -118,7 +118,7 @@ impl Book {
             match fate {
                 Fate::Done => Ok(number),
                 Fate::Fails => Err(refused(number).into()),
-                // Unlike `panic!` it does not call shuttle's hook, which would tell of a failure.
+                // Unlike `panic!` it does not call shuttle's hook, which would report a failure.
                 Fate::Panics => resume_unwind(Box::new("the job panics")),
             }
         };
@@ -142,7 +142,7 @@ impl Book {
         assert_eq!(*lock(&self.begun), queued, "begun and queued");
     }
 
-    /// What is stored is what was done, of these.
+    /// Checks that the stored jobs are those that were executed.
     fn check_stored(&self, stored: &[u32], queued: &[u32]) {
         let fates = lock(&self.fates);
         let done: Vec<u32> = queued.iter().copied().filter(|number| fates[number] == Fate::Done).collect();
@@ -164,7 +164,7 @@ fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
     Ok(numbers.collect::<Result<_, _>>()?)
 }
 
-/// Nobody writes while somebody reads.
+/// Checks that no writer is active during a read.
 fn no_other_writer(connection: &Connection) {
     let before = stored(connection).expect("it can be read");
     shuttle::thread::yield_now();
@@ -195,7 +195,7 @@ fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Callers that queue, wait or give up at the same time. Every job is done, though nobody may wait and nobody closes.
+/// Callers that queue, wait or give up concurrently. Every job is executed, even if no caller waits or closes.
 fn callers() {
     const CALLERS: u32 = 3;
     const EACH: u32 = 3;
@@ -218,7 +218,7 @@ fn callers() {
                     writer.read_now(no_other_writer);
                 }
                 if thread_rng().gen_ratio(1, 2) {
-                    // Whether it was done or panicked.
+                    // True if it was executed or panicked.
                     let _ = block_on(ended);
                 }
             }
@@ -237,7 +237,7 @@ fn every_job_is_executed_once_in_order() {
     explore(callers);
 }
 
-/// What is queued while somebody reads with the connection is done, though nothing comes after it.
+/// Jobs that are queued during a read are executed, even if nothing follows.
 #[test]
 fn readers_do_not_block_writers() {
     explore(|| {
@@ -256,7 +256,7 @@ fn readers_do_not_block_writers() {
     });
 }
 
-/// Nobody waits for the jobs and nothing comes after them: they are done nevertheless.
+/// The jobs are executed although no caller waits and nothing follows.
 #[test]
 fn jobs_of_dropped_callers_are_executed() {
     explore(|| {
@@ -298,7 +298,7 @@ fn queued_jobs_are_executed_before_the_writer_closes() {
                 })
             })
             .collect();
-        // What comes from here is too late, or is not.
+        // Later jobs may be too late.
         let late = shuttle::thread::spawn(move || head.submit(|_| Ok(())));
         let order: Vec<u32> = (0..JOBS).collect();
         let is_checked_early = thread_rng().gen_ratio(1, 2);
@@ -312,7 +312,7 @@ fn queued_jobs_are_executed_before_the_writer_closes() {
     });
 }
 
-/// Whoever has the connection has taken one job at most.
+/// The holder of the connection has taken at most one job.
 #[test]
 fn at_most_one_waiting_job_precedes_the_front() {
     const JOBS: u32 = 6;

@@ -76,6 +76,6 @@ async fn message_that_is_too_large_is_not_read() {
     let client = McpClient::http("peer", url).bearer("secret").max_message(100_000).build().unwrap();
     let failed = called(&client, "long", json!({})).await.unwrap_err().to_string();
     assert!(failed.contains("`tools/call long`"), "{failed}");
-    // What is smaller is, over the same connection.
+    // A smaller message is read over the same connection.
     assert_eq!(called(&client, "echo", json!({"text": "short"})).await.unwrap(), "short");
 }

@@ -88,7 +88,7 @@ async fn lines_that_are_not_messages_are_skipped() {
     assert_eq!(called(&client, "echo", json!({"text": "hello"})).await.unwrap(), "hello");
 }
 
-/// What a server says in errors reaches logs and terminals.
+/// Error texts of a server reach logs and terminals.
 #[tokio::test]
 async fn errors_have_no_control_characters_of_the_server() {
     let counts = Counts::new();

@@ -40,7 +40,7 @@ fn answers_from_other_processes_repeat_no_round() {
     let calls = || counts.done().into_iter().filter(|line| line.starts_with("book")).collect::<Vec<_>>();
     assert_eq!(calls(), ["book.trip -"]);
 
-    // What does not fit is not taken, and the question stays.
+    // A mismatched answer is refused, and the question stays open.
     let refused = booking(&counts, Some(r#"{"nights": "three"}"#)).unwrap_err();
     assert!(refused.contains("`nights` is not an integer"), "{refused}");
 

@@ -138,7 +138,7 @@ async fn failed_start_reports_its_reason() {
     let failed = client.connect().await.unwrap_err();
     assert!(failed.is_transient());
     assert!(failed.to_string().starts_with("the MCP server `ghost` cannot be reached: "), "{failed}");
-    // One that is no server, with what it said.
+    // A program that is not a server, with its output.
     let client =
         McpClient::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
     let failed = client.connect().await.unwrap_err().to_string();
