@@ -41,7 +41,7 @@ async fn first() -> hier::Result<()> {
 
 async fn options(key: &str, url: &str) -> hier::Result<()> {
     let saver = Postgres::options().schema("desk").compress().encrypt(&Key::from_hex(key)?).connect(url).await?;
-    saver.migrate().await?; // makes the tables, or brings them up to date; several processes may call it at once
+    saver.migrate().await?; // creates or updates the tables; several processes may call it at once
     Ok(())
 }
 
@@ -124,7 +124,7 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 async fn timers(run: &Run, question: Question, evening: SystemTime) -> hier::Result<()> {
     run.sleep(WEEK).await?; // or `sleep_until(time)`
-    let ok = run.interrupt(&question).until(evening, false).await?; // a default for a question that nobody answers
+    let ok = run.interrupt(&question).until(evening, false).await?; // a default after the deadline
     let receipt: Receipt = run.signal("paid").await?;
     let paid = run.signal("paid").until(evening, Paid::No).await?; // a default for a signal that does not come
     Ok(())

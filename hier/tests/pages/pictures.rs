@@ -73,7 +73,8 @@ mod map_reduce {
             edges: [
                 START >> plan >> for hotel in state.hotels { book(hotel) },        // map: one task for each hotel
                 book >> check >> if state.failed.is_empty() { confirm } else { cancel },
-                [confirm, cancel] >> END,
+                confirm >> END,
+                cancel >> END,
             ],
         }
     }
